@@ -1,0 +1,52 @@
+"""The rules that wheelcache's BUILD files use: rules_cc with the project's flags and include paths.
+
+Headers are included as "wheelcache/<package>/<header>", so that they collide with nobody's own cache/ folder.
+"""
+
+load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_test")
+
+# Ours alone: they do not reach the headers of other libraries.
+_COPTS = ["-Wall", "-Wextra", "-Werror"]
+
+def wheelcache_library(name, hdrs = [], copts = [], **kwargs):
+    """A library; private to its package unless visibility says otherwise."""
+    cc_library(
+        name = name,
+        hdrs = hdrs,
+        copts = _COPTS + copts,
+        include_prefix = "wheelcache",
+        strip_include_prefix = "/",
+        **kwargs
+    )
+
+def wheelcache_binary(name, srcs = None, copts = [], **kwargs):
+    """A program, from <name>.cc unless srcs says otherwise."""
+    cc_binary(
+        name = name,
+        srcs = srcs or [name + ".cc"],
+        copts = _COPTS + copts,
+        **kwargs
+    )
+
+def wheelcache_test(name, srcs = None, copts = [], deps = [], size = "small", **kwargs):
+    """A GoogleTest program, from <name>.cc unless srcs says otherwise; main comes from gtest_main."""
+    cc_test(
+        name = name,
+        size = size,
+        srcs = srcs or [name + ".cc"],
+        copts = _COPTS + copts,
+        deps = deps + ["@com_google_googletest//:gtest_main"],
+        **kwargs
+    )
+
+def wheelcache_benchmark(name, srcs = None, copts = [], deps = [], tags = [], **kwargs):
+    """A Google Benchmark program, from <name>.cc unless srcs says otherwise; main comes from benchmark_main."""
+    cc_binary(
+        name = name,
+        testonly = True,
+        srcs = srcs or [name + ".cc"],
+        copts = _COPTS + copts,
+        tags = tags + ["benchmark"],
+        deps = deps + ["@com_google_benchmark//:benchmark_main"],
+        **kwargs
+    )
