@@ -1,0 +1,195 @@
+// Mutual exclusion and waiting under many threads. The guarded variables are
+// plain integers: built with --config=tsan, these tests fail as soon as
+// ThreadSanitizer no longer sees the locks.
+
+#include "wheelcache/wheel/mutex.h"
+
+#include <deque>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+
+namespace wheelcache {
+namespace {
+
+constexpr int kThreads = 4;
+constexpr int kRounds = 20000;
+
+#ifndef ABSL_HAVE_THREAD_SANITIZER
+static_assert(sizeof(Mutex) == sizeof(absl::Mutex));
+static_assert(sizeof(CondVar) == sizeof(absl::CondVar));
+#endif
+
+void RunInThreads(const std::function<void()>& body) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) threads.emplace_back(body);
+  for (std::thread& thread : threads) thread.join();
+}
+
+struct Counter {
+  Mutex mu;
+  int value ABSL_GUARDED_BY(mu) = 0;
+};
+
+TEST(MutexTest, LockExcludesOtherThreads) {
+  Counter counter;
+  RunInThreads([&counter] {
+    for (int i = 0; i < kRounds; ++i) {
+      MutexLock lock(&counter.mu);
+      ++counter.value;
+    }
+  });
+  MutexLock lock(&counter.mu);
+  EXPECT_EQ(counter.value, kThreads * kRounds);
+}
+
+TEST(MutexTest, TryLockExcludesOtherThreads) {
+  Counter counter;
+  RunInThreads([&counter] {
+    for (int done = 0; done < kRounds;) {
+      if (!counter.mu.TryLock()) continue;
+      ++counter.value;
+      ++done;
+      counter.mu.Unlock();
+    }
+  });
+  MutexLock lock(&counter.mu);
+  EXPECT_EQ(counter.value, kThreads * kRounds);
+}
+
+TEST(MutexTest, TryLockFailsWhileAnotherThreadHoldsTheLock) {
+  Mutex mu;
+  MutexLock lock(&mu);
+  bool refused = true;
+  std::thread([&mu, &refused] {
+    if (mu.TryLock()) {
+      refused = false;
+      mu.Unlock();
+    }
+  }).join();
+  EXPECT_TRUE(refused);
+}
+
+TEST(MutexTest, MayBeAConstantInitializedGlobal) {
+  ABSL_CONST_INIT static Mutex mu;
+  static int value ABSL_GUARDED_BY(mu) = 0;
+  RunInThreads([] {
+    MutexLock lock(&mu);
+    mu.AssertHeld();
+    ++value;
+  });
+  MutexLock lock(&mu);
+  EXPECT_EQ(value, kThreads);
+}
+
+TEST(MutexTest, MemoryOfADestroyedMutexMayHoldANewOne) {
+  for (int round = 0; round < 100; ++round) {
+    Counter counter;
+    RunInThreads([&counter] {
+      MutexLock lock(&counter.mu);
+      ++counter.value;
+    });
+  }
+}
+
+// The example of mutex.h.
+class Mailbox {
+ public:
+  void Put(int letter) {
+    MutexLock lock(&mu_);
+    letters_.push_back(letter);
+    arrived_.Signal();
+  }
+  int Take() {
+    MutexLock lock(&mu_);
+    while (letters_.empty()) arrived_.Wait(&mu_);
+    const int letter = letters_.front();
+    letters_.pop_front();
+    return letter;
+  }
+
+ private:
+  Mutex mu_;
+  CondVar arrived_;
+  std::deque<int> letters_ ABSL_GUARDED_BY(mu_);
+};
+
+TEST(CondVarTest, WaitReturnsAfterEverySignal) {
+  Mailbox to_echo;
+  Mailbox from_echo;
+  std::thread echo([&] {
+    for (int i = 0; i < kRounds; ++i) from_echo.Put(to_echo.Take());
+  });
+  for (int i = 0; i < kRounds; ++i) {
+    to_echo.Put(i);
+    ASSERT_EQ(from_echo.Take(), i);
+  }
+  echo.join();
+}
+
+// Every thread waits for its turn in one circle, so that each SignalAll wakes
+// threads that must go back to sleep.
+TEST(CondVarTest, SignalAllWakesEveryWaiter) {
+  Mutex mu;
+  CondVar turned;
+  int next_thread = 0;
+  int turn = 0;
+  RunInThreads([&] {
+    MutexLock lock(&mu);
+    const int me = next_thread++;
+    for (int i = 0; i < 1000; ++i) {
+      while (turn % kThreads != me) turned.Wait(&mu);
+      ++turn;
+      turned.SignalAll();
+    }
+  });
+  EXPECT_EQ(turn, kThreads * 1000);
+}
+
+TEST(CondVarTest, WaitWithTimeoutReportsThatTheTimeRanOut) {
+  Mutex mu;
+  CondVar never;
+  MutexLock lock(&mu);
+  EXPECT_TRUE(never.WaitWithTimeout(&mu, absl::ZeroDuration()));
+  EXPECT_TRUE(never.WaitWithTimeout(&mu, absl::Milliseconds(1)));
+}
+
+TEST(CondVarTest, WaitWithTimeoutHoldsTheLockOnReturn) {
+  Counter counter;
+  CondVar never;
+  RunInThreads([&] {
+    for (int i = 0; i < 1000; ++i) {
+      MutexLock lock(&counter.mu);
+      never.WaitWithTimeout(&counter.mu, absl::ZeroDuration());
+      ++counter.value;
+    }
+  });
+  MutexLock lock(&counter.mu);
+  EXPECT_EQ(counter.value, kThreads * 1000);
+}
+
+TEST(CondVarTest, SignalEndsAWaitWithoutLimit) {
+  Mutex mu;
+  CondVar changed;
+  bool ready = false;
+  std::thread waker([&] {
+    MutexLock lock(&mu);
+    ready = true;
+    changed.Signal();
+  });
+  {
+    MutexLock lock(&mu);
+    while (!ready) {
+      EXPECT_FALSE(changed.WaitWithTimeout(&mu, absl::InfiniteDuration()));
+    }
+  }
+  waker.join();
+}
+
+}  // namespace
+}  // namespace wheelcache
