@@ -14,8 +14,7 @@ def wheelcache_library(name, hdrs = [], copts = [], **kwargs):
         name = name,
         hdrs = hdrs,
         copts = _COPTS + copts,
-        include_prefix = "wheelcache",
-        strip_include_prefix = "/",
+        include_prefix = "wheelcache/" + native.package_name(),
         **kwargs
     )
 
