@@ -44,6 +44,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "wheelcache/wheel/internal/absl_mutex.h"
 #include "wheelcache/wheel/internal/tsan_mutex.h"
 
 namespace wheelcache {
@@ -58,14 +59,14 @@ class ABSL_LOCKABLE Mutex : private internal::TsanMutex {
   // Blocks until the calling thread holds the lock.
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
     BeforeLock();
-    mu_.Lock();
+    internal::Lock(mu_);
     AfterLock();
   }
 
   // REQUIRES: the calling thread holds the lock.
   void Unlock() ABSL_UNLOCK_FUNCTION() {
     BeforeUnlock();
-    mu_.Unlock();
+    internal::Unlock(mu_);
     AfterUnlock();
   }
 
@@ -73,7 +74,7 @@ class ABSL_LOCKABLE Mutex : private internal::TsanMutex {
   // occasions returns false for a lock that is free.
   bool TryLock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) {
     BeforeTryLock();
-    const bool locked = mu_.TryLock();
+    const bool locked = internal::TryLock(mu_);
     AfterTryLock(locked);
     return locked;
   }
