@@ -1,0 +1,95 @@
+// The time that everything in this library goes by, and a way to sleep on it.
+//
+//   wheelcache::Clock& clock = wheelcache::Clock::Monotonic();
+//   const int64_t deadline = clock.NanosAfter(absl::Milliseconds(20));
+//   std::unique_ptr<wheelcache::Sleeper> sleeper = clock.NewSleeper();
+//   sleeper->SleepUntil(deadline);  // Or until somebody calls Wake().
+//
+// A clock counts nanoseconds from a start of its own, so its readings mean
+// something only beside each other. Code that takes a Clock& runs unchanged on
+// a SimulatedClock (wheel/simulated_clock.h), its threads included: they sleep
+// on a Sleeper of the clock and on nothing else.
+//
+// Guarantees. Monotonic() never goes back and is not moved when the wall clock
+// is set; it stands still while the computer is suspended.
+//
+// The coarse reading is for those who ask millions of times a second whether a
+// distant deadline has come: it costs a fraction of the exact one, and lags
+// behind it. If it is at least coarse_lag_nanos() before the deadline, the
+// deadline has not come; otherwise the exact reading decides.
+//
+// Threads. Thread-safe; of a Sleeper, see there.
+//
+// To write a clock, implement NowNanos(). The rest follows from it, for a clock
+// that runs at the speed of real time.
+
+#ifndef WHEELCACHE_WHEEL_CLOCK_H_
+#define WHEELCACHE_WHEEL_CLOCK_H_
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+
+#include "absl/time/time.h"
+
+namespace wheelcache {
+
+// Where one thread sleeps, with the clock that made it as its alarm clock. The
+// clock must outlive it.
+class Sleeper {
+ public:
+  virtual ~Sleeper() = default;
+
+  // Blocks until the clock reads `deadline_nanos` or more, or until Wake().
+  // REQUIRES: no other thread is in this call.
+  virtual void SleepUntil(int64_t deadline_nanos) = 0;
+
+  // Ends the present SleepUntil or, if there is none, the next one. Any number
+  // of calls between two sleeps count as one. Thread-safe.
+  virtual void Wake() = 0;
+};
+
+class Clock {
+ public:
+  // A point in time that does not come, and what sums that are too large for
+  // a reading saturate to.
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+  // The process's real clock. Never destroyed.
+  static Clock& Monotonic();
+
+  Clock() = default;
+  Clock(const Clock&) = delete;
+  Clock& operator=(const Clock&) = delete;
+  virtual ~Clock() = default;
+
+  // Returns the exact reading.
+  virtual int64_t NowNanos() const = 0;
+
+  // Returns a reading that is cheap, never ahead of NowNanos(), and behind it
+  // by less than coarse_lag_nanos().
+  virtual int64_t CoarseNowNanos() const { return NowNanos(); }
+
+  // Returns the bound of the lag, 0 where the coarse reading is exact. The same
+  // in each call, so that a hot caller may keep it.
+  virtual int64_t coarse_lag_nanos() const { return 0; }
+
+  // Makes a place for one thread to sleep on this clock.
+  virtual std::unique_ptr<Sleeper> NewSleeper();
+
+  // Returns the exact reading as a length of time since the clock's start.
+  absl::Duration Now() const { return absl::Nanoseconds(NowNanos()); }
+
+  // Returns the reading that this clock will show `delay` from now, saturated:
+  // kNever for an infinite delay. Rounded up, so that it is never early.
+  int64_t NanosAfter(absl::Duration delay) const {
+    return NanosAfter(NowNanos(), delay);
+  }
+
+  // As above, counted from the reading `now_nanos`.
+  static int64_t NanosAfter(int64_t now_nanos, absl::Duration delay);
+};
+
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_WHEEL_CLOCK_H_
