@@ -1,0 +1,69 @@
+#include "wheelcache/wheel/internal/at_fork.h"
+
+#include <pthread.h>
+
+#include <mutex>
+
+namespace wheelcache::internal {
+
+// All registrations, from the oldest to the youngest. Never destroyed: objects
+// with static storage unregister at exit.
+class ForkRegistry {
+ public:
+  static ForkRegistry& Get() {
+    static ForkRegistry* const registry = new ForkRegistry;
+    return *registry;
+  }
+
+  void Add(ForkRegistration* registration) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    registration->older_ = youngest_;
+    (youngest_ != nullptr ? youngest_->younger_ : oldest_) = registration;
+    youngest_ = registration;
+  }
+
+  void Remove(ForkRegistration* registration) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    ForkRegistration* const older = registration->older_;
+    ForkRegistration* const younger = registration->younger_;
+    (older != nullptr ? older->younger_ : oldest_) = younger;
+    (younger != nullptr ? younger->older_ : youngest_) = older;
+  }
+
+ private:
+  ForkRegistry() { pthread_atfork(&Before, &InParent, &InChild); }
+
+  static void Before() {
+    ForkRegistry& registry = Get();
+    registry.mu_.lock();
+    for (ForkRegistration* r = registry.youngest_; r != nullptr; r = r->older_)
+      r->handler_->BeforeFork();
+  }
+
+  static void InParent() {
+    ForkRegistry& registry = Get();
+    for (ForkRegistration* r = registry.oldest_; r != nullptr; r = r->younger_)
+      r->handler_->AfterForkInParent();
+    registry.mu_.unlock();
+  }
+
+  static void InChild() {
+    ForkRegistry& registry = Get();
+    for (ForkRegistration* r = registry.oldest_; r != nullptr; r = r->younger_)
+      r->handler_->AfterForkInChild();
+    registry.mu_.unlock();
+  }
+
+  // A POSIX mutex, which the child of the thread that locked it may unlock.
+  std::mutex mu_;
+  ForkRegistration* oldest_ = nullptr;
+  ForkRegistration* youngest_ = nullptr;
+};
+
+ForkRegistration::ForkRegistration(ForkHandler* handler) : handler_(handler) {
+  ForkRegistry::Get().Add(this);
+}
+
+ForkRegistration::~ForkRegistration() { ForkRegistry::Get().Remove(this); }
+
+}  // namespace wheelcache::internal
