@@ -1,0 +1,220 @@
+#include "wheelcache/wheel/reaper.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+#include <new>
+#include <tuple>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/internal/contain.h"
+#include "wheelcache/wheel/mutex.h"
+
+namespace wheelcache {
+namespace {
+
+// Creates a thread that takes no signal: those are the program's own.
+int CreateWithoutSignals(Reaper::ThreadCreator create, pthread_t* thread,
+                         void* (*main)(void*), void* argument) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int error = create(thread, nullptr, main, argument);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return error;
+}
+
+}  // namespace
+
+Reaper::Client::~Client() {
+  assert(planned_ == kUnregistered && "unregister a client to destroy it");
+}
+
+bool Reaper::Earlier::operator()(const Client* a, const Client* b) const {
+  const auto key = [](const Client* client) {
+    return std::make_tuple(client->planned_.load(std::memory_order_relaxed),
+                           client->turn_);
+  };
+  return key(a) < key(b);
+}
+
+Reaper& Reaper::Shared() {
+  static Reaper* const reaper = new Reaper(Clock::Monotonic());
+  return *reaper;
+}
+
+Reaper::Reaper(Clock& clock, ThreadCreator create_thread)
+    : clock_(clock), create_thread_(create_thread) {}
+
+Reaper::~Reaper() {
+  mu_.Lock();
+  stopping_ = true;
+  if (sleeper_ != nullptr) sleeper_->Wake();
+  // At exit() from a RunDue, objects with static storage are destroyed by the
+  // reaper's own thread, which then never comes back to its loop.
+  const bool join = has_thread_ && !OnOwnThreadLocked();
+  const pthread_t thread = thread_;
+  mu_.Unlock();
+  if (join) pthread_join(thread, nullptr);
+
+  MutexLock lock(&mu_);
+  for (Client* client : plan_) client->planned_ = Client::kUnregistered;
+}
+
+absl::Status Reaper::Register(Client* client) {
+  MutexLock lock(&mu_);
+  assert(client->planned_ == Client::kUnregistered);
+  const absl::Status status = EnsureThreadLocked();
+  if (!status.ok()) return status;
+  client->planned_ = Clock::kNever;
+  client->turn_ = ++turns_;
+  plan_.insert(client);
+  return absl::OkStatus();
+}
+
+void Reaper::Unregister(Client* client) {
+  MutexLock lock(&mu_);
+  if (client->planned_ != Client::kUnregistered) {
+    plan_.erase(client);
+    client->planned_ = Client::kUnregistered;
+  }
+  if (running_ != client) return;
+  running_left_ = true;
+  if (OnOwnThreadLocked()) return;
+  for (const uint64_t run = runs_; running_ == client && runs_ == run;) {
+    run_ended_.Wait(&mu_);
+  }
+}
+
+void Reaper::PlanEarlier(Client* client, int64_t nanos) {
+  MutexLock lock(&mu_);
+  if (nanos >= client->planned_) return;
+  PlanLocked(client, std::max(nanos, Client::kUnregistered + 1));
+  // In the child of a fork, which has to do without if this fails.
+  EnsureThreadLocked().IgnoreError();
+  if (nanos < sleeping_until_) sleeper_->Wake();
+}
+
+// Moves the node that the client has, and so allocates nothing.
+void Reaper::PlanLocked(Client* client, int64_t nanos) {
+  Plan::node_type node = plan_.extract(client);
+  client->planned_ = nanos;
+  client->turn_ = ++turns_;
+  plan_.insert(std::move(node));
+}
+
+void Reaper::PlanAllLocked(int64_t nanos) {
+  Plan before;
+  before.swap(plan_);
+  while (!before.empty()) {
+    Plan::node_type node = before.extract(before.begin());
+    node.value()->planned_ = nanos;
+    plan_.insert(std::move(node));
+  }
+}
+
+int64_t Reaper::EarliestLocked() const {
+  return plan_.empty() ? Clock::kNever : (*plan_.begin())->planned_.load();
+}
+
+int64_t Reaper::exceptions() const {
+  MutexLock lock(&mu_);
+  return exceptions_;
+}
+
+absl::Status Reaper::EnsureThreadLocked() {
+  if (has_thread_) return absl::OkStatus();
+  // Made here, not by the thread, so that a simulated clock waits for that.
+  sleeper_ = clock_.NewSleeper();
+  const int error =
+      CreateWithoutSignals(create_thread_, &thread_, &ThreadMain, this);
+  if (error != 0) {
+    sleeper_ = nullptr;
+    return absl::ErrnoToStatus(error, "cannot create the reaper's thread");
+  }
+  has_thread_ = true;
+  PlanAllLocked(clock_.NowNanos());
+  return absl::OkStatus();
+}
+
+bool Reaper::OnOwnThreadLocked() const {
+  return has_thread_ && pthread_equal(thread_, pthread_self()) != 0;
+}
+
+void* Reaper::ThreadMain(void* reaper) {
+#ifdef __linux__
+  pthread_setname_np(pthread_self(), "wheelcache");
+#endif
+  static_cast<Reaper*>(reaper)->RunUntilStopped();
+  return nullptr;
+}
+
+void Reaper::RunUntilStopped() {
+  MutexLock lock(&mu_);
+  while (!stopping_) {
+    const int64_t now = clock_.NowNanos();
+    if (EarliestLocked() <= now) {
+      RunFirstLocked(now);
+    } else {
+      SleepLocked();
+    }
+  }
+  sleeper_ = nullptr;
+}
+
+void Reaper::RunFirstLocked(int64_t now_nanos) {
+  Client* const client = *plan_.begin();
+  running_ = client;
+  running_left_ = false;
+  PlanLocked(client, Clock::kNever);
+  int64_t next = Clock::NanosAfter(now_nanos, kPauseAfterException);
+
+  mu_.Unlock();
+  const bool returned =
+      internal::Contain([&] { next = client->RunDue(now_nanos); });
+  mu_.Lock();
+
+  if (!returned) ++exceptions_;
+  if (!running_left_) {
+    // Whoever has more to do waits behind all that is due by now.
+    next = std::min(next, client->planned_.load());
+    PlanLocked(client, std::max(next, clock_.NowNanos()));
+  }
+  running_ = nullptr;
+  ++runs_;
+  run_ended_.SignalAll();
+}
+
+void Reaper::SleepLocked() {
+  const int64_t deadline = EarliestLocked();
+  Sleeper& sleeper = *sleeper_;
+  sleeping_until_ = deadline;
+  mu_.Unlock();
+  sleeper.SleepUntil(deadline);
+  mu_.Lock();
+  sleeping_until_ = kAwake;
+}
+
+void Reaper::BeforeFork() { mu_.Lock(); }
+
+void Reaper::AfterForkInParent() { mu_.Unlock(); }
+
+void Reaper::AfterForkInChild() {
+  new (&mu_) Mutex;
+  new (&run_ended_) CondVar;
+  if (OnOwnThreadLocked()) return;  // A RunDue forked: it goes on.
+  has_thread_ = false;
+  running_ = nullptr;
+  sleeping_until_ = kAwake;
+  // Leaked: the sleep of a thread that is gone cannot be taken apart.
+  static_cast<void>(sleeper_.release());
+  // Opens WakeAt's short cut, so that the next one gets here a new thread.
+  PlanAllLocked(Clock::kNever);
+}
+
+}  // namespace wheelcache

@@ -1,0 +1,200 @@
+// One background thread for any number of clients that have work to do at
+// points in time.
+//
+//   class Sessions : public wheelcache::Reaper::Client {
+//    public:
+//     explicit Sessions(wheelcache::Reaper& reaper) : reaper_(reaper) {
+//       registered_ = reaper_.Register(this);  // Not ok: without a thread.
+//     }
+//     ~Sessions() override { reaper_.Unregister(this); }
+//     void Open(int64_t deadline_nanos) {
+//       ...                                    // Under the lock of Sessions.
+//       reaper_.WakeAt(this, deadline_nanos);
+//     }
+//     int64_t RunDue(int64_t now_nanos) override;  // Closes some that are due.
+//   };
+//
+// Guarantees. The thread sleeps until the earliest point in time that a client
+// asked for; there is no ticker, and while nothing is due nothing wakes up.
+// Clients that always have more to do take turns. After Unregister(client) has
+// returned, `client` is not called any more.
+//
+// Threads. Thread-safe. RunDue() runs without any lock of the Reaper, and may
+// register, unregister and destroy clients, its own included.
+//
+// Errors. Where a thread cannot be created, Register says so and registers
+// nothing. An exception from RunDue() ends there: it is counted, and the client
+// is called again a little later.
+//
+// fork(). A child has no background thread until the first Register, or the
+// first WakeAt of a client that has something due earlier than what is planned;
+// then each client is called once, and plans anew. A call that another thread
+// was making, RunDue included, is over: a client whose RunDue takes a lock must
+// keep that lock whole itself (wheel/internal/at_fork.h).
+//
+// Exit. Shared() is never destroyed, so clients with static storage may
+// unregister from it as late as they like.
+//
+// Cost. WakeAt is one load and one comparison unless the new point in time is
+// earlier than what is planned; then, as each turn of a client, O(log clients)
+// under a lock. Only Register allocates.
+
+#ifndef WHEELCACHE_WHEEL_REAPER_H_
+#define WHEELCACHE_WHEEL_REAPER_H_
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <set>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/internal/at_fork.h"
+#include "wheelcache/wheel/mutex.h"
+
+namespace wheelcache {
+
+class Reaper final : private internal::ForkHandler {
+ public:
+  class Client;
+
+  // Creates a thread as pthread_create does; for tests, in which it may fail.
+  using ThreadCreator = int (*)(pthread_t*, const pthread_attr_t*,
+                                void* (*main)(void*), void*);
+
+  // How long a client that threw is left alone.
+  static constexpr absl::Duration kPauseAfterException =
+      absl::Milliseconds(100);
+
+  // The reaper of the process, on Clock::Monotonic(). Never destroyed; its
+  // thread starts with the first client.
+  static Reaper& Shared();
+
+  // A reaper on `clock`, which must outlive it. Starts no thread yet.
+  explicit Reaper(Clock& clock, ThreadCreator create_thread = &pthread_create);
+
+  // Ends the thread, after the RunDue that it may be in. Clients that are still
+  // registered are forgotten. REQUIRES: not called from a RunDue().
+  ~Reaper();
+
+  // Makes `client` known, with nothing planned. Returns kUnavailable or what
+  // else pthread_create's error means, and does nothing, if there is no thread
+  // and none can be created.
+  // REQUIRES: `client` is not registered, here or elsewhere.
+  absl::Status Register(Client* client);
+
+  // Forgets `client`. Blocks while its RunDue runs, unless called from within
+  // that. Does nothing for a client that is not registered.
+  void Unregister(Client* client);
+
+  // Tells that `client` has something due at `nanos`; it is called then or at
+  // an earlier time that was told before. Does nothing for a client that is not
+  // registered.
+  // REQUIRES: the work is visible to a RunDue that starts now; if it is guarded
+  // by a lock, this thread has taken that, and may hold it still.
+  void WakeAt(Client* client, int64_t nanos);
+
+  Clock& clock() const { return clock_; }
+
+  // Returns how many exceptions of RunDue() were contained.
+  int64_t exceptions() const;
+
+ private:
+  struct Earlier {
+    bool operator()(const Client* a, const Client* b) const;
+  };
+  // The clients, by the time they are planned for, then by who waits longest.
+  using Plan = std::set<Client*, Earlier>;
+
+  static void* ThreadMain(void* reaper);
+
+  void RunUntilStopped();
+  void RunFirstLocked(int64_t now_nanos) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SleepLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  void PlanEarlier(Client* client, int64_t nanos);
+  void PlanLocked(Client* client, int64_t nanos)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void PlanAllLocked(int64_t nanos) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  int64_t EarliestLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  absl::Status EnsureThreadLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool OnOwnThreadLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  void BeforeFork() override ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_);
+  void AfterForkInParent() override ABSL_UNLOCK_FUNCTION(mu_);
+  void AfterForkInChild() override ABSL_NO_THREAD_SAFETY_ANALYSIS;
+
+  Clock& clock_;
+  const ThreadCreator create_thread_;
+
+  // Never held while a client is called.
+  mutable Mutex mu_;
+  Plan plan_ ABSL_GUARDED_BY(mu_);
+  uint64_t turns_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t exceptions_ ABSL_GUARDED_BY(mu_) = 0;
+
+  // The client whose RunDue runs, and whether it was unregistered meanwhile:
+  // then it may be destroyed already. runs_ tells one run from the next.
+  Client* running_ ABSL_GUARDED_BY(mu_) = nullptr;
+  bool running_left_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t runs_ ABSL_GUARDED_BY(mu_) = 0;
+  CondVar run_ended_;
+
+  // The thread. While it is awake, sleeping_until_ is less than any time.
+  pthread_t thread_ ABSL_GUARDED_BY(mu_) = {};
+  bool has_thread_ ABSL_GUARDED_BY(mu_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::unique_ptr<Sleeper> sleeper_ ABSL_GUARDED_BY(mu_);
+  int64_t sleeping_until_ ABSL_GUARDED_BY(mu_) = kAwake;
+
+  static constexpr int64_t kAwake = std::numeric_limits<int64_t>::min();
+
+  internal::ForkRegistration fork_registration_{this};
+};
+
+// Who is called when time has come.
+class Reaper::Client {
+ public:
+  Client() = default;
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // REQUIRES: not registered.
+  virtual ~Client();
+
+  // Does a bounded part of the work that is due at `now_nanos`, so that others
+  // get their turn. Returns when it wants to be called next: `now_nanos` or
+  // less if there is more to do, Clock::kNever if there is nothing. What
+  // WakeAt was told during the call counts too. Called by the reaper's thread.
+  virtual int64_t RunDue(int64_t now_nanos) = 0;
+
+ private:
+  friend class Reaper;
+
+  // Less than any time, so that WakeAt has nothing to do.
+  static constexpr int64_t kUnregistered = kAwake;
+
+  // When the next call is planned; kNever at the start of one. Written under
+  // the reaper's lock.
+  std::atomic<int64_t> planned_{kUnregistered};
+  uint64_t turn_ = 0;  // Guarded by the reaper's lock.
+};
+
+// The relaxed load suffices. If a RunDue that starts meanwhile misses the work,
+// it took the client's lock before this thread did, and set planned_ to kNever
+// before that: this load then sees kNever or something later still.
+inline void Reaper::WakeAt(Client* client, int64_t nanos) {
+  if (nanos < client->planned_.load(std::memory_order_relaxed)) {
+    PlanEarlier(client, nanos);
+  }
+}
+
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_WHEEL_REAPER_H_
