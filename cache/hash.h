@@ -1,0 +1,81 @@
+// How a cache hashes and compares its keys, and with what a key may be looked
+// up.
+//
+//   wheelcache::Cache<std::string, int> cache;  // keys are std::string,
+//   cache.Get("literal");                       // looked up without a copy
+//   cache.Get(absl::string_view(buffer, n));
+//
+// By default keys are hashed with absl::Hash, whose seed differs between
+// processes, and compared with ==. Keys that are strings can be looked up with
+// whatever converts to a std::string_view or an absl::string_view. For other
+// keys give Cache a hash and an equality of your own; declare `is_transparent`
+// in both for look-ups by other types.
+
+#ifndef WHEELCACHE_CACHE_HASH_H_
+#define WHEELCACHE_CACHE_HASH_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/string_view.h"
+
+namespace wheelcache {
+namespace internal {
+
+// Brings both string views to one type: in older Abseils they are two.
+inline std::string_view ToStringView(std::string_view s) { return s; }
+
+template <
+    typename S,
+    std::enable_if_t<std::is_same_v<S, absl::string_view> &&
+                         !std::is_convertible_v<const S&, std::string_view>,
+                     int> = 0>
+std::string_view ToStringView(const S& s) {
+  return {s.data(), s.size()};
+}
+
+struct StringHash {
+  using is_transparent = void;
+  template <typename S>
+  size_t operator()(const S& s) const {
+    return absl::Hash<std::string_view>()(ToStringView(s));
+  }
+};
+
+struct StringEqual {
+  using is_transparent = void;
+  template <typename A, typename B>
+  bool operator()(const A& a, const B& b) const {
+    return ToStringView(a) == ToStringView(b);
+  }
+};
+
+struct PlainEqual {
+  template <typename Key>
+  bool operator()(const Key& a, const Key& b) const {
+    return a == b;
+  }
+};
+
+template <typename Key>
+inline constexpr bool kIsString =
+    std::is_same_v<Key, std::string> || std::is_same_v<Key, std::string_view> ||
+    std::is_same_v<Key, absl::string_view>;
+
+}  // namespace internal
+
+template <typename Key>
+using DefaultHash = std::conditional_t<internal::kIsString<Key>,
+                                       internal::StringHash, absl::Hash<Key>>;
+
+template <typename Key>
+using DefaultEqual =
+    std::conditional_t<internal::kIsString<Key>, internal::StringEqual,
+                       internal::PlainEqual>;
+
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_HASH_H_

@@ -1,0 +1,86 @@
+#include "wheelcache/cache/options.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/numeric/bits.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+namespace wheelcache {
+namespace {
+
+constexpr int kMaxShards = 256;
+
+template <typename Value>
+absl::Status Broken(const CacheOptions& options, absl::string_view field,
+                    const Value& value, absl::string_view rule) {
+  return absl::InvalidArgumentError(absl::StrCat("CacheOptions of \"",
+                                                 options.name, "\": ", field,
+                                                 " is ", value, ", ", rule));
+}
+
+}  // namespace
+
+absl::Status ValidateCacheOptions(const CacheOptions& o) {
+  if (o.max_entries < 1) {
+    return Broken(o, "max_entries", o.max_entries, "must be at least 1");
+  }
+  if (o.max_bytes < 1) {
+    return Broken(o, "max_bytes", o.max_bytes, "must be at least 1");
+  }
+  if (o.default_ttl <= absl::ZeroDuration()) {
+    return Broken(o, "default_ttl", absl::FormatDuration(o.default_ttl),
+                  "must be more than zero");
+  }
+  if (!(o.jitter >= 0 && o.jitter <= 1)) {  // Catches a NaN, too.
+    return Broken(o, "jitter", o.jitter, "must be from 0 to 1");
+  }
+  if (o.shards < 0 || o.shards > kMaxShards ||
+      (o.shards & (o.shards - 1)) != 0) {
+    return Broken(o, "shards", o.shards,
+                  "must be 0 or a power of two up to 256");
+  }
+  if (o.tick < absl::Nanoseconds(1) || o.tick > absl::Hours(24)) {
+    return Broken(o, "tick", absl::FormatDuration(o.tick),
+                  "must be from 1ns to 24h");
+  }
+  if (o.reclaim_delay < absl::ZeroDuration()) {
+    return Broken(o, "reclaim_delay", absl::FormatDuration(o.reclaim_delay),
+                  "must not be negative");
+  }
+  if (o.maintenance_budget < 1) {
+    return Broken(o, "maintenance_budget", o.maintenance_budget,
+                  "must be at least 1");
+  }
+  if (o.clock == nullptr) {
+    return Broken(o, "clock", "null", "must be a clock");
+  }
+  if (o.reaper != nullptr && &o.reaper->clock() != o.clock) {
+    return Broken(o, "reaper", "on another clock",
+                  "must run on `clock`, or be null, in which case "
+                  "RunMaintenance() reclaims");
+  }
+  return absl::OkStatus();
+}
+
+namespace internal {
+
+// A shard more for each few thousand entries, so that a small cache keeps the
+// exact LRU order and a large one does not queue at its locks. The bytes of an
+// entry are not known here; 256 is a common size.
+int ShardCount(const CacheOptions& options) {
+  if (options.shards > 0) return options.shards;
+  constexpr int64_t kEntriesPerShard = 4096;
+  constexpr int64_t kTypicalEntryBytes = 256;
+  constexpr uint64_t kMostByDefault = 64;
+  const int64_t entries =
+      std::min(options.max_entries, options.max_bytes / kTypicalEntryBytes);
+  const auto shards = static_cast<uint64_t>(entries / kEntriesPerShard);
+  return static_cast<int>(
+      absl::bit_floor(std::clamp<uint64_t>(shards, 1, kMostByDefault)));
+}
+
+}  // namespace internal
+}  // namespace wheelcache

@@ -1,0 +1,105 @@
+// What a cache may hold, how long, and who does its work.
+//
+//   wheelcache::CacheOptions options;
+//   options.name = "sessions";
+//   options.max_entries = 100'000;
+//   options.max_bytes = 256 << 20;
+//   options.default_ttl = absl::Minutes(30);
+//   auto cache = wheelcache::Cache<std::string, Session>::Create(options);
+//
+// Every field has a default that works; the defaults give a cache without
+// limits whose entries never expire. Cache::Create answers a field that breaks
+// its rule with an InvalidArgument status that names the field, the value and
+// the rule.
+
+#ifndef WHEELCACHE_CACHE_OPTIONS_H_
+#define WHEELCACHE_CACHE_OPTIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/reaper.h"
+
+namespace wheelcache {
+
+// The value of max_entries and max_bytes that sets no limit.
+inline constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
+
+// Where the jittered TTL lies, for a TTL t and a jitter fraction f.
+enum class JitterMode {
+  kAround,   // Uniform in [t - f * t, t + f * t].
+  kShorten,  // Uniform in [t - f * t, t]: never longer than was asked.
+};
+
+struct CacheOptions {
+  // Stands in the statistics line and in error messages.
+  std::string name = "cache";
+
+  // The most entries, and the most accounted bytes, that live in the cache at
+  // any instant. At least 1 each; both may be set.
+  int64_t max_entries = kUnlimited;
+  int64_t max_bytes = kUnlimited;
+
+  // The TTL of a Set that names none. More than zero, or infinite.
+  absl::Duration default_ttl = absl::InfiniteDuration();
+
+  // "Unstable" expiry: each finite TTL is varied at random by up to this
+  // fraction, so that entries written together do not expire, and miss,
+  // together. From 0 (off) to 1.
+  double jitter = 0.05;
+  JitterMode jitter_mode = JitterMode::kAround;
+
+  // Makes the jitter of a cache repeatable. Without it, each cache differs.
+  std::optional<uint64_t> jitter_seed;
+
+  // The number of independently locked parts, a power of two up to 256; 0
+  // chooses by the limits. With one shard the LRU order is exact; a cache for
+  // a few thousand entries gets one.
+  int shards = 0;
+
+  // The resolution of reclaiming. More than zero. What Get returns does not
+  // depend on it: deadlines are kept, and tested, to the nanosecond.
+  absl::Duration tick = absl::Milliseconds(1);
+
+  // How long the reaper may let expired entries wait, so as to reclaim many at
+  // once. Zero or more.
+  absl::Duration reclaim_delay = absl::Milliseconds(100);
+
+  // The most timers that one call fires or cascades while it holds a lock. At
+  // least 1.
+  int64_t maintenance_budget = 64;
+
+  // The clock by which entries expire, monotonic. Not owned, not null; must
+  // outlive the cache.
+  Clock* clock = &Clock::Monotonic();
+
+  // The background thread that reclaims expired entries while nobody calls.
+  // Not owned; must outlive the cache and run on the same clock. Null for
+  // none: then Set and RunMaintenance reclaim.
+  Reaper* reaper = &Reaper::Shared();
+
+  // Receives a line of statistics each minute in which the cache was used:
+  //   cache(NAME) - qpm: 12, hit_ratio: 75.0%, elements: 3, hit: 9, miss: 3
+  // Called by whoever does the maintenance, with no lock held. Empty for none.
+  std::function<void(absl::string_view line)> stats_log;
+};
+
+// OK, or which field breaks which rule.
+absl::Status ValidateCacheOptions(const CacheOptions& options);
+
+namespace internal {
+
+// The number of shards of a cache with these valid options.
+int ShardCount(const CacheOptions& options);
+
+}  // namespace internal
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_OPTIONS_H_

@@ -1,0 +1,34 @@
+// Why an entry left the cache.
+//
+//   hooks.on_removal = [](const std::string& key, const Session& session,
+//                         wheelcache::RemovalCause cause) {
+//     if (cause == wheelcache::RemovalCause::kExpired) session.LogOut();
+//   };
+//
+// A removal listener is called once for each entry that leaves, after it has
+// left: by the thread whose call removed it (the Set that needed its room, the
+// Del that named it), or by the reaper's thread where nobody called. No lock
+// of the cache is held, so it may call the cache, this one or another.
+
+#ifndef WHEELCACHE_CACHE_REMOVAL_H_
+#define WHEELCACHE_CACHE_REMOVAL_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+namespace wheelcache {
+
+enum class RemovalCause : uint8_t {
+  kExpired,   // Its TTL ran out.
+  kEvicted,   // There was no room.
+  kDeleted,   // The caller asked: Del, Clear, or a TTL of zero or less.
+  kReplaced,  // A new value was Set, even one that was then refused.
+};
+
+// The cause in one lower-case word: "expired", "evicted", ...
+absl::string_view RemovalCauseName(RemovalCause cause);
+
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_REMOVAL_H_
