@@ -1,0 +1,242 @@
+// The hash index of a shard: finds an entry's reference by hash and key.
+//
+// An array of buckets, each one cache line: twelve one-byte tags, twelve 32-bit
+// references, and the number of entries that would have liked this bucket but
+// went on to a later one because it was full. A look-up compares the tags of
+// the home bucket at once, asks the caller about the few references whose tag
+// agrees, and goes on to the next bucket only if that number is not zero. So a
+// look-up, hit or miss, nearly always reads one line here, and one of the
+// entry.
+//
+// Keys are not stored: `match(ref)` tells whether the entry is the one looked
+// for. Hashes are not stored either: when the index grows it asks `hash_of`.
+//
+// Threads. One thread at a time may change the index (the shard's lock). All
+// fields are atomics with the order that lets look-ups run beside it: an entry
+// never moves within an array of buckets, its reference is written before its
+// tag, and a larger array is filled before it is published.
+//
+// Cost. O(1) expected, one allocation at each doubling, which moves every
+// entry once. About 64 / (12 * load) bytes an entry, with a load of at most
+// 7/8.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_INDEX_H_
+#define WHEELCACHE_CACHE_INTERNAL_INDEX_H_
+
+#include <atomic>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/base/optimization.h"
+#include "absl/numeric/bits.h"
+
+namespace wheelcache {
+namespace internal {
+
+// A look-up's hash. The home bucket comes from the high bits, the tag from the
+// low ones.
+using Hash32 = uint32_t;
+
+class Index {
+ public:
+  using Ref = uint32_t;  // 0 is null.
+
+  Index() : table_(std::make_unique<Table>(1)) {}
+
+  Index(const Index&) = delete;
+  Index& operator=(const Index&) = delete;
+
+  size_t size() const { return size_; }
+
+  // The reference with this hash for which `match(ref)` holds, or null.
+  template <typename Match>
+  Ref Find(Hash32 hash, Match&& match) const {
+    const std::atomic<Ref>* cell = FindCell(hash, match);
+    return cell == nullptr ? 0 : cell->load(std::memory_order_acquire);
+  }
+
+  // Adds a reference. `hash_of(ref)` gives the hash of any reference in the
+  // index. REQUIRES: no entry with the same key is in the index.
+  template <typename HashOf>
+  void Insert(Hash32 hash, Ref ref, HashOf&& hash_of) {
+    if (ABSL_PREDICT_FALSE(size_ >= table_->capacity())) Grow(hash_of);
+    table_->Insert(hash, ref);
+    ++size_;
+  }
+
+  // Puts `ref` in the place of `old`, whose key has the same hash.
+  // REQUIRES: `old` is in the index.
+  void Replace(Hash32 hash, Ref old, Ref ref) {
+    CellOf(hash, old)->store(ref, std::memory_order_release);
+  }
+
+  // REQUIRES: `ref` is in the index.
+  void Erase(Hash32 hash, Ref ref) {
+    table_->Erase(hash, ref);
+    --size_;
+  }
+
+  // Forgets every reference, and the memory of a large index.
+  void Clear() {
+    table_ = std::make_unique<Table>(1);
+    size_ = 0;
+  }
+
+ private:
+  static constexpr int kCells = 12;
+
+  // The tags are read eight and four at a time. Tag 0 marks a free cell.
+  struct alignas(ABSL_CACHELINE_SIZE) Bucket {
+    std::atomic<uint64_t> low_tags{0};
+    std::atomic<uint32_t> high_tags{0};
+    std::atomic<uint32_t> passed_on{0};
+    std::atomic<Ref> cells[kCells] = {};
+
+    void SetTag(int cell, uint8_t tag);
+    int FreeCell() const;  // Or -1.
+  };
+
+  // A bit for each byte of `tags` that may be `tag`, at the byte's top bit.
+  // A byte above a true match may be reported falsely; the key decides.
+  static uint64_t Matches(uint64_t tags, uint8_t tag) {
+    constexpr uint64_t kOnes = 0x0101010101010101;
+    const uint64_t differ = tags ^ (kOnes * tag);
+    return (differ - kOnes) & ~differ & (kOnes << 7);
+  }
+
+  static uint8_t TagOf(Hash32 hash) {
+    const auto tag = static_cast<uint8_t>(hash);
+    return tag == 0 ? 1 : tag;
+  }
+
+  class Table {
+   public:
+    explicit Table(size_t buckets)
+        : count_(buckets), buckets_(std::make_unique<Bucket[]>(buckets)) {}
+
+    size_t buckets() const { return count_; }
+    size_t capacity() const { return count_ * kCells / 8 * 7; }
+    Bucket& bucket(size_t i) { return buckets_[i]; }
+    size_t Home(Hash32 hash) const { return (uint64_t{hash} * count_) >> 32; }
+    size_t Next(size_t i) const { return i + 1 == count_ ? 0 : i + 1; }
+
+    void Insert(Hash32 hash, Ref ref);
+    void Erase(Hash32 hash, Ref ref);
+
+   private:
+    const size_t count_;
+    const std::unique_ptr<Bucket[]> buckets_;
+  };
+
+  template <typename Match>
+  std::atomic<Ref>* FindCell(Hash32 hash, Match&& match) const;
+
+  std::atomic<Ref>* CellOf(Hash32 hash, Ref ref) const {
+    std::atomic<Ref>* cell =
+        FindCell(hash, [ref](Ref other) { return other == ref; });
+    assert(cell != nullptr);
+    return cell;
+  }
+
+  template <typename HashOf>
+  void Grow(HashOf&& hash_of);
+
+  std::unique_ptr<Table> table_;
+  size_t size_ = 0;
+};
+
+template <typename Match>
+inline std::atomic<Index::Ref>* Index::FindCell(Hash32 hash,
+                                                Match&& match) const {
+  const uint8_t tag = TagOf(hash);
+  const auto find = [&match](std::atomic<Ref>* cells, uint64_t candidates) {
+    for (; candidates != 0; candidates &= candidates - 1) {
+      std::atomic<Ref>& cell = cells[absl::countr_zero(candidates) / 8];
+      const Ref ref = cell.load(std::memory_order_acquire);
+      if (ref != 0 && match(ref)) return &cell;
+    }
+    return static_cast<std::atomic<Ref>*>(nullptr);
+  };
+  Table& table = *table_;
+  size_t i = table.Home(hash);
+  for (size_t probed = 0; probed < table.buckets(); ++probed) {
+    Bucket& bucket = table.bucket(i);
+    const uint64_t low = bucket.low_tags.load(std::memory_order_acquire);
+    if (auto* cell = find(bucket.cells, Matches(low, tag))) return cell;
+    const uint64_t high = bucket.high_tags.load(std::memory_order_acquire);
+    if (auto* cell = find(bucket.cells + 8, Matches(high, tag) & 0xffffffff)) {
+      return cell;
+    }
+    if (bucket.passed_on.load(std::memory_order_acquire) == 0) return nullptr;
+    i = table.Next(i);
+  }
+  return nullptr;
+}
+
+template <typename HashOf>
+void Index::Grow(HashOf&& hash_of) {
+  auto larger = std::make_unique<Table>(table_->buckets() * 2);
+  for (size_t i = 0; i < table_->buckets(); ++i) {
+    for (const std::atomic<Ref>& cell : table_->bucket(i).cells) {
+      const Ref ref = cell.load(std::memory_order_relaxed);
+      if (ref != 0) larger->Insert(hash_of(ref), ref);
+    }
+  }
+  table_ = std::move(larger);
+}
+
+inline void Index::Bucket::SetTag(int cell, uint8_t tag) {
+  const int shift = cell % 8 * 8;
+  if (cell < 8) {
+    const uint64_t rest =
+        low_tags.load(std::memory_order_relaxed) & ~(uint64_t{0xff} << shift);
+    low_tags.store(rest | uint64_t{tag} << shift, std::memory_order_release);
+  } else {
+    const uint32_t rest =
+        high_tags.load(std::memory_order_relaxed) & ~(uint32_t{0xff} << shift);
+    high_tags.store(rest | uint32_t{tag} << shift, std::memory_order_release);
+  }
+}
+
+inline int Index::Bucket::FreeCell() const {
+  for (int cell = 0; cell < kCells; ++cell) {
+    if (cells[cell].load(std::memory_order_relaxed) == 0) return cell;
+  }
+  return -1;
+}
+
+inline void Index::Table::Insert(Hash32 hash, Ref ref) {
+  for (size_t i = Home(hash);; i = Next(i)) {
+    Bucket& bucket = buckets_[i];
+    const int cell = bucket.FreeCell();
+    if (cell >= 0) {
+      bucket.cells[cell].store(ref, std::memory_order_release);
+      bucket.SetTag(cell, TagOf(hash));
+      return;
+    }
+    bucket.passed_on.store(bucket.passed_on.load(std::memory_order_relaxed) + 1,
+                           std::memory_order_release);
+  }
+}
+
+inline void Index::Table::Erase(Hash32 hash, Ref ref) {
+  for (size_t i = Home(hash);; i = Next(i)) {
+    Bucket& bucket = buckets_[i];
+    for (int cell = 0; cell < kCells; ++cell) {
+      if (bucket.cells[cell].load(std::memory_order_relaxed) != ref) continue;
+      bucket.SetTag(cell, 0);
+      bucket.cells[cell].store(0, std::memory_order_release);
+      return;
+    }
+    assert(bucket.passed_on.load(std::memory_order_relaxed) > 0);
+    bucket.passed_on.store(bucket.passed_on.load(std::memory_order_relaxed) - 1,
+                           std::memory_order_release);
+  }
+}
+
+}  // namespace internal
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_INDEX_H_
