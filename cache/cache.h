@@ -1,0 +1,289 @@
+// wheelcache: an in-process cache with a TTL for each key.
+//
+//   wheelcache::CacheOptions options;
+//   options.max_entries = 100'000;
+//   options.default_ttl = absl::Minutes(5);
+//   auto cache = wheelcache::Cache<std::string, User>::Create(options);
+//   if (!cache.ok()) return cache.status();
+//
+//   (*cache)->Set("alice", LoadUser("alice"));
+//   (*cache)->Set("bob", LoadUser("bob"), absl::Seconds(30));
+//   if (std::optional<User> user = (*cache)->Get("alice")) Greet(*user);
+//   (*cache)->Del("bob");
+//
+// Guarantees. A value is not returned at its deadline or later. Never do more
+// than max_entries entries or max_bytes bytes live in the cache. A Set that
+// needs room takes that of expired entries first, of the least recently used
+// after that. The memory of expired entries comes back without anybody's call,
+// within CacheOptions::reclaim_delay, and nothing wakes up while nothing is
+// due.
+//
+// Threads. Thread-safe. No user code (listener, weigher, loader; constructor
+// and destructor of keys and values) runs under a lock, so all of it may call
+// this cache and others; only the hash and the equality of keys must not.
+//
+// Errors. A miss is an empty optional or handle. Only Create and loaders
+// return a Status.
+//
+// Cost. Every call is O(1) expected, plus what it reclaims and evicts, of which
+// it does at most CacheOptions::maintenance_budget at a time under a lock. An
+// entry takes 40 bytes and its share of an index beside key and value.
+//
+// Life. Destroy a cache when no call runs in it; its background work ends with
+// it. Values are destroyed, listeners not called. A Handle outlives it.
+//
+// fork(). The child may go on using the cache.
+
+#ifndef WHEELCACHE_CACHE_CACHE_H_
+#define WHEELCACHE_CACHE_CACHE_H_
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/memory/memory.h"
+#include "absl/numeric/int128.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "wheelcache/cache/handle.h"
+#include "wheelcache/cache/hash.h"
+#include "wheelcache/cache/internal/counters.h"
+#include "wheelcache/cache/internal/shard.h"
+#include "wheelcache/cache/internal/shared_state.h"
+#include "wheelcache/cache/internal/stats_logger.h"
+#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/removal.h"
+#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/weigh.h"
+#include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/internal/at_fork.h"
+#include "wheelcache/wheel/internal/contain.h"
+#include "wheelcache/wheel/reaper.h"
+
+namespace wheelcache {
+
+template <typename Key, typename Value, typename Hash = DefaultHash<Key>,
+          typename Equal = DefaultEqual<Key>>
+class Cache final : private internal::ForkHandler {
+ public:
+  // The user's code that a cache calls; see Threads above. Each may be empty.
+  struct Hooks {
+    // Returns the bytes that key and value take, in place of MemoryOf both.
+    std::function<uint64_t(const Key&, const Value&)> weigher;
+
+    // Is told of each entry that has left; see cache/removal.h. An exception
+    // ends here, and is counted.
+    std::function<void(const Key&, const Value&, RemovalCause)> on_removal;
+  };
+
+  // Pins an entry; see cache/handle.h.
+  using Handle = CacheHandle<Key, Value>;
+
+  // Returns a cache, or InvalidArgument with the field, the value and the rule
+  // that it breaks.
+  static absl::StatusOr<std::unique_ptr<Cache>> Create(CacheOptions options,
+                                                       Hooks hooks = {});
+
+  ~Cache();
+
+  // Stores a value under a key, in the place of the one it had. Returns
+  // whether it is in the cache. It is not, and neither is the old one, if the
+  // TTL is zero or less, or if the entry is larger than max_bytes or 4 GiB.
+  template <typename K = Key, typename V = Value>
+  bool Set(K&& key, V&& value) {
+    return Set(std::forward<K>(key), std::forward<V>(value),
+               options_.default_ttl);
+  }
+  template <typename K = Key, typename V = Value>
+  bool Set(K&& key, V&& value, absl::Duration ttl);
+
+  // Returns a copy of the live value, which becomes the most recently used.
+  template <typename K>
+  std::optional<Value> Get(const K& key) {
+    return Copy(Find(key));
+  }
+
+  // As Get, without a copy.
+  template <typename K>
+  Handle Find(const K& key) {
+    Handle handle = Lookup(key, /*use=*/true);
+    counters_.Add(handle ? internal::Count::kHits : internal::Count::kMisses);
+    return handle;
+  }
+
+  // As Get, but counts as no use and in no statistics.
+  template <typename K>
+  std::optional<Value> Peek(const K& key) const {
+    return Copy(Lookup(key, /*use=*/false));
+  }
+
+  // Returns whether the key has a live value. Counts as no use.
+  template <typename K>
+  bool Contains(const K& key) const {
+    return static_cast<bool>(Lookup(key, /*use=*/false));
+  }
+
+  // Returns how long the value will live, infinite if it does not expire, or
+  // nothing if there is none. Counts as no use.
+  template <typename K>
+  std::optional<absl::Duration> TimeToLive(const K& key) const {
+    const Handle handle = Lookup(key, /*use=*/false);
+    if (!handle) return std::nullopt;
+    return handle.TimeToLive();
+  }
+
+  // Returns the live value; or calls `loader`, stores what it returns, and
+  // returns that. Calls for the same key that come meanwhile wait and get the
+  // same result, which if it is an error is not stored. A Set, Del or Clear
+  // that comes while the loader runs wins: the result is not stored.
+  // A loader that asks for its own key gets FailedPrecondition.
+  template <typename K>
+  absl::StatusOr<Value> GetOrLoad(
+      const K& key, absl::FunctionRef<absl::StatusOr<Value>()> loader) {
+    return GetOrLoad(key, options_.default_ttl, loader);
+  }
+  template <typename K>
+  absl::StatusOr<Value> GetOrLoad(
+      const K& key, absl::Duration ttl,
+      absl::FunctionRef<absl::StatusOr<Value>()> loader);
+
+  // Gives the live value a new TTL from now on, and makes it the most recently
+  // used. Returns whether there is one. A TTL of zero or less deletes it.
+  template <typename K>
+  bool Touch(const K& key, absl::Duration ttl);
+
+  // Removes the key's value. Returns whether it had a live one.
+  template <typename K>
+  bool Del(const K& key) {
+    return Remove(key, RemovalCause::kDeleted);
+  }
+
+  // Removes all values that are there at one instant during the call.
+  void Clear() ABSL_NO_THREAD_SAFETY_ANALYSIS;  // Of a number of locks.
+
+  // What is in the cache, expired entries that are yet to be reclaimed
+  // included. Cheap, and never more than the limits.
+  int64_t size() const { return shared_.budget.used().entries; }
+  int64_t bytes() const { return shared_.budget.used().bytes; }
+
+  CacheStats stats() const;
+  const CacheOptions& options() const { return options_; }
+
+  // Reclaims what is due, for those who run without a reaper: at most `budget`
+  // entries removed and timers moved. Returns how many it was; less than
+  // `budget` means that nothing due is left.
+  int64_t RunMaintenance(int64_t budget = std::numeric_limits<int64_t>::max());
+
+  // When RunMaintenance next has something to do, as a reading of the clock;
+  // infinite if it has not.
+  absl::Duration NextDeadline() const;
+
+  // Ends the background work, for good, and waits for what runs of it, unless
+  // called by that. The cache stays of use: Set and RunMaintenance reclaim.
+  void Stop() {
+    if (options_.reaper != nullptr) options_.reaper->Unregister(&client_);
+  }
+
+  // Whether the reaper serves this cache, or why it could not be had.
+  const absl::Status& reaper_status() const { return reaper_status_; }
+
+  // For tests: finds the first broken invariant. Nobody else may be in the
+  // cache. O(entries).
+  absl::Status CheckInvariants();
+
+ private:
+  using ShardType = internal::Shard<Key, Value, Hash, Equal>;
+  using Removed = typename ShardType::Removed;
+  using LoadPtr = typename ShardType::LoadPtr;
+  using Claim = internal::Claim;
+  using EntryRef = internal::EntryRef;
+
+  // The reaper's view of the cache.
+  class Client final : public Reaper::Client {
+   public:
+    explicit Client(Cache* cache) : cache_(*cache) {}
+    int64_t RunDue(int64_t now_nanos) override {
+      return cache_.RunDue(now_nanos);
+    }
+
+   private:
+    Cache& cache_;
+  };
+
+  // Where a key belongs.
+  struct Place {
+    ShardType& shard;
+    internal::Hash32 hash;
+  };
+
+  // Ends a load in every case, a loader's exception included.
+  class LoadScope;
+
+  Cache(CacheOptions options, Hooks hooks);
+
+  template <typename K>
+  Place PlaceOf(const K& key) const;
+
+  template <typename K>
+  Handle Lookup(const K& key, bool use) const;
+
+  static std::optional<Value> Copy(const Handle& handle) {
+    if (!handle) return std::nullopt;
+    return *handle;
+  }
+
+  template <typename K>
+  bool Remove(const K& key, RemovalCause cause);
+
+  // Stores an entry that was made, or destroys it.
+  bool Store(EntryRef ref, Place place, absl::Duration ttl,
+             const LoadPtr* load);
+  bool Publish(const typename ShardType::Write& write, ShardType& home);
+  bool Weigh(EntryRef ref);
+
+  void ReclaimAll(int64_t now_nanos, Claim* claim, Removed* removed);
+  void EvictFromOthers(const ShardType& home, internal::Room need, Claim* claim,
+                       Removed* removed);
+
+  // Tells the listener of what was removed, and destroys it. No lock is held.
+  void Dispose(Removed* removed);
+
+  int64_t RunDue(int64_t now_nanos);
+  void WakeReaperFor(const ShardType& shard);
+
+  void BeforeFork() override ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void AfterForkInParent() override ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void AfterForkInChild() override ABSL_NO_THREAD_SAFETY_ANALYSIS;
+
+  static int64_t ToNanos(absl::Duration ttl) {
+    return Clock::NanosAfter(0, ttl);
+  }
+
+  const CacheOptions options_;
+  const Hooks hooks_;
+  Clock& clock_;
+
+  mutable internal::SharedState<Key, Value> shared_;
+  std::vector<std::unique_ptr<ShardType>>
+      shards_;  // As many as a power of two.
+  internal::Counters counters_;
+  internal::StatsLogger logger_;
+
+  Client client_{this};
+  absl::Status reaper_status_;
+  internal::ForkRegistration fork_registration_{this};
+};
+
+}  // namespace wheelcache
+
+#include "wheelcache/cache/internal/cache_impl.h"
+
+#endif  // WHEELCACHE_CACHE_CACHE_H_

@@ -1,0 +1,90 @@
+// A pinned value of a cache.
+//
+//   if (auto user = cache->Find("alice")) {
+//     Send(user->name);
+//     if (user.TimeToLive() < absl::Seconds(1)) Refresh(user.key());
+//   }
+//
+// A handle is empty or keeps one entry's key and value, unchanged, for as long
+// as it lives; whether the entry is replaced, expires, is evicted or deleted
+// meanwhile, and beyond the end of the cache. What has left the cache counts no
+// more toward its limits. A handle keeps nothing else from being reclaimed.
+//
+// Threads. Thread-compatible; the value it shows may be read by other threads.
+
+#ifndef WHEELCACHE_CACHE_HANDLE_H_
+#define WHEELCACHE_CACHE_HANDLE_H_
+
+#include <cassert>
+#include <cstdint>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "wheelcache/cache/internal/entry.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache {
+
+template <typename Key, typename Value>
+class CacheHandle {
+ public:
+  // An empty handle.
+  CacheHandle() = default;
+
+  CacheHandle(CacheHandle&& other) noexcept
+      : pool_(std::exchange(other.pool_, nullptr)),
+        ref_(other.ref_),
+        clock_(other.clock_) {}
+  CacheHandle& operator=(CacheHandle&& other) noexcept {
+    std::swap(pool_, other.pool_);
+    std::swap(ref_, other.ref_);
+    std::swap(clock_, other.clock_);
+    return *this;
+  }
+  ~CacheHandle() {
+    if (pool_ != nullptr) pool_->UnpinOutside(ref_);
+  }
+
+  explicit operator bool() const { return pool_ != nullptr; }
+
+  // REQUIRES, as all that follow: the handle is not empty.
+  const Key& key() const { return entry().key(); }
+  const Value& value() const { return entry().value(); }
+  const Value& operator*() const { return value(); }
+  const Value* operator->() const { return &value(); }
+
+  // How long the value may still be used; infinite if it does not expire, zero
+  // or less if its deadline has passed. A Touch shows here, too. The cache's
+  // clock must still exist.
+  absl::Duration TimeToLive() const {
+    const int64_t deadline = entry().deadline();
+    if (deadline == Clock::kNever) return absl::InfiniteDuration();
+    return absl::Nanoseconds(deadline) - clock_->Now();
+  }
+
+  // The bytes that were accounted to the entry.
+  int64_t charge() const { return entry().charge; }
+
+ private:
+  template <typename, typename, typename, typename>
+  friend class Cache;
+
+  using Pool = internal::EntryPool<Key, Value>;
+
+  // Takes over a pin.
+  CacheHandle(Pool* pool, internal::EntryRef ref, const Clock* clock)
+      : pool_(pool), ref_(ref), clock_(clock) {}
+
+  const internal::Entry<Key, Value>& entry() const {
+    assert(pool_ != nullptr && "an empty handle");
+    return pool_->At(ref_);
+  }
+
+  Pool* pool_ = nullptr;
+  internal::EntryRef ref_ = 0;
+  const Clock* clock_ = nullptr;
+};
+
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_HANDLE_H_

@@ -1,0 +1,384 @@
+// The definitions of Cache's methods, of which cache/cache.h shows the
+// declarations. Included by that alone.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_CACHE_IMPL_H_
+#define WHEELCACHE_CACHE_INTERNAL_CACHE_IMPL_H_
+
+#include "wheelcache/cache/cache.h"
+
+namespace wheelcache {
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+absl::StatusOr<std::unique_ptr<Cache<Key, Value, Hash, Equal>>>
+Cache<Key, Value, Hash, Equal>::Create(CacheOptions options, Hooks hooks) {
+  if (auto status = ValidateCacheOptions(options); !status.ok()) return status;
+  return absl::WrapUnique(new Cache(std::move(options), std::move(hooks)));
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+Cache<Key, Value, Hash, Equal>::Cache(CacheOptions options, Hooks hooks)
+    : options_(std::move(options)),
+      hooks_(std::move(hooks)),
+      clock_(*options_.clock),
+      shared_(options_, internal::ShardCount(options_)),
+      logger_(options_, clock_.NowNanos()) {
+  const int shards = internal::ShardCount(options_);
+  for (int i = 0; i < shards; ++i) {
+    shards_.push_back(std::make_unique<ShardType>(&shared_, i, options_));
+  }
+  if (options_.reaper != nullptr) {
+    reaper_status_ = options_.reaper->Register(&client_);
+    options_.reaper->WakeAt(&client_, logger_.due_nanos());
+  }
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+Cache<Key, Value, Hash, Equal>::~Cache() {
+  Stop();
+  Removed removed(shared_.pool);
+  for (auto& shard : shards_) {
+    shard->Lock();
+    shard->TakeAllLocked(&removed);
+    shard->Unlock();
+  }
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+auto Cache<Key, Value, Hash, Equal>::PlaceOf(const K& key) const -> Place {
+  // A user's hash may be as plain as the number itself: spread its bits.
+  const absl::uint128 product =
+      absl::uint128(Hash()(key)) * uint64_t{0x9e3779b97f4a7c15};
+  const uint64_t mixed =
+      absl::Uint128High64(product) ^ absl::Uint128Low64(product);
+  return {*shards_[(mixed >> 32) & (shards_.size() - 1)],
+          static_cast<internal::Hash32>(mixed)};
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+auto Cache<Key, Value, Hash, Equal>::Lookup(const K& key, bool use) const
+    -> Handle {
+  const Place place = PlaceOf(key);
+  const EntryRef ref =
+      place.shard.Find(key, place.hash, clock_.NowNanos(), use);
+  return ref == 0 ? Handle() : Handle(shared_.pool, ref, &clock_);
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K, typename V>
+bool Cache<Key, Value, Hash, Equal>::Set(K&& key, V&& value,
+                                         absl::Duration ttl) {
+  const Place place = PlaceOf(key);
+  const EntryRef ref = shared_.pool->New(place.hash, std::forward<K>(key),
+                                         std::forward<V>(value));
+  return Store(ref, place, ttl, /*load=*/nullptr);
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+bool Cache<Key, Value, Hash, Equal>::Store(EntryRef ref, Place place,
+                                           absl::Duration ttl,
+                                           const LoadPtr* load) {
+  // Destroys the entry if it does not get into the cache.
+  struct Unpin {
+    ~Unpin() {
+      if (ref != 0) pool->Unpin(ref);
+    }
+    internal::EntryPool<Key, Value>* pool;
+    EntryRef ref;
+  } unpin{shared_.pool, ref};
+  shared_.pool->At(ref).hash = place.hash;
+  const bool lives = ttl > absl::ZeroDuration();
+  if (!lives || !Weigh(ref)) {
+    const Key& key = shared_.pool->At(ref).key();
+    if (load == nullptr) {
+      Remove(key, lives ? RemovalCause::kReplaced : RemovalCause::kDeleted);
+    }
+    return false;
+  }
+  typename ShardType::Write write;
+  write.ref = ref;
+  write.ttl_nanos = ToNanos(ttl);
+  write.now_nanos = clock_.NowNanos();
+  write.load = load;
+  if (!Publish(write, place.shard)) return false;
+  unpin.ref = 0;
+  return true;
+}
+
+// Computes the charge of an entry. Returns whether any cache with these limits
+// can hold it.
+template <typename Key, typename Value, typename Hash, typename Equal>
+bool Cache<Key, Value, Hash, Equal>::Weigh(EntryRef ref) {
+  using EntryType = internal::Entry<Key, Value>;
+  constexpr uint64_t kIndexBytes = 12;
+  constexpr uint64_t kOverhead =
+      sizeof(EntryType) - sizeof(Key) - sizeof(Value) + kIndexBytes;
+  EntryType& entry = shared_.pool->At(ref);
+  const uint64_t weight = hooks_.weigher
+                              ? hooks_.weigher(entry.key(), entry.value())
+                              : MemoryOf(entry.key()) + MemoryOf(entry.value());
+  const uint64_t most =
+      std::min(static_cast<uint64_t>(shared_.budget.limit().bytes),
+               uint64_t{std::numeric_limits<uint32_t>::max()});
+  if (most < kOverhead || weight > most - kOverhead) return false;
+  entry.charge = static_cast<uint32_t>(weight + kOverhead);
+  return true;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+bool Cache<Key, Value, Hash, Equal>::Publish(
+    const typename ShardType::Write& write, ShardType& home) {
+  Removed removed(shared_.pool);
+  Claim claim(&shared_.budget);
+  internal::Publication outcome;
+  do {
+    outcome = home.Publish(write, &claim, &removed);
+    if (outcome == internal::Publication::kReclaimOthers) {
+      ReclaimAll(write.now_nanos, &claim, &removed);
+    } else if (outcome == internal::Publication::kEvictOthers) {
+      EvictFromOthers(home, {1, shared_.pool->At(write.ref).charge}, &claim,
+                      &removed);
+    }
+  } while (outcome != internal::Publication::kDone &&
+           outcome != internal::Publication::kSuperseded);
+  const bool stored = outcome == internal::Publication::kDone;
+  if (stored) counters_.Add(internal::Count::kSets);
+  // Only now: a listener that calls Set must find the room that is left.
+  claim.GiveBack();
+  WakeReaperFor(home);
+  Dispose(&removed);
+  return stored;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+void Cache<Key, Value, Hash, Equal>::ReclaimAll(int64_t now_nanos, Claim* claim,
+                                                Removed* removed) {
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    if (shared_.due.Get(static_cast<int>(i)) > now_nanos) continue;
+    shards_[i]->Reclaim(now_nanos, shared_.maintenance_budget, claim, removed);
+  }
+}
+
+// Where `home` is empty and has no room. The victims come from the shards that
+// follow it in turn.
+template <typename Key, typename Value, typename Hash, typename Equal>
+void Cache<Key, Value, Hash, Equal>::EvictFromOthers(const ShardType& home,
+                                                     internal::Room need,
+                                                     Claim* claim,
+                                                     Removed* removed) {
+  const size_t first = static_cast<size_t>(home.number()) + 1;
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    ShardType& shard = *shards_[(first + i) & (shards_.size() - 1)];
+    if (&shard != &home && shard.Evict(need, claim, removed)) return;
+  }
+  // All that is left is in the claims of other Sets. One of two that wait for
+  // each other's room has to let go.
+  claim->GiveBack();
+  std::this_thread::yield();
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+void Cache<Key, Value, Hash, Equal>::Dispose(Removed* removed) {
+  removed->Dispose([this](EntryRef ref, RemovalCause cause) {
+    // The counters are in the order of the causes.
+    counters_.Add(static_cast<internal::Count>(
+        static_cast<int>(internal::Count::kExpired) + static_cast<int>(cause)));
+    if (!hooks_.on_removal) return;
+    const auto& entry = shared_.pool->At(ref);
+    if (!internal::Contain(
+            [&] { hooks_.on_removal(entry.key(), entry.value(), cause); })) {
+      counters_.Add(internal::Count::kListenerExceptions);
+    }
+  });
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+bool Cache<Key, Value, Hash, Equal>::Remove(const K& key, RemovalCause cause) {
+  const Place place = PlaceOf(key);
+  Removed removed(shared_.pool);
+  Claim claim(&shared_.budget);
+  const bool live = place.shard.Remove(key, place.hash, clock_.NowNanos(),
+                                       cause, &claim, &removed);
+  claim.GiveBack();
+  Dispose(&removed);
+  return live;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+bool Cache<Key, Value, Hash, Equal>::Touch(const K& key, absl::Duration ttl) {
+  if (ttl <= absl::ZeroDuration()) return Remove(key, RemovalCause::kDeleted);
+  const Place place = PlaceOf(key);
+  const bool live =
+      place.shard.Touch(key, place.hash, ToNanos(ttl), clock_.NowNanos());
+  if (live) WakeReaperFor(place.shard);
+  return live;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+void Cache<Key, Value, Hash, Equal>::Clear() {
+  Removed removed(shared_.pool);
+  for (auto& shard : shards_) shard->Lock();
+  for (auto& shard : shards_) shard->TakeAllLocked(&removed);
+  for (auto& shard : shards_) shard->Unlock();
+  Dispose(&removed);
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+class Cache<Key, Value, Hash, Equal>::LoadScope {
+ public:
+  LoadScope(ShardType* shard, LoadPtr load)
+      : shard_(*shard), load_(std::move(load)) {}
+  LoadScope(const LoadScope&) = delete;
+  LoadScope& operator=(const LoadScope&) = delete;
+  ~LoadScope() {
+    if (finished_) return;
+    Finish(absl::UnknownError("the loader threw an exception"));
+  }
+
+  void Finish(absl::StatusOr<Value> result) {
+    finished_ = true;
+    shard_.EndLoad(load_);
+    load_->Finish(std::move(result));
+  }
+
+ private:
+  ShardType& shard_;
+  const LoadPtr load_;
+  bool finished_ = false;
+};
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+absl::StatusOr<Value> Cache<Key, Value, Hash, Equal>::GetOrLoad(
+    const K& key, absl::Duration ttl,
+    absl::FunctionRef<absl::StatusOr<Value>()> loader) {
+  if (Handle handle = Find(key)) return *handle;
+  const Place place = PlaceOf(key);
+  const auto mine = std::make_shared<internal::Load<Key, Value>>(Key(key));
+  EntryRef found = 0;
+  const LoadPtr load =
+      place.shard.JoinLoad(place.hash, clock_.NowNanos(), mine, &found);
+  if (found != 0) return *Handle(shared_.pool, found, &clock_);
+  if (load != mine) return load->Wait();
+  LoadScope scope(&place.shard, mine);
+  absl::StatusOr<Value> result = loader();
+  if (result.ok()) {
+    const EntryRef ref = shared_.pool->New(place.hash, mine->key(), *result);
+    Store(ref, place, ttl, &mine);
+  }
+  scope.Finish(result);
+  return result;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+CacheStats Cache<Key, Value, Hash, Equal>::stats() const {
+  using internal::Count;
+  CacheStats stats;
+  stats.hits = counters_.Sum(Count::kHits);
+  stats.misses = counters_.Sum(Count::kMisses);
+  stats.sets = counters_.Sum(Count::kSets);
+  stats.deletes = counters_.Sum(Count::kDeleted);
+  stats.evictions = counters_.Sum(Count::kEvicted);
+  stats.expirations = counters_.Sum(Count::kExpired);
+  stats.replaced = counters_.Sum(Count::kReplaced);
+  stats.listener_exceptions = counters_.Sum(Count::kListenerExceptions);
+  stats.entries = size();
+  stats.bytes = bytes();
+  return stats;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+int64_t Cache<Key, Value, Hash, Equal>::RunMaintenance(int64_t budget) {
+  const int64_t now_nanos = clock_.NowNanos();
+  int64_t done = 0;
+  for (size_t i = 0; i < shards_.size() && done < budget;) {
+    if (shared_.due.Get(static_cast<int>(i)) > now_nanos) {
+      ++i;
+      continue;
+    }
+    const uint64_t step = std::min(shared_.maintenance_budget,
+                                   static_cast<uint64_t>(budget - done));
+    Removed removed(shared_.pool);
+    Claim claim(&shared_.budget);
+    const uint64_t used =
+        shards_[i]->Reclaim(now_nanos, step, &claim, &removed);
+    claim.GiveBack();
+    Dispose(&removed);
+    done += static_cast<int64_t>(used);
+    if (used < step) ++i;
+  }
+  if (logger_.due_nanos() <= now_nanos) logger_.Run(now_nanos, stats());
+  return done;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+absl::Duration Cache<Key, Value, Hash, Equal>::NextDeadline() const {
+  const int64_t next = std::min(shared_.due.Earliest(), logger_.due_nanos());
+  return next == Clock::kNever ? absl::InfiniteDuration()
+                               : absl::Nanoseconds(next);
+}
+
+// A turn of the reaper: one step for each shard, and back in the queue if that
+// was not all.
+template <typename Key, typename Value, typename Hash, typename Equal>
+int64_t Cache<Key, Value, Hash, Equal>::RunDue(int64_t now_nanos) {
+  const auto turn =
+      static_cast<int64_t>(shared_.maintenance_budget * shards_.size());
+  if (RunMaintenance(turn) == turn) return now_nanos;
+  // Under the locks, not from the DueBoard: a Set that found this turn still
+  // planned has left its deadline there, and will not wake the reaper.
+  int64_t due = Clock::kNever;
+  for (const auto& shard : shards_) due = std::min(due, shard->due_nanos());
+  return std::min(
+      Clock::NanosAfter(std::max(due, now_nanos), options_.reclaim_delay),
+      logger_.due_nanos());
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+void Cache<Key, Value, Hash, Equal>::WakeReaperFor(const ShardType& shard) {
+  if (options_.reaper == nullptr) return;
+  const int64_t due = shared_.due.Get(shard.number());
+  if (due == Clock::kNever) return;
+  options_.reaper->WakeAt(&client_,
+                          Clock::NanosAfter(due, options_.reclaim_delay));
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+absl::Status Cache<Key, Value, Hash, Equal>::CheckInvariants() {
+  internal::Room used;
+  for (auto& shard : shards_) {
+    if (auto status = shard->CheckInvariants(&used); !status.ok()) {
+      return status;
+    }
+  }
+  const internal::Room budget = shared_.budget.used();
+  if (!(budget == used)) {
+    return absl::InternalError("the budget is not the sum of the charges");
+  }
+  return absl::OkStatus();
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+void Cache<Key, Value, Hash, Equal>::BeforeFork() {
+  for (auto& shard : shards_) shard->Lock();
+  shared_.pool->BeforeFork();
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+void Cache<Key, Value, Hash, Equal>::AfterForkInParent() {
+  shared_.pool->AfterForkInParent();
+  for (auto& shard : shards_) shard->Unlock();
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+void Cache<Key, Value, Hash, Equal>::AfterForkInChild() {
+  shared_.pool->AfterForkInChild();
+  for (auto& shard : shards_) shard->ResetAfterFork();
+}
+
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_CACHE_IMPL_H_

@@ -1,0 +1,474 @@
+// An independently locked part of a cache: the place where index, wheel and
+// LRU list are kept in agreement.
+//
+// Invariant, whenever the lock is free: an entry of this shard is in the index
+// and in the list; it is in the wheel exactly if its deadline is finite; its
+// charge is part of used_, which the cache's Budget has given.
+//
+// No method runs user code under the lock, but for the hash and the equality
+// of keys. What is removed goes to the caller's RemovedList, to be disposed of
+// without a lock; its room goes to the caller's Claim. No method reclaims and
+// evicts more than SharedState::maintenance_budget under the lock; where that
+// did not suffice, it says so and is called again.
+//
+// Expired entries are found by the wheel, in whole ticks; what is expired for
+// less than a tick may still be in the cache, but is returned to nobody.
+//
+// Threads. Thread-safe. No method takes a second lock.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_SHARD_H_
+#define WHEELCACHE_CACHE_INTERNAL_SHARD_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "wheelcache/cache/internal/budget.h"
+#include "wheelcache/cache/internal/entry.h"
+#include "wheelcache/cache/internal/index.h"
+#include "wheelcache/cache/internal/jitter.h"
+#include "wheelcache/cache/internal/loads.h"
+#include "wheelcache/cache/internal/removed_list.h"
+#include "wheelcache/cache/internal/shared_state.h"
+#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/removal.h"
+#include "wheelcache/lru/lru_list.h"
+#include "wheelcache/wheel/basic_timing_wheel.h"
+#include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/mutex.h"
+
+namespace wheelcache {
+namespace internal {
+
+// What became of a new entry.
+enum class Publication {
+  kDone,           // It is in the cache.
+  kSuperseded,     // It comes from a load that a Set or Del has overtaken.
+  kMoreToDo,       // The lock was held for long enough: call again.
+  kReclaimOthers,  // Other shards have expired entries, which go first.
+  kEvictOthers,    // This shard has nothing left to evict.
+};
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+class Shard {
+ public:
+  using Shared = SharedState<Key, Value>;
+  using Removed = RemovedList<Key, Value>;
+  using LoadPtr = std::shared_ptr<Load<Key, Value>>;
+
+  // A new entry on its way into the cache.
+  struct Write {
+    EntryRef ref = 0;       // Known to nobody else; its pin is the cache's.
+    int64_t ttl_nanos = 0;  // More than zero; kNever for no end.
+    int64_t now_nanos = 0;
+    const LoadPtr* load = nullptr;  // Where the value comes from, if a load.
+  };
+
+  // The shard's number is its cell on the DueBoard.
+  Shard(Shared* shared, int number, const CacheOptions& options)
+      : shared_(*shared),
+        number_(number),
+        jitter_(options, static_cast<uint32_t>(number)),
+        wheel_(Entries{shared}, FloorTick(options.clock->NowNanos())),
+        lru_(Entries{shared}) {}
+
+  Shard(const Shard&) = delete;
+  Shard& operator=(const Shard&) = delete;
+
+  int number() const { return number_; }
+
+  // Returns the live entry of `key`, pinned, or 0. `use` makes it the most
+  // recently used.
+  template <typename K>
+  EntryRef Find(const K& key, Hash32 hash, int64_t now_nanos, bool use) {
+    MutexLock lock(&mu_);
+    const EntryRef ref = FindLiveLocked(key, hash, now_nanos);
+    if (ref == 0) return 0;
+    if (use) lru_.MoveToFront(ref);
+    shared_.pool->Pin(ref);
+    return ref;
+  }
+
+  // Makes the new entry the one of its key, evicting others as needed.
+  Publication Publish(const Write& write, Claim* claim, Removed* removed);
+
+  // Removes the entry of `key`, if there is one, for `cause`, or as expired if
+  // it is. Returns whether it was live.
+  template <typename K>
+  bool Remove(const K& key, Hash32 hash, int64_t now_nanos, RemovalCause cause,
+              Claim* claim, Removed* removed);
+
+  // Gives the live entry of `key` a new TTL, as in Write, and makes it the most
+  // recently used. Returns whether there is one.
+  template <typename K>
+  bool Touch(const K& key, Hash32 hash, int64_t ttl_nanos, int64_t now_nanos);
+
+  // Removes expired entries, within `budget` of fired and cascaded timers.
+  // Returns how much of it was used: less than all means nothing due is left.
+  uint64_t Reclaim(int64_t now_nanos, uint64_t budget, Claim* claim,
+                   Removed* removed) {
+    MutexLock lock(&mu_);
+    return ReclaimLocked(now_nanos, budget, claim, removed);
+  }
+
+  // Evicts the least recently used until `claim` covers `need` or the budget
+  // or the shard is empty. Returns whether anything was evicted.
+  bool Evict(Room need, Claim* claim, Removed* removed);
+
+  // The load of `key` to wait for. If there is none, `load` becomes it, and the
+  // caller has to run it and to end it, by Publish or EndLoad.
+  LoadPtr JoinLoad(Hash32 hash, int64_t now_nanos, LoadPtr load,
+                   EntryRef* found);
+  void EndLoad(const LoadPtr& load);
+
+  // When the shard next has something to reclaim.
+  int64_t due_nanos() const {
+    MutexLock lock(&mu_);
+    return due_nanos_;
+  }
+
+  // To empty the shards of a cache at one instant, all of them are locked.
+  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.Lock(); }
+  void Unlock() ABSL_UNLOCK_FUNCTION(mu_) { mu_.Unlock(); }
+  // Removes all entries and gives their room back, in O(1) of their number.
+  void TakeAllLocked(Removed* removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  // In the child of fork(), where the lock of the parent means nothing and the
+  // threads that were loading are gone.
+  void ResetAfterFork() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    ::new (&mu_) Mutex;
+    loads_.SupersedeAll();
+  }
+
+  // For tests: finds the first broken invariant, and adds to *used what the
+  // entries use. O(entries).
+  absl::Status CheckInvariants(Room* used);
+
+ private:
+  using EntryType = Entry<Key, Value>;
+
+  // How wheel and list find an entry's links.
+  struct Entries {
+    using Ref = EntryRef;
+    TimerLinks<Ref>& links(Ref ref) const {
+      return shared->pool->At(ref).timer;
+    }
+    LruLinks<Ref>& lru_links(Ref ref) const {
+      return shared->pool->At(ref).lru;
+    }
+    // Rounded up: a timer that fires is past its deadline.
+    uint64_t deadline(Ref ref) const {
+      const int64_t nanos = shared->pool->At(ref).deadline();
+      const int64_t tick = shared->tick_nanos;
+      return static_cast<uint64_t>(nanos / tick + (nanos % tick != 0));
+    }
+    Shared* shared;
+  };
+
+  EntryType& At(EntryRef ref) const { return shared_.pool->At(ref); }
+  Room RoomOf(EntryRef ref) const { return {1, At(ref).charge}; }
+  uint64_t FloorTick(int64_t nanos) const {
+    return static_cast<uint64_t>(nanos / shared_.tick_nanos);
+  }
+
+  // The entry of `key`, expired or not, or 0.
+  template <typename K>
+  EntryRef FindLocked(const K& key, Hash32 hash) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return index_.Find(
+        hash, [&](EntryRef ref) { return Equal()(At(ref).key(), key); });
+  }
+
+  template <typename K>
+  EntryRef FindLiveLocked(const K& key, Hash32 hash, int64_t now_nanos) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const EntryRef ref = FindLocked(key, hash);
+    return ref != 0 && !At(ref).ExpiredAt(now_nanos) ? ref : 0;
+  }
+
+  Publication MakeRoomLocked(Room need, EntryRef keep, int64_t now_nanos,
+                             uint64_t budget, Claim* claim, Removed* removed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  // Puts the entry in index, list and wheel, in the place of `old` if any.
+  void LinkLocked(EntryRef ref, EntryRef old, Removed* removed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  void RemoveLocked(EntryRef ref, RemovalCause cause, Claim* claim,
+                    Removed* removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  uint64_t ReclaimLocked(int64_t now_nanos, uint64_t budget, Claim* claim,
+                         Removed* removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  int64_t DeadlineLocked(int64_t now_nanos, int64_t ttl_nanos)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ScheduleLocked(EntryRef ref) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SetDueLocked(std::optional<uint64_t> tick)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  Shared& shared_;
+  const int number_;
+
+  mutable Mutex mu_;
+  Jitter jitter_ ABSL_GUARDED_BY(mu_);
+  Index index_ ABSL_GUARDED_BY(mu_);
+  BasicTimingWheel<Entries> wheel_ ABSL_GUARDED_BY(mu_);
+  LruList<Entries> lru_ ABSL_GUARDED_BY(mu_);
+  Loads<Key, Value, Hash, Equal> loads_ ABSL_GUARDED_BY(mu_);
+  Room used_ ABSL_GUARDED_BY(mu_);
+  // The wheel's next wake-up, and the shard's cell on the DueBoard.
+  int64_t due_nanos_ ABSL_GUARDED_BY(mu_) = Clock::kNever;
+};
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
+                                                    Claim* claim,
+                                                    Removed* removed) {
+  EntryType& entry = At(write.ref);
+  MutexLock lock(&mu_);
+  if (write.load != nullptr && !loads_.IsCurrent(*write.load)) {
+    return Publication::kSuperseded;
+  }
+  // A writer pays for what has come due, so that a cache without a background
+  // thread stays clean.
+  const uint64_t budget =
+      shared_.maintenance_budget - ReclaimLocked(write.now_nanos,
+                                                 shared_.maintenance_budget,
+                                                 claim, removed);
+  EntryRef old = FindLocked(entry.key(), entry.hash);
+  if (old != 0 && At(old).ExpiredAt(write.now_nanos)) {
+    RemoveLocked(old, RemovalCause::kExpired, claim, removed);
+    old = 0;
+  }
+  Room need = RoomOf(write.ref);
+  if (old != 0) need -= RoomOf(old);
+  const Publication outcome =
+      MakeRoomLocked(need, old, write.now_nanos, budget, claim, removed);
+  if (outcome != Publication::kDone) return outcome;
+  claim->Spend(need);
+  entry.deadline_nanos.store(DeadlineLocked(write.now_nanos, write.ttl_nanos),
+                             std::memory_order_relaxed);
+  loads_.Supersede(entry.key());
+  LinkLocked(write.ref, old, removed);
+  return Publication::kDone;
+}
+
+// Removes what is expired, and then what is least recently used but for
+// `keep`, until the claim covers `need`.
+template <typename Key, typename Value, typename Hash, typename Equal>
+Publication Shard<Key, Value, Hash, Equal>::MakeRoomLocked(
+    Room need, EntryRef keep, int64_t now_nanos, uint64_t budget, Claim* claim,
+    Removed* removed) {
+  while (!claim->Cover(need)) {
+    if (budget == 0) return Publication::kMoreToDo;
+    if (due_nanos_ <= now_nanos) {
+      budget -= ReclaimLocked(now_nanos, budget, claim, removed);
+      continue;
+    }
+    if (shared_.due.Earliest() <= now_nanos) return Publication::kReclaimOthers;
+    EntryRef victim = lru_.back();
+    if (victim == keep && victim != 0) victim = At(victim).lru.newer;
+    if (victim == 0) return Publication::kEvictOthers;
+    RemoveLocked(victim, RemovalCause::kEvicted, claim, removed);
+    --budget;
+  }
+  return Publication::kDone;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+void Shard<Key, Value, Hash, Equal>::LinkLocked(EntryRef ref, EntryRef old,
+                                                Removed* removed) {
+  EntryType& entry = At(ref);
+  if (old == 0) {
+    index_.Insert(entry.hash, ref,
+                  [this](EntryRef other) { return At(other).hash; });
+  } else {
+    index_.Replace(entry.hash, old, ref);
+    lru_.Remove(old);
+    if (At(old).timer.scheduled()) wheel_.Cancel(old);
+    used_ -= RoomOf(old);
+    removed->Add(old, RemovalCause::kReplaced);
+  }
+  used_ += RoomOf(ref);
+  lru_.PushFront(ref);
+  if (entry.deadline() != Clock::kNever) ScheduleLocked(ref);
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+void Shard<Key, Value, Hash, Equal>::RemoveLocked(EntryRef ref,
+                                                  RemovalCause cause,
+                                                  Claim* claim,
+                                                  Removed* removed) {
+  EntryType& entry = At(ref);
+  index_.Erase(entry.hash, ref);
+  lru_.Remove(ref);
+  if (entry.timer.scheduled()) wheel_.Cancel(ref);
+  used_ -= RoomOf(ref);
+  claim->Add(RoomOf(ref));
+  removed->Add(ref, cause);
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+uint64_t Shard<Key, Value, Hash, Equal>::ReclaimLocked(int64_t now_nanos,
+                                                       uint64_t budget,
+                                                       Claim* claim,
+                                                       Removed* removed) {
+  if (due_nanos_ > now_nanos) return 0;
+  const uint64_t done =
+      wheel_.Advance(FloorTick(now_nanos), budget, [&](EntryRef ref) {
+        mu_.AssertHeld();
+        RemoveLocked(ref, RemovalCause::kExpired, claim, removed);
+      });
+  SetDueLocked(wheel_.NextWakeup());
+  return done;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+bool Shard<Key, Value, Hash, Equal>::Remove(const K& key, Hash32 hash,
+                                            int64_t now_nanos,
+                                            RemovalCause cause, Claim* claim,
+                                            Removed* removed) {
+  MutexLock lock(&mu_);
+  loads_.Supersede(key);
+  const EntryRef ref = FindLocked(key, hash);
+  if (ref == 0) return false;
+  const bool live = !At(ref).ExpiredAt(now_nanos);
+  RemoveLocked(ref, live ? cause : RemovalCause::kExpired, claim, removed);
+  return live;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+bool Shard<Key, Value, Hash, Equal>::Touch(const K& key, Hash32 hash,
+                                           int64_t ttl_nanos,
+                                           int64_t now_nanos) {
+  MutexLock lock(&mu_);
+  const EntryRef ref = FindLiveLocked(key, hash, now_nanos);
+  if (ref == 0) return false;
+  lru_.MoveToFront(ref);
+  EntryType& entry = At(ref);
+  const int64_t before = entry.deadline();
+  const int64_t after = DeadlineLocked(now_nanos, ttl_nanos);
+  const bool wheel_finds_out =
+      entry.timer.scheduled() && after >= before && after != Clock::kNever;
+  if (!wheel_finds_out && entry.timer.scheduled()) wheel_.Cancel(ref);
+  entry.deadline_nanos.store(after, std::memory_order_relaxed);
+  if (!wheel_finds_out && after != Clock::kNever) ScheduleLocked(ref);
+  return true;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+bool Shard<Key, Value, Hash, Equal>::Evict(Room need, Claim* claim,
+                                           Removed* removed) {
+  MutexLock lock(&mu_);
+  uint64_t evicted = 0;
+  while (evicted < shared_.maintenance_budget && !lru_.empty() &&
+         !claim->Cover(need)) {
+    RemoveLocked(lru_.back(), RemovalCause::kEvicted, claim, removed);
+    ++evicted;
+  }
+  return evicted > 0;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+auto Shard<Key, Value, Hash, Equal>::JoinLoad(Hash32 hash, int64_t now_nanos,
+                                              LoadPtr load, EntryRef* found)
+    -> LoadPtr {
+  MutexLock lock(&mu_);
+  *found = FindLiveLocked(load->key(), hash, now_nanos);
+  if (*found != 0) {
+    shared_.pool->Pin(*found);
+    return nullptr;
+  }
+  if (LoadPtr current = loads_.Find(load->key())) return current;
+  loads_.Add(load);
+  return load;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+void Shard<Key, Value, Hash, Equal>::EndLoad(const LoadPtr& load) {
+  MutexLock lock(&mu_);
+  if (loads_.IsCurrent(load)) loads_.Supersede(load->key());
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+void Shard<Key, Value, Hash, Equal>::TakeAllLocked(Removed* removed) {
+  loads_.SupersedeAll();
+  if (lru_.empty()) return;
+  const EntryRef oldest = lru_.back();
+  removed->AddChain(lru_.TakeAll(), oldest, RemovalCause::kDeleted);
+  index_.Clear();
+  wheel_.Reset();
+  SetDueLocked(std::nullopt);
+  shared_.budget.Give(used_);
+  used_ = Room();
+}
+
+// The end of a TTL that begins now, varied by the jitter, saturated to kNever.
+template <typename Key, typename Value, typename Hash, typename Equal>
+int64_t Shard<Key, Value, Hash, Equal>::DeadlineLocked(int64_t now_nanos,
+                                                       int64_t ttl_nanos) {
+  if (ttl_nanos == Clock::kNever) return Clock::kNever;
+  const int64_t varied = jitter_.Vary(ttl_nanos);
+  return varied < Clock::kNever - now_nanos ? now_nanos + varied
+                                            : Clock::kNever;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+void Shard<Key, Value, Hash, Equal>::ScheduleLocked(EntryRef ref) {
+  wheel_.Schedule(ref);
+  if (At(ref).deadline() < due_nanos_) SetDueLocked(wheel_.NextWakeup());
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+void Shard<Key, Value, Hash, Equal>::SetDueLocked(
+    std::optional<uint64_t> tick) {
+  const auto last_tick =
+      static_cast<uint64_t>(Clock::kNever / shared_.tick_nanos);
+  due_nanos_ = tick.has_value() && *tick <= last_tick
+                   ? static_cast<int64_t>(*tick) * shared_.tick_nanos
+                   : Clock::kNever;
+  shared_.due.Set(number_, due_nanos_);
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+absl::Status Shard<Key, Value, Hash, Equal>::CheckInvariants(Room* used) {
+  MutexLock lock(&mu_);
+  if (auto status = lru_.CheckInvariants(); !status.ok()) return status;
+  if (auto status = wheel_.CheckInvariants(); !status.ok()) return status;
+  Room sum;
+  for (EntryRef ref = lru_.front(); ref != 0; ref = At(ref).lru.older) {
+    const EntryType& entry = At(ref);
+    sum += RoomOf(ref);
+    if (FindLocked(entry.key(), entry.hash) != ref) {
+      return absl::InternalError("an entry of the list is not in the index");
+    }
+    if (entry.timer.scheduled() != (entry.deadline() != Clock::kNever)) {
+      return absl::InternalError("an entry is wrongly in the wheel, or not");
+    }
+    if (entry.timer.scheduled() &&
+        wheel_.NextWakeup().value() >
+            std::max(wheel_.now(), Entries{&shared_}.deadline(ref))) {
+      return absl::InternalError("the wheel would wake up too late");
+    }
+  }
+  if (static_cast<int64_t>(index_.size()) != sum.entries) {
+    return absl::InternalError("the index has entries that the list has not");
+  }
+  if (!(sum == used_)) {
+    return absl::InternalError("the charges do not add up to used_");
+  }
+  *used += sum;
+  return absl::OkStatus();
+}
+
+}  // namespace internal
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_SHARD_H_

@@ -1,0 +1,44 @@
+// What the shards of one cache have in common.
+//
+// Threads. Each part is constant or thread-safe by itself.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_SHARED_STATE_H_
+#define WHEELCACHE_CACHE_INTERNAL_SHARED_STATE_H_
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "wheelcache/cache/internal/budget.h"
+#include "wheelcache/cache/internal/due_board.h"
+#include "wheelcache/cache/internal/entry.h"
+#include "wheelcache/cache/options.h"
+
+namespace wheelcache {
+namespace internal {
+
+template <typename Key, typename Value>
+struct SharedState {
+  SharedState(const CacheOptions& options, int shards)
+      : tick_nanos(absl::ToInt64Nanoseconds(options.tick)),
+        maintenance_budget(static_cast<uint64_t>(options.maintenance_budget)),
+        budget({options.max_entries, options.max_bytes}),
+        due(shards),
+        pool(new EntryPool<Key, Value>) {}
+
+  SharedState(const SharedState&) = delete;
+  SharedState& operator=(const SharedState&) = delete;
+
+  // REQUIRES: every entry has left the cache.
+  ~SharedState() { pool->Abandon(); }
+
+  const int64_t tick_nanos;
+  const uint64_t maintenance_budget;
+  Budget budget;
+  DueBoard due;
+  EntryPool<Key, Value>* const pool;
+};
+
+}  // namespace internal
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_SHARED_STATE_H_
