@@ -46,13 +46,8 @@ Cache<Key, Value, Hash, Equal>::~Cache() {
 template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K>
 auto Cache<Key, Value, Hash, Equal>::PlaceOf(const K& key) const -> Place {
-  // A user's hash may be as plain as the number itself: spread its bits.
-  const absl::uint128 product =
-      absl::uint128(Hash()(key)) * uint64_t{0x9e3779b97f4a7c15};
-  const uint64_t mixed =
-      absl::Uint128High64(product) ^ absl::Uint128Low64(product);
-  return {*shards_[(mixed >> 32) & (shards_.size() - 1)],
-          static_cast<internal::Hash32>(mixed)};
+  const internal::KeyHash hash = internal::HashKey<Hash>(key);
+  return {*shards_[hash.for_shard & (shards_.size() - 1)], hash.for_index};
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
@@ -70,8 +65,8 @@ template <typename K, typename V>
 bool Cache<Key, Value, Hash, Equal>::Set(K&& key, V&& value,
                                          absl::Duration ttl) {
   const Place place = PlaceOf(key);
-  const EntryRef ref = shared_.pool->New(place.hash, std::forward<K>(key),
-                                         std::forward<V>(value));
+  const EntryRef ref =
+      shared_.pool->New(std::forward<K>(key), std::forward<V>(value));
   return Store(ref, place, ttl, /*load=*/nullptr);
 }
 
@@ -87,7 +82,6 @@ bool Cache<Key, Value, Hash, Equal>::Store(EntryRef ref, Place place,
     internal::EntryPool<Key, Value>* pool;
     EntryRef ref;
   } unpin{shared_.pool, ref};
-  shared_.pool->At(ref).hash = place.hash;
   const bool lives = ttl > absl::ZeroDuration();
   if (!lives || !Weigh(ref)) {
     const Key& key = shared_.pool->At(ref).key();
@@ -98,6 +92,7 @@ bool Cache<Key, Value, Hash, Equal>::Store(EntryRef ref, Place place,
   }
   typename ShardType::Write write;
   write.ref = ref;
+  write.hash = place.hash;
   write.ttl_nanos = ToNanos(ttl);
   write.now_nanos = clock_.NowNanos();
   write.load = load;
@@ -266,7 +261,7 @@ absl::StatusOr<Value> Cache<Key, Value, Hash, Equal>::GetOrLoad(
   LoadScope scope(&place.shard, mine);
   absl::StatusOr<Value> result = loader();
   if (result.ok()) {
-    const EntryRef ref = shared_.pool->New(place.hash, mine->key(), *result);
+    const EntryRef ref = shared_.pool->New(mine->key(), *result);
     Store(ref, place, ttl, &mine);
   }
   scope.Finish(result);

@@ -1,7 +1,7 @@
 // Event counters that threads add to without meeting.
 //
-// The counts lie in stripes of a cache line each; a thread keeps to one, picked
-// in the order in which threads first count. A sum reads all stripes.
+// The counts lie in stripes of a cache line each; a thread keeps to one. A sum
+// reads all stripes.
 //
 // Threads. Thread-safe. A sum taken while others count is not of one instant.
 
@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "absl/base/optimization.h"
+#include "wheelcache/cache/internal/thread_index.h"
 
 namespace wheelcache {
 namespace internal {
@@ -32,7 +33,8 @@ enum class Count {
 class Counters {
  public:
   void Add(Count what, int64_t amount = 1) {
-    Cell(stripes_[Stripe()], what).fetch_add(amount, std::memory_order_relaxed);
+    Cell(stripes_[ThreadIndex() % kStripes], what)
+        .fetch_add(amount, std::memory_order_relaxed);
   }
 
   int64_t Sum(Count what) const {
@@ -54,13 +56,6 @@ class Counters {
 
   static std::atomic<int64_t>& Cell(Line& line, Count what) {
     return line.counts[static_cast<size_t>(what)];
-  }
-
-  static size_t Stripe() {
-    static std::atomic<size_t> threads{0};
-    thread_local const size_t stripe =
-        threads.fetch_add(1, std::memory_order_relaxed) % kStripes;
-    return stripe;
   }
 
   std::array<Line, kStripes> stripes_;

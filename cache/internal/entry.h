@@ -7,10 +7,10 @@
 // under a lock. While an entry is pinned its key and value do not change: a Set
 // on the same key makes another entry.
 //
-// Threads. `pins` and `deadline_nanos` are atomic. `hash`, `charge`, key and
-// value are written before the entry is published and constant from then on.
-// The links belong to the lock of the entry's shard or, once it has been
-// removed, to the thread that removed it.
+// Threads. `pins` and `deadline_nanos` are atomic. `charge`, key and value are
+// written before the entry is published and constant from then on. The links
+// belong to the lock of the entry's shard or, once it has been removed, to the
+// thread that removed it.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENTRY_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENTRY_H_
@@ -43,8 +43,8 @@ class Entry {
   std::atomic<int64_t> deadline_nanos{Clock::kNever};
 
   std::atomic<uint32_t> pins{0};
-  std::atomic<uint32_t> pool_link{0};
-  uint32_t hash = 0;
+  std::atomic<uint32_t> stamp{0};
+  uint32_t birth = 0;
   uint32_t charge = 0;
 
   const Key& key() const {
@@ -97,10 +97,10 @@ class EntryPool {
 
   EntryType& At(EntryRef ref) const { return slots_.At(ref); }
 
-  // Makes an entry with one pin, the caller's. `hint` as in SlotPool.
+  // Makes an entry with one pin, the caller's.
   template <typename K, typename V>
-  EntryRef New(uint32_t hint, K&& key, V&& value) {
-    NewSlot slot{this, slots_.Allocate(hint), hint};
+  EntryRef New(K&& key, V&& value) {
+    NewSlot slot{this, slots_.Allocate()};
     EntryType& entry = At(slot.ref);
     entry.Construct(std::forward<K>(key), std::forward<V>(value));
     entry.timer = {};  // A Clear leaves the links of its entries as they were.
@@ -120,7 +120,7 @@ class EntryPool {
     if (!DropPin(entry)) return;
     entry.Destroy();
     entry.pins.store(0, std::memory_order_relaxed);
-    slots_.Free(ref, entry.hash);
+    slots_.Free(ref);
   }
 
   // As Unpin, at any time: during and after the end of the cache, too.
@@ -133,7 +133,7 @@ class EntryPool {
     freeing_.fetch_add(1, std::memory_order_relaxed);
     const uint32_t before = entry.pins.exchange(0, std::memory_order_acq_rel);
     const bool abandoned = (before & kAbandoned) != 0;
-    if (!abandoned) slots_.Free(ref, entry.hash);
+    if (!abandoned) slots_.Free(ref);
     freeing_.fetch_sub(1, std::memory_order_release);
     if (abandoned) CountOff(1);
   }
@@ -174,11 +174,10 @@ class EntryPool {
   // Frees a slot whose entry's construction throws.
   struct NewSlot {
     ~NewSlot() {
-      if (ref != 0) pool->slots_.Free(ref, hint);
+      if (ref != 0) pool->slots_.Free(ref);
     }
     EntryPool* pool;
     EntryRef ref;
-    uint32_t hint;
   };
 
   ~EntryPool() = default;

@@ -32,6 +32,7 @@
 #include "wheelcache/cache/internal/entry.h"
 #include "wheelcache/cache/internal/index.h"
 #include "wheelcache/cache/internal/jitter.h"
+#include "wheelcache/cache/internal/key_hash.h"
 #include "wheelcache/cache/internal/loads.h"
 #include "wheelcache/cache/internal/removed_list.h"
 #include "wheelcache/cache/internal/shared_state.h"
@@ -64,6 +65,7 @@ class Shard {
   // A new entry on its way into the cache.
   struct Write {
     EntryRef ref = 0;       // Known to nobody else; its pin is the cache's.
+    Hash32 hash = 0;        // Of its key.
     int64_t ttl_nanos = 0;  // More than zero; kNever for no end.
     int64_t now_nanos = 0;
     const LoadPtr* load = nullptr;  // Where the value comes from, if a load.
@@ -172,6 +174,9 @@ class Shard {
 
   EntryType& At(EntryRef ref) const { return shared_.pool->At(ref); }
   Room RoomOf(EntryRef ref) const { return {1, At(ref).charge}; }
+  Hash32 HashOf(EntryRef ref) const {
+    return HashKey<Hash>(At(ref).key()).for_index;
+  }
   uint64_t FloorTick(int64_t nanos) const {
     return static_cast<uint64_t>(nanos / shared_.tick_nanos);
   }
@@ -196,7 +201,7 @@ class Shard {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // Puts the entry in index, list and wheel, in the place of `old` if any.
-  void LinkLocked(EntryRef ref, EntryRef old, Removed* removed)
+  void LinkLocked(EntryRef ref, Hash32 hash, EntryRef old, Removed* removed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   void RemoveLocked(EntryRef ref, RemovalCause cause, Claim* claim,
@@ -240,7 +245,7 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
       shared_.maintenance_budget - ReclaimLocked(write.now_nanos,
                                                  shared_.maintenance_budget,
                                                  claim, removed);
-  EntryRef old = FindLocked(entry.key(), entry.hash);
+  EntryRef old = FindLocked(entry.key(), write.hash);
   if (old != 0 && At(old).ExpiredAt(write.now_nanos)) {
     RemoveLocked(old, RemovalCause::kExpired, claim, removed);
     old = 0;
@@ -254,7 +259,7 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
   entry.deadline_nanos.store(DeadlineLocked(write.now_nanos, write.ttl_nanos),
                              std::memory_order_relaxed);
   loads_.Supersede(entry.key());
-  LinkLocked(write.ref, old, removed);
+  LinkLocked(write.ref, write.hash, old, removed);
   return Publication::kDone;
 }
 
@@ -281,14 +286,14 @@ Publication Shard<Key, Value, Hash, Equal>::MakeRoomLocked(
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
-void Shard<Key, Value, Hash, Equal>::LinkLocked(EntryRef ref, EntryRef old,
+void Shard<Key, Value, Hash, Equal>::LinkLocked(EntryRef ref, Hash32 hash,
+                                                EntryRef old,
                                                 Removed* removed) {
   EntryType& entry = At(ref);
   if (old == 0) {
-    index_.Insert(entry.hash, ref,
-                  [this](EntryRef other) { return At(other).hash; });
+    index_.Insert(hash, ref, [this](EntryRef other) { return HashOf(other); });
   } else {
-    index_.Replace(entry.hash, old, ref);
+    index_.Replace(hash, old, ref);
     lru_.Remove(old);
     if (At(old).timer.scheduled()) wheel_.Cancel(old);
     used_ -= RoomOf(old);
@@ -305,7 +310,7 @@ void Shard<Key, Value, Hash, Equal>::RemoveLocked(EntryRef ref,
                                                   Claim* claim,
                                                   Removed* removed) {
   EntryType& entry = At(ref);
-  index_.Erase(entry.hash, ref);
+  index_.Erase(HashOf(ref), ref);
   lru_.Remove(ref);
   if (entry.timer.scheduled()) wheel_.Cancel(ref);
   used_ -= RoomOf(ref);
@@ -446,7 +451,7 @@ absl::Status Shard<Key, Value, Hash, Equal>::CheckInvariants(Room* used) {
   for (EntryRef ref = lru_.front(); ref != 0; ref = At(ref).lru.older) {
     const EntryType& entry = At(ref);
     sum += RoomOf(ref);
-    if (FindLocked(entry.key(), entry.hash) != ref) {
+    if (FindLocked(entry.key(), HashOf(ref)) != ref) {
       return absl::InternalError("an entry of the list is not in the index");
     }
     if (entry.timer.scheduled() != (entry.deadline() != Clock::kNever)) {

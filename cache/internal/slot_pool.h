@@ -7,12 +7,12 @@
 //
 // A `Slot` is constructed once, when its place is first used, and lives until
 // the pool ends. It supplies:
-//   std::atomic<uint32_t> pool_link    the pool's while the slot is free.
+//   std::atomic<uint32_t> stamp    the pool's while the slot is free.
 // It must be trivially destructible: what it holds is its user's affair.
 //
 // Threads. Thread-safe and, but for slots that were never used before,
-// lock-free. Free slots wait in several stacks, so that threads which work on
-// different shards do not meet at one. Each is Treiber's stack; a count beside
+// lock-free. Free slots wait in several stacks, so that threads seldom meet at
+// one. Each is Treiber's stack; a count beside
 // its head tells a slot that was popped and pushed again from one that stayed
 // (the ABA problem), and slots are never unmapped, so that a thread that lost
 // the race reads no foreign memory.
@@ -35,6 +35,7 @@
 #include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/numeric/bits.h"
+#include "wheelcache/cache/internal/thread_index.h"
 #include "wheelcache/wheel/mutex.h"
 
 namespace wheelcache {
@@ -67,17 +68,19 @@ class SlotPool {
     return slots[place - absl::bit_floor(place)];
   }
 
-  // Gives a slot that nobody else has until it is freed. `hint` picks the
-  // stack to look in first; calls with different hints seldom meet.
-  Ref Allocate(uint32_t hint) {
-    for (uint32_t i = 0; i < kStacks; ++i) {
-      if (const Ref ref = Pop(StackOf(hint + i)); ref != 0) return ref;
+  // Gives a slot that nobody else has until it is freed: the one that this
+  // thread freed last, if it can be had.
+  Ref Allocate() {
+    const size_t first = ThreadIndex();
+    for (size_t i = 0; i < kStacks; ++i) {
+      const Ref ref = Pop(stacks_[(first + i) % kStacks]);
+      if (ref != 0) return ref;
     }
     return AllocateUnused();
   }
 
   // Gives the slot back.
-  void Free(Ref ref, uint32_t hint) { Push(StackOf(hint), ref); }
+  void Free(Ref ref) { Push(stacks_[ThreadIndex() % kStacks], ref); }
 
   // Around fork(): keeps the one lock whole in the child.
   void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(grow_mu_) { grow_mu_.Lock(); }
@@ -97,7 +100,7 @@ class SlotPool {
   static constexpr uint32_t kFirstChunk = 1 << (kFirstChunkBits - 1);
   static constexpr int kChunks = 32 - kFirstChunkBits + 1;
 
-  static constexpr uint32_t kStacks = 16;
+  static constexpr size_t kStacks = 16;
 
   // The top of a stack of free slots, and above it a count of changes.
   struct alignas(ABSL_CACHELINE_SIZE) Stack {
@@ -112,8 +115,6 @@ class SlotPool {
   static uint64_t Head(Ref ref, uint64_t previous) {
     return ((previous >> 32) + 1) << 32 | ref;
   }
-
-  Stack& StackOf(uint32_t hint) { return stacks_[hint % kStacks]; }
 
   Ref Pop(Stack& stack);
   void Push(Stack& stack, Ref ref);
@@ -130,7 +131,7 @@ template <typename Slot>
 typename SlotPool<Slot>::Ref SlotPool<Slot>::Pop(Stack& stack) {
   uint64_t head = stack.head.load(std::memory_order_acquire);
   while (RefOf(head) != 0) {
-    const Ref next = At(RefOf(head)).pool_link.load(std::memory_order_relaxed);
+    const Ref next = At(RefOf(head)).stamp.load(std::memory_order_relaxed);
     if (stack.head.compare_exchange_weak(head, Head(next, head),
                                          std::memory_order_acquire)) {
       return RefOf(head);
@@ -141,7 +142,7 @@ typename SlotPool<Slot>::Ref SlotPool<Slot>::Pop(Stack& stack) {
 
 template <typename Slot>
 void SlotPool<Slot>::Push(Stack& stack, Ref ref) {
-  std::atomic<uint32_t>& link = At(ref).pool_link;
+  std::atomic<uint32_t>& link = At(ref).stamp;
   uint64_t head = stack.head.load(std::memory_order_relaxed);
   do {
     link.store(RefOf(head), std::memory_order_relaxed);
