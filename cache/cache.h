@@ -46,6 +46,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/memory/memory.h"
@@ -55,6 +56,7 @@
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/counters.h"
+#include "wheelcache/cache/internal/epoch.h"
 #include "wheelcache/cache/internal/key_hash.h"
 #include "wheelcache/cache/internal/shard.h"
 #include "wheelcache/cache/internal/shared_state.h"
@@ -108,36 +110,51 @@ class Cache final : private internal::ForkHandler {
   // Returns a copy of the live value, which becomes the most recently used.
   template <typename K>
   std::optional<Value> Get(const K& key) {
-    return Copy(Find(key));
+    std::optional<Value> value = Copy(key, Recency::kUse);
+    CountRead(value.has_value());
+    return value;
   }
 
-  // As Get, without a copy.
+  // As Get, without a copy: pins the value.
   template <typename K>
-  Handle Find(const K& key) {
-    Handle handle = Lookup(key, /*use=*/true);
-    counters_.Add(handle ? internal::Count::kHits : internal::Count::kMisses);
-    return handle;
+  Handle Find(const K& key);
+
+  // As Get, without a copy or a pin: calls `visit` with the value and returns
+  // true, or returns false. For short functions: while one runs, what leaves
+  // the cache is not destroyed.
+  template <typename K, typename Function>
+  bool Visit(const K& key, Function&& visit) {
+    const bool hit = Read(key, Recency::kUse, [&](EntryRef ref) {
+      std::forward<Function>(visit)(shared_.pool->At(ref).value());
+    });
+    CountRead(hit);
+    return hit;
   }
 
   // As Get, but counts as no use and in no statistics.
   template <typename K>
   std::optional<Value> Peek(const K& key) const {
-    return Copy(Lookup(key, /*use=*/false));
+    return Copy(key, Recency::kKeep);
   }
 
   // Returns whether the key has a live value. Counts as no use.
   template <typename K>
   bool Contains(const K& key) const {
-    return static_cast<bool>(Lookup(key, /*use=*/false));
+    return Read(key, Recency::kKeep, [](EntryRef) {});
   }
 
   // Returns how long the value will live, infinite if it does not expire, or
   // nothing if there is none. Counts as no use.
   template <typename K>
   std::optional<absl::Duration> TimeToLive(const K& key) const {
-    const Handle handle = Lookup(key, /*use=*/false);
-    if (!handle) return std::nullopt;
-    return handle.TimeToLive();
+    int64_t deadline = 0;
+    if (!Read(key, Recency::kKeep, [&](EntryRef ref) {
+          deadline = shared_.pool->At(ref).deadline();
+        })) {
+      return std::nullopt;
+    }
+    if (deadline == Clock::kNever) return absl::InfiniteDuration();
+    return absl::Nanoseconds(deadline) - clock_.Now();
   }
 
   // Returns the live value; or calls `loader`, stores what it returns, and
@@ -232,12 +249,26 @@ class Cache final : private internal::ForkHandler {
   template <typename K>
   Place PlaceOf(const K& key) const;
 
-  template <typename K>
-  Handle Lookup(const K& key, bool use) const;
+  enum class Recency { kUse, kKeep };
 
-  static std::optional<Value> Copy(const Handle& handle) {
-    if (!handle) return std::nullopt;
-    return *handle;
+  // Calls `on_hit(ref)` with the live entry of the key, and protects the entry
+  // meanwhile. Returns whether there is one. Takes no lock, unless the entry
+  // has to become the most recently used: then not if that would block.
+  template <typename K, typename OnHit>
+  bool Read(const K& key, Recency recency, OnHit&& on_hit) const;
+
+  bool IsLive(const internal::Entry<Key, Value>& entry) const;
+
+  template <typename K>
+  std::optional<Value> Copy(const K& key, Recency recency) const {
+    std::optional<Value> value;
+    Read(key, recency,
+         [&](EntryRef ref) { value.emplace(shared_.pool->At(ref).value()); });
+    return value;
+  }
+
+  void CountRead(bool hit) {
+    counters_.Add(hit ? internal::Count::kHits : internal::Count::kMisses);
   }
 
   template <typename K>
@@ -257,7 +288,7 @@ class Cache final : private internal::ForkHandler {
   void Dispose(Removed* removed);
 
   int64_t RunDue(int64_t now_nanos);
-  void WakeReaperFor(const ShardType& shard);
+  void WakeReaperFor(const ShardType& shard, int64_t now_nanos);
 
   void BeforeFork() override ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void AfterForkInParent() override ABSL_NO_THREAD_SAFETY_ANALYSIS;
@@ -270,6 +301,7 @@ class Cache final : private internal::ForkHandler {
   const CacheOptions options_;
   const Hooks hooks_;
   Clock& clock_;
+  const int64_t coarse_lag_nanos_;
 
   mutable internal::SharedState<Key, Value> shared_;
   std::vector<std::unique_ptr<ShardType>>

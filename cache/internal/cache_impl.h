@@ -20,6 +20,7 @@ Cache<Key, Value, Hash, Equal>::Cache(CacheOptions options, Hooks hooks)
     : options_(std::move(options)),
       hooks_(std::move(hooks)),
       clock_(*options_.clock),
+      coarse_lag_nanos_(clock_.coarse_lag_nanos()),
       shared_(options_, internal::ShardCount(options_)),
       logger_(options_, clock_.NowNanos()) {
   const int shards = internal::ShardCount(options_);
@@ -35,7 +36,7 @@ Cache<Key, Value, Hash, Equal>::Cache(CacheOptions options, Hooks hooks)
 template <typename Key, typename Value, typename Hash, typename Equal>
 Cache<Key, Value, Hash, Equal>::~Cache() {
   Stop();
-  Removed removed(shared_.pool);
+  Removed removed(shared_.pool.get(), &shared_.limbo);
   for (auto& shard : shards_) {
     shard->Lock();
     shard->TakeAllLocked(&removed);
@@ -51,13 +52,47 @@ auto Cache<Key, Value, Hash, Equal>::PlaceOf(const K& key) const -> Place {
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
-template <typename K>
-auto Cache<Key, Value, Hash, Equal>::Lookup(const K& key, bool use) const
-    -> Handle {
+template <typename K, typename OnHit>
+bool Cache<Key, Value, Hash, Equal>::Read(const K& key, Recency recency,
+                                          OnHit&& on_hit) const {
   const Place place = PlaceOf(key);
-  const EntryRef ref =
-      place.shard.Find(key, place.hash, clock_.NowNanos(), use);
-  return ref == 0 ? Handle() : Handle(shared_.pool, ref, &clock_);
+  internal::ReadSection section;
+  if (ABSL_PREDICT_FALSE(section.nested())) {
+    // Within another read of this thread, whose entry must stay protected.
+    const EntryRef ref =
+        place.shard.FindAndPin(key, place.hash, clock_.NowNanos());
+    if (ref == 0) return false;
+    const Handle handle(shared_.pool.get(), ref, &clock_);
+    on_hit(ref);
+    return true;
+  }
+  const EntryRef ref = place.shard.Find(key, place.hash, &section);
+  if (ref == 0 || !IsLive(shared_.pool->At(ref))) return false;
+  if (recency == Recency::kUse) place.shard.Use(ref, place.hash);
+  on_hit(ref);
+  return true;
+}
+
+// The coarse clock decides unless the deadline is within its lag.
+template <typename Key, typename Value, typename Hash, typename Equal>
+bool Cache<Key, Value, Hash, Equal>::IsLive(
+    const internal::Entry<Key, Value>& entry) const {
+  const int64_t deadline = entry.deadline();
+  if (deadline == Clock::kNever) return true;
+  const int64_t coarse = clock_.CoarseNowNanos();
+  if (deadline - coarse > coarse_lag_nanos_) return true;
+  return deadline > coarse && deadline > clock_.NowNanos();
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+auto Cache<Key, Value, Hash, Equal>::Find(const K& key) -> Handle {
+  Handle handle;
+  CountRead(Read(key, Recency::kUse, [&](EntryRef ref) {
+    shared_.pool->Pin(ref);
+    handle = Handle(shared_.pool.get(), ref, &clock_);
+  }));
+  return handle;
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
@@ -81,7 +116,7 @@ bool Cache<Key, Value, Hash, Equal>::Store(EntryRef ref, Place place,
     }
     internal::EntryPool<Key, Value>* pool;
     EntryRef ref;
-  } unpin{shared_.pool, ref};
+  } unpin{shared_.pool.get(), ref};
   const bool lives = ttl > absl::ZeroDuration();
   if (!lives || !Weigh(ref)) {
     const Key& key = shared_.pool->At(ref).key();
@@ -124,7 +159,7 @@ bool Cache<Key, Value, Hash, Equal>::Weigh(EntryRef ref) {
 template <typename Key, typename Value, typename Hash, typename Equal>
 bool Cache<Key, Value, Hash, Equal>::Publish(
     const typename ShardType::Write& write, ShardType& home) {
-  Removed removed(shared_.pool);
+  Removed removed(shared_.pool.get(), &shared_.limbo);
   Claim claim(&shared_.budget);
   internal::Publication outcome;
   do {
@@ -141,8 +176,8 @@ bool Cache<Key, Value, Hash, Equal>::Publish(
   if (stored) counters_.Add(internal::Count::kSets);
   // Only now: a listener that calls Set must find the room that is left.
   claim.GiveBack();
-  WakeReaperFor(home);
   Dispose(&removed);
+  WakeReaperFor(home, write.now_nanos);
   return stored;
 }
 
@@ -192,12 +227,14 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K>
 bool Cache<Key, Value, Hash, Equal>::Remove(const K& key, RemovalCause cause) {
   const Place place = PlaceOf(key);
-  Removed removed(shared_.pool);
+  Removed removed(shared_.pool.get(), &shared_.limbo);
   Claim claim(&shared_.budget);
-  const bool live = place.shard.Remove(key, place.hash, clock_.NowNanos(),
-                                       cause, &claim, &removed);
+  const int64_t now_nanos = clock_.NowNanos();
+  const bool live =
+      place.shard.Remove(key, place.hash, now_nanos, cause, &claim, &removed);
   claim.GiveBack();
   Dispose(&removed);
+  WakeReaperFor(place.shard, now_nanos);
   return live;
 }
 
@@ -206,19 +243,20 @@ template <typename K>
 bool Cache<Key, Value, Hash, Equal>::Touch(const K& key, absl::Duration ttl) {
   if (ttl <= absl::ZeroDuration()) return Remove(key, RemovalCause::kDeleted);
   const Place place = PlaceOf(key);
-  const bool live =
-      place.shard.Touch(key, place.hash, ToNanos(ttl), clock_.NowNanos());
-  if (live) WakeReaperFor(place.shard);
+  const int64_t now_nanos = clock_.NowNanos();
+  const bool live = place.shard.Touch(key, place.hash, ToNanos(ttl), now_nanos);
+  if (live) WakeReaperFor(place.shard, now_nanos);
   return live;
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::Clear() {
-  Removed removed(shared_.pool);
+  Removed removed(shared_.pool.get(), &shared_.limbo);
   for (auto& shard : shards_) shard->Lock();
   for (auto& shard : shards_) shard->TakeAllLocked(&removed);
   for (auto& shard : shards_) shard->Unlock();
   Dispose(&removed);
+  WakeReaperFor(*shards_[0], clock_.NowNanos());
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
@@ -250,13 +288,13 @@ template <typename K>
 absl::StatusOr<Value> Cache<Key, Value, Hash, Equal>::GetOrLoad(
     const K& key, absl::Duration ttl,
     absl::FunctionRef<absl::StatusOr<Value>()> loader) {
-  if (Handle handle = Find(key)) return *handle;
+  if (std::optional<Value> value = Get(key)) return *std::move(value);
   const Place place = PlaceOf(key);
   const auto mine = std::make_shared<internal::Load<Key, Value>>(Key(key));
   EntryRef found = 0;
   const LoadPtr load =
       place.shard.JoinLoad(place.hash, clock_.NowNanos(), mine, &found);
-  if (found != 0) return *Handle(shared_.pool, found, &clock_);
+  if (found != 0) return *Handle(shared_.pool.get(), found, &clock_);
   if (load != mine) return load->Wait();
   LoadScope scope(&place.shard, mine);
   absl::StatusOr<Value> result = loader();
@@ -296,7 +334,7 @@ int64_t Cache<Key, Value, Hash, Equal>::RunMaintenance(int64_t budget) {
     }
     const uint64_t step = std::min(shared_.maintenance_budget,
                                    static_cast<uint64_t>(budget - done));
-    Removed removed(shared_.pool);
+    Removed removed(shared_.pool.get(), &shared_.limbo);
     Claim claim(&shared_.budget);
     const uint64_t used =
         shards_[i]->Reclaim(now_nanos, step, &claim, &removed);
@@ -305,6 +343,7 @@ int64_t Cache<Key, Value, Hash, Equal>::RunMaintenance(int64_t budget) {
     done += static_cast<int64_t>(used);
     if (used < step) ++i;
   }
+  shared_.limbo.Flush();
   if (logger_.due_nanos() <= now_nanos) logger_.Run(now_nanos, stats());
   return done;
 }
@@ -325,17 +364,20 @@ int64_t Cache<Key, Value, Hash, Equal>::RunDue(int64_t now_nanos) {
   if (RunMaintenance(turn) == turn) return now_nanos;
   // Under the locks, not from the DueBoard: a Set that found this turn still
   // planned has left its deadline there, and will not wake the reaper.
-  int64_t due = Clock::kNever;
+  int64_t due = shared_.limbo.empty() ? Clock::kNever : now_nanos;
   for (const auto& shard : shards_) due = std::min(due, shard->due_nanos());
   return std::min(
       Clock::NanosAfter(std::max(due, now_nanos), options_.reclaim_delay),
       logger_.due_nanos());
 }
 
+// Has the reaper come for what is due in the shard, or waits in limbo.
 template <typename Key, typename Value, typename Hash, typename Equal>
-void Cache<Key, Value, Hash, Equal>::WakeReaperFor(const ShardType& shard) {
+void Cache<Key, Value, Hash, Equal>::WakeReaperFor(const ShardType& shard,
+                                                   int64_t now_nanos) {
   if (options_.reaper == nullptr) return;
-  const int64_t due = shared_.due.Get(shard.number());
+  const int64_t due =
+      shared_.limbo.empty() ? shared_.due.Get(shard.number()) : now_nanos;
   if (due == Clock::kNever) return;
   options_.reaper->WakeAt(&client_,
                           Clock::NanosAfter(due, options_.reclaim_delay));

@@ -2,15 +2,15 @@
 // and list need to know of it.
 //
 // An entry lives in a slot of the cache's SlotPool and is kept there by pins:
-// one for as long as it is in the cache, one for each reader that uses it. The
-// last one to let go destroys key and value, and frees the slot; nobody does so
-// under a lock. While an entry is pinned its key and value do not change: a Set
-// on the same key makes another entry.
+// the cache's own, which it gives up when no reader can find the entry any
+// more, and one for each handle. The last one to let go destroys key and
+// value, and frees the slot; nobody does so under a lock. Key and value of a
+// published entry do not change: a Set on the same key makes another entry.
 //
-// Threads. `pins` and `deadline_nanos` are atomic. `charge`, key and value are
-// written before the entry is published and constant from then on. The links
-// belong to the lock of the entry's shard or, once it has been removed, to the
-// thread that removed it.
+// Threads. `birth`, `charge`, key and value are written before the entry is
+// published and constant from then on; readers look at these and at the atomic
+// fields, in a ReadSection or under a pin. The links belong to the lock of the
+// entry's shard or, once it has been removed, to the thread that removed it.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENTRY_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENTRY_H_
@@ -23,6 +23,7 @@
 #include <thread>
 #include <utility>
 
+#include "wheelcache/cache/internal/epoch.h"
 #include "wheelcache/cache/internal/slot_pool.h"
 #include "wheelcache/lru/lru_list.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
@@ -43,8 +44,12 @@ class Entry {
   std::atomic<int64_t> deadline_nanos{Clock::kNever};
 
   std::atomic<uint32_t> pins{0};
+
+  // The shard's count of uses at the entry's last move to the front of the LRU
+  // list. The pool's while the slot is free.
   std::atomic<uint32_t> stamp{0};
-  uint32_t birth = 0;
+
+  Birth birth = 0;
   uint32_t charge = 0;
 
   const Key& key() const {
@@ -104,6 +109,7 @@ class EntryPool {
     EntryType& entry = At(slot.ref);
     entry.Construct(std::forward<K>(key), std::forward<V>(value));
     entry.timer = {};  // A Clear leaves the links of its entries as they were.
+    entry.birth = BirthNow();
     entry.pins.store(kPin | kExists, std::memory_order_relaxed);
     return std::exchange(slot.ref, 0);
   }

@@ -11,10 +11,11 @@
 // Keys are not stored: `match(ref)` tells whether the entry is the one looked
 // for. Hashes are not stored either: when the index grows it asks `hash_of`.
 //
-// Threads. One thread at a time may change the index (the shard's lock). All
-// fields are atomics with the order that lets look-ups run beside it: an entry
-// never moves within an array of buckets, its reference is written before its
-// tag, and a larger array is filled before it is published.
+// Threads. One thread at a time may change the index (the shard's lock). Find
+// runs beside it without a lock, in a ReadSection: an entry never moves within
+// an array of buckets, its reference is written before its tag, and a larger
+// array is filled before it is published. A reader of the smaller one meets no
+// entry that was added since; its look-up then counts as made before that.
 //
 // Cost. O(1) expected, one allocation at each doubling, which moves every
 // entry once. About 64 / (12 * load) bytes an entry, with a load of at most
@@ -23,14 +24,18 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_INDEX_H_
 #define WHEELCACHE_CACHE_INTERNAL_INDEX_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "absl/base/optimization.h"
 #include "absl/numeric/bits.h"
+#include "wheelcache/cache/internal/epoch.h"
 
 namespace wheelcache {
 namespace internal {
@@ -43,7 +48,8 @@ class Index {
  public:
   using Ref = uint32_t;  // 0 is null.
 
-  Index() : table_(std::make_unique<Table>(1)) {}
+  Index() : table_(new Table(1)) {}
+  ~Index() { delete table_.load(std::memory_order_relaxed); }
 
   Index(const Index&) = delete;
   Index& operator=(const Index&) = delete;
@@ -53,16 +59,23 @@ class Index {
   // The reference with this hash for which `match(ref)` holds, or null.
   template <typename Match>
   Ref Find(Hash32 hash, Match&& match) const {
-    const std::atomic<Ref>* cell = FindCell(hash, match);
-    return cell == nullptr ? 0 : cell->load(std::memory_order_acquire);
+    // Loaded once: what was matched is what is returned, whatever the cell
+    // comes to hold.
+    Ref found = 0;
+    FindCell(hash, [&](Ref ref) {
+      if (!match(ref)) return false;
+      found = ref;
+      return true;
+    });
+    return found;
   }
 
   // Adds a reference. `hash_of(ref)` gives the hash of any reference in the
   // index. REQUIRES: no entry with the same key is in the index.
   template <typename HashOf>
   void Insert(Hash32 hash, Ref ref, HashOf&& hash_of) {
-    if (ABSL_PREDICT_FALSE(size_ >= table_->capacity())) Grow(hash_of);
-    table_->Insert(hash, ref);
+    if (ABSL_PREDICT_FALSE(size_ >= table().capacity())) Grow(hash_of);
+    table().Insert(hash, ref);
     ++size_;
   }
 
@@ -74,14 +87,28 @@ class Index {
 
   // REQUIRES: `ref` is in the index.
   void Erase(Hash32 hash, Ref ref) {
-    table_->Erase(hash, ref);
+    table().Erase(hash, ref);
     --size_;
+  }
+
+  // Whether `ref` is in the index.
+  bool Holds(Hash32 hash, Ref ref) const {
+    return FindCell(hash, [ref](Ref other) { return other == ref; }) != nullptr;
   }
 
   // Forgets every reference, and the memory of a large index.
   void Clear() {
-    table_ = std::make_unique<Table>(1);
+    Publish(std::make_unique<Table>(1));
     size_ = 0;
+  }
+
+  // Frees the arrays that were grown out of, once nobody reads them.
+  void FreeOldTables() {
+    old_tables_.erase(std::remove_if(old_tables_.begin(), old_tables_.end(),
+                                     [](const OldTable& old) {
+                                       return NewestReaderUpTo(old.epoch) == 0;
+                                     }),
+                      old_tables_.end());
   }
 
  private:
@@ -143,8 +170,26 @@ class Index {
   template <typename HashOf>
   void Grow(HashOf&& hash_of);
 
-  std::unique_ptr<Table> table_;
+  // The array of whoever changes the index.
+  Table& table() const { return *table_.load(std::memory_order_relaxed); }
+
+  // Shows readers another array, and keeps theirs for as long as they need it.
+  void Publish(std::unique_ptr<Table> table) {
+    old_tables_.emplace_back();
+    old_tables_.back().table.reset(
+        table_.exchange(table.release(), std::memory_order_acq_rel));
+    old_tables_.back().epoch = AdvanceEpoch();
+    FreeOldTables();
+  }
+
+  struct OldTable {
+    std::unique_ptr<Table> table;
+    Epoch epoch = 0;  // Ended when the array was taken from the readers.
+  };
+
+  std::atomic<Table*> table_;
   size_t size_ = 0;
+  std::vector<OldTable> old_tables_;
 };
 
 template <typename Match>
@@ -159,7 +204,7 @@ inline std::atomic<Index::Ref>* Index::FindCell(Hash32 hash,
     }
     return static_cast<std::atomic<Ref>*>(nullptr);
   };
-  Table& table = *table_;
+  Table& table = *table_.load(std::memory_order_acquire);
   size_t i = table.Home(hash);
   for (size_t probed = 0; probed < table.buckets(); ++probed) {
     Bucket& bucket = table.bucket(i);
@@ -177,14 +222,15 @@ inline std::atomic<Index::Ref>* Index::FindCell(Hash32 hash,
 
 template <typename HashOf>
 void Index::Grow(HashOf&& hash_of) {
-  auto larger = std::make_unique<Table>(table_->buckets() * 2);
-  for (size_t i = 0; i < table_->buckets(); ++i) {
-    for (const std::atomic<Ref>& cell : table_->bucket(i).cells) {
+  Table& full = table();
+  auto larger = std::make_unique<Table>(full.buckets() * 2);
+  for (size_t i = 0; i < full.buckets(); ++i) {
+    for (const std::atomic<Ref>& cell : full.bucket(i).cells) {
       const Ref ref = cell.load(std::memory_order_relaxed);
       if (ref != 0) larger->Insert(hash_of(ref), ref);
     }
   }
-  table_ = std::move(larger);
+  Publish(std::move(larger));
 }
 
 inline void Index::Bucket::SetTag(int cell, uint8_t tag) {

@@ -1,5 +1,5 @@
 // Entries that have left the cache, on their way to the removal listener and
-// to their end.
+// to limbo.
 //
 // They are collected under a shard's lock, where no user code may run, and
 // disposed of after it. They are linked through their own LRU links, one chain
@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "wheelcache/cache/internal/entry.h"
+#include "wheelcache/cache/internal/limbo.h"
 #include "wheelcache/cache/removal.h"
 
 namespace wheelcache {
@@ -26,7 +27,8 @@ class RemovedList {
  public:
   using Pool = EntryPool<Key, Value>;
 
-  explicit RemovedList(Pool* pool) : pool_(*pool) {}
+  RemovedList(Pool* pool, Limbo<Key, Value>* limbo)
+      : pool_(*pool), limbo_(*limbo) {}
   RemovedList(const RemovedList&) = delete;
   RemovedList& operator=(const RemovedList&) = delete;
   ~RemovedList() {
@@ -47,8 +49,8 @@ class RemovedList {
     chain.last = oldest;
   }
 
-  // Calls `tell(ref, cause)` for each entry in the order of their removal, and
-  // then gives up its pin. No lock is held.
+  // Calls `tell(ref, cause)` for each entry, those of one cause in the order of
+  // their removal, and passes them on to limbo. No lock is held.
   template <typename Tell>
   void Dispose(Tell&& tell) {
     for (size_t cause = 0; cause < chains_.size(); ++cause) {
@@ -56,7 +58,7 @@ class RemovedList {
         const EntryRef ref = chains_[cause].first;
         chains_[cause].first = pool_.At(ref).lru.older;
         tell(ref, static_cast<RemovalCause>(cause));
-        pool_.Unpin(ref);
+        limbo_.Add(ref);
       }
     }
   }
@@ -68,6 +70,7 @@ class RemovedList {
   };
 
   Pool& pool_;
+  Limbo<Key, Value>& limbo_;
   std::array<Chain, 4> chains_;  // By cause.
 };
 

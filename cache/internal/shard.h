@@ -25,15 +25,18 @@
 #include <optional>
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "wheelcache/cache/internal/budget.h"
 #include "wheelcache/cache/internal/entry.h"
+#include "wheelcache/cache/internal/epoch.h"
 #include "wheelcache/cache/internal/index.h"
 #include "wheelcache/cache/internal/jitter.h"
 #include "wheelcache/cache/internal/key_hash.h"
 #include "wheelcache/cache/internal/loads.h"
+#include "wheelcache/cache/internal/recency.h"
 #include "wheelcache/cache/internal/removed_list.h"
 #include "wheelcache/cache/internal/shared_state.h"
 #include "wheelcache/cache/options.h"
@@ -75,6 +78,7 @@ class Shard {
   Shard(Shared* shared, int number, const CacheOptions& options)
       : shared_(*shared),
         number_(number),
+        recency_(/*exact=*/ShardCount(options) == 1),
         jitter_(options, static_cast<uint32_t>(number)),
         wheel_(Entries{shared}, FloorTick(options.clock->NowNanos())),
         lru_(Entries{shared}) {}
@@ -84,14 +88,29 @@ class Shard {
 
   int number() const { return number_; }
 
-  // Returns the live entry of `key`, pinned, or 0. `use` makes it the most
+  // Returns the entry of `key`, expired or not, or 0. Takes no lock; the entry
+  // is protected by the section, which must not be nested.
+  template <typename K>
+  EntryRef Find(const K& key, Hash32 hash, ReadSection* section) const;
+
+  // Notes that an entry which Find returned in the present section was used.
+  // Writes nothing if it is young; never waits for the lock.
+  void Use(EntryRef ref, Hash32 hash) {
+    if (recency_.IsYoung(At(ref).stamp.load(std::memory_order_relaxed))) return;
+    if (!mu_.TryLock()) return;
+    // It may have left meanwhile.
+    if (index_.Holds(hash, ref)) MoveToFrontLocked(ref);
+    mu_.Unlock();
+  }
+
+  // Returns the live entry of `key`, pinned, or 0; and makes it the most
   // recently used.
   template <typename K>
-  EntryRef Find(const K& key, Hash32 hash, int64_t now_nanos, bool use) {
+  EntryRef FindAndPin(const K& key, Hash32 hash, int64_t now_nanos) {
     MutexLock lock(&mu_);
     const EntryRef ref = FindLiveLocked(key, hash, now_nanos);
     if (ref == 0) return 0;
-    if (use) lru_.MoveToFront(ref);
+    MoveToFrontLocked(ref);
     shared_.pool->Pin(ref);
     return ref;
   }
@@ -115,6 +134,7 @@ class Shard {
   uint64_t Reclaim(int64_t now_nanos, uint64_t budget, Claim* claim,
                    Removed* removed) {
     MutexLock lock(&mu_);
+    index_.FreeOldTables();
     return ReclaimLocked(now_nanos, budget, claim, removed);
   }
 
@@ -200,6 +220,16 @@ class Shard {
                              uint64_t budget, Claim* claim, Removed* removed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  void MoveToFrontLocked(EntryRef ref) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    lru_.MoveToFront(ref);
+    StampLocked(ref);
+  }
+  // Notes that the entry is at the front.
+  void StampLocked(EntryRef ref) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    At(ref).stamp.store(recency_.NextStamp(index_.size()),
+                        std::memory_order_relaxed);
+  }
+
   // Puts the entry in index, list and wheel, in the place of `old` if any.
   void LinkLocked(EntryRef ref, Hash32 hash, EntryRef old, Removed* removed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -219,9 +249,12 @@ class Shard {
   Shared& shared_;
   const int number_;
 
+  // Written under mu_, read by anybody in a ReadSection.
+  Index index_;
+  Recency recency_;
+
   mutable Mutex mu_;
   Jitter jitter_ ABSL_GUARDED_BY(mu_);
-  Index index_ ABSL_GUARDED_BY(mu_);
   BasicTimingWheel<Entries> wheel_ ABSL_GUARDED_BY(mu_);
   LruList<Entries> lru_ ABSL_GUARDED_BY(mu_);
   Loads<Key, Value, Hash, Equal> loads_ ABSL_GUARDED_BY(mu_);
@@ -229,6 +262,21 @@ class Shard {
   // The wheel's next wake-up, and the shard's cell on the DueBoard.
   int64_t due_nanos_ ABSL_GUARDED_BY(mu_) = Clock::kNever;
 };
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+EntryRef Shard<Key, Value, Hash, Equal>::Find(const K& key, Hash32 hash,
+                                              ReadSection* section) const {
+  for (;;) {
+    bool covered = true;
+    const EntryRef ref = index_.Find(hash, [&](EntryRef candidate) {
+      covered = section->Covers();
+      return !covered || Equal()(At(candidate).key(), key);
+    });
+    if (ABSL_PREDICT_TRUE(covered)) return ref;
+    section->Announce();
+  }
+}
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
@@ -301,6 +349,7 @@ void Shard<Key, Value, Hash, Equal>::LinkLocked(EntryRef ref, Hash32 hash,
   }
   used_ += RoomOf(ref);
   lru_.PushFront(ref);
+  StampLocked(ref);
   if (entry.deadline() != Clock::kNever) ScheduleLocked(ref);
 }
 
@@ -356,7 +405,7 @@ bool Shard<Key, Value, Hash, Equal>::Touch(const K& key, Hash32 hash,
   MutexLock lock(&mu_);
   const EntryRef ref = FindLiveLocked(key, hash, now_nanos);
   if (ref == 0) return false;
-  lru_.MoveToFront(ref);
+  MoveToFrontLocked(ref);
   EntryType& entry = At(ref);
   const int64_t before = entry.deadline();
   const int64_t after = DeadlineLocked(now_nanos, ttl_nanos);

@@ -6,11 +6,13 @@
 #define WHEELCACHE_CACHE_INTERNAL_SHARED_STATE_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/time/time.h"
 #include "wheelcache/cache/internal/budget.h"
 #include "wheelcache/cache/internal/due_board.h"
 #include "wheelcache/cache/internal/entry.h"
+#include "wheelcache/cache/internal/limbo.h"
 #include "wheelcache/cache/options.h"
 
 namespace wheelcache {
@@ -23,19 +25,23 @@ struct SharedState {
         maintenance_budget(static_cast<uint64_t>(options.maintenance_budget)),
         budget({options.max_entries, options.max_bytes}),
         due(shards),
-        pool(new EntryPool<Key, Value>) {}
+        pool(new EntryPool<Key, Value>),
+        limbo(pool.get(), options.max_entries / 16) {}
 
   SharedState(const SharedState&) = delete;
   SharedState& operator=(const SharedState&) = delete;
-
-  // REQUIRES: every entry has left the cache.
-  ~SharedState() { pool->Abandon(); }
 
   const int64_t tick_nanos;
   const uint64_t maintenance_budget;
   Budget budget;
   DueBoard due;
-  EntryPool<Key, Value>* const pool;
+
+  // Ends with the last handle, after the cache and its limbo.
+  struct AbandonPool {
+    void operator()(EntryPool<Key, Value>* pool) const { pool->Abandon(); }
+  };
+  const std::unique_ptr<EntryPool<Key, Value>, AbandonPool> pool;
+  Limbo<Key, Value> limbo;
 };
 
 }  // namespace internal

@@ -1,0 +1,190 @@
+// Where entries that have left the cache wait until no reader can be looking
+// at them.
+//
+// Each thread collects the entries that it removed in a stripe of its own.
+// When these weigh enough, it ends an epoch for all of them at once, and gives
+// up the cache's pin on those that nobody can see any more; the rest waits for
+// the next time. While only one thread uses caches there is nobody to wait for,
+// and entries are destroyed at once.
+//
+// Memory. Not more than 256 KiB a stripe is collected. What a reader that does
+// not end its section holds back are entries that existed when it began; so at
+// most as much again as the cache then held.
+//
+// Threads. Thread-safe. Entries are destroyed without a lock.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_LIMBO_H_
+#define WHEELCACHE_CACHE_INTERNAL_LIMBO_H_
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/base/optimization.h"
+#include "absl/base/thread_annotations.h"
+#include "wheelcache/cache/internal/entry.h"
+#include "wheelcache/cache/internal/epoch.h"
+#include "wheelcache/cache/internal/thread_index.h"
+#include "wheelcache/wheel/mutex.h"
+
+namespace wheelcache {
+namespace internal {
+
+template <typename Key, typename Value>
+class Limbo {
+ public:
+  using Pool = EntryPool<Key, Value>;
+
+  // Collects up to `patience` entries, less if they are large, before it ends
+  // an epoch for them.
+  Limbo(Pool* pool, int64_t patience)
+      : pool_(*pool),
+        patience_(static_cast<uint32_t>(
+            std::clamp<int64_t>(patience, 1, kMostPatience))) {}
+
+  Limbo(const Limbo&) = delete;
+  Limbo& operator=(const Limbo&) = delete;
+
+  // REQUIRES: no thread is in the cache.
+  ~Limbo() {
+    for (Stripe& stripe : stripes_) UnpinChain(TakeChain(stripe));
+    for (const Batch& batch : waiting_) UnpinChain(batch.first);
+  }
+
+  // Takes over the cache's pin on an entry that no index shows any more.
+  void Add(EntryRef ref) {
+    if (NobodyReads()) {
+      pool_.Unpin(ref);
+      return;
+    }
+    Stripe& stripe = stripes_[ThreadIndex() % kStripes];
+    if (Push(stripe, ref) >= patience_) Release(TakeChain(stripe));
+  }
+
+  // Destroys, of what has been added before, all that no reader holds back.
+  void Flush() {
+    for (Stripe& stripe : stripes_) {
+      if (const EntryRef first = TakeChain(stripe); first != 0) Release(first);
+    }
+    if (has_waiting_.load(std::memory_order_relaxed)) Release(0);
+  }
+
+  // Whether Flush has anything to look at.
+  bool empty() const {
+    for (const Stripe& stripe : stripes_) {
+      if (stripe.load(std::memory_order_relaxed) != 0) return false;
+    }
+    return !has_waiting_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr size_t kStripes = 16;
+  static constexpr int64_t kMostPatience = 256;
+
+  // A chain of entries linked by their LRU links, and what they weigh above.
+  struct alignas(ABSL_CACHELINE_SIZE) Stripe : std::atomic<uint64_t> {
+    Stripe() : std::atomic<uint64_t>(0) {}
+  };
+
+  // A chain that was unlinked before `epoch` ended.
+  struct Batch {
+    EntryRef first;
+    Epoch epoch;
+    // The reader for whose sake it was looked through, or 0.
+    Epoch sifted_for;
+  };
+
+  // Adds the entry to the stripe's chain and returns the chain's weight.
+  uint32_t Push(Stripe& stripe, EntryRef ref) {
+    auto& entry = pool_.At(ref);
+    const uint64_t weight = 1 + entry.charge / 1024;
+    uint64_t chain = stripe.load(std::memory_order_relaxed);
+    uint64_t longer;
+    do {
+      entry.lru.older = static_cast<EntryRef>(chain);
+      longer = ((chain >> 32) + weight) << 32 | ref;
+    } while (!stripe.compare_exchange_weak(
+        chain, longer, std::memory_order_release, std::memory_order_relaxed));
+    return static_cast<uint32_t>(longer >> 32);
+  }
+
+  static EntryRef TakeChain(Stripe& stripe) {
+    if (stripe.load(std::memory_order_relaxed) == 0) return 0;
+    return static_cast<EntryRef>(stripe.exchange(0, std::memory_order_acquire));
+  }
+
+  // Ends an epoch for the chain, if any, and destroys what can be of it and of
+  // those that wait.
+  void Release(EntryRef first) {
+    std::vector<Batch> batches;
+    {
+      MutexLock lock(&mu_);
+      batches.swap(waiting_);
+    }
+    if (first != 0) batches.push_back({first, AdvanceEpoch(), 0});
+    const bool stalled = batches.size() > kStalled;
+    std::vector<Batch> kept;
+    for (const Batch& batch : batches) {
+      const Epoch reader = NewestReaderUpTo(batch.epoch);
+      if (reader == 0) {
+        UnpinChain(batch.first);
+      } else if (stalled && reader != batch.sifted_for) {
+        Sift(batch, reader, &kept);
+      } else {
+        kept.push_back(batch);
+      }
+    }
+    MutexLock lock(&mu_);
+    waiting_.insert(waiting_.end(), kept.begin(), kept.end());
+    has_waiting_.store(!waiting_.empty(), std::memory_order_relaxed);
+  }
+
+  // With so many batches waiting, a reader has stalled.
+  static constexpr size_t kStalled = 16;
+
+  // Destroys the entries of the batch that `reader` cannot see. The others
+  // join those that wait for the same reader, so that a long stall does not
+  // make a long list.
+  void Sift(const Batch& batch, Epoch reader, std::vector<Batch>* kept) {
+    auto same = std::find_if(
+        kept->begin(), kept->end(),
+        [reader](const Batch& other) { return other.sifted_for == reader; });
+    if (same == kept->end()) same = kept->insert(same, {0, 0, reader});
+    same->epoch = std::max(same->epoch, batch.epoch);
+    for (EntryRef ref = batch.first; ref != 0;) {
+      auto& entry = pool_.At(ref);
+      const EntryRef next = entry.lru.older;
+      if (MaySee(reader, entry.birth)) {
+        entry.lru.older = std::exchange(same->first, ref);
+      } else {
+        pool_.Unpin(ref);
+      }
+      ref = next;
+    }
+  }
+
+  void UnpinChain(EntryRef ref) {
+    while (ref != 0) {
+      const EntryRef next = pool_.At(ref).lru.older;
+      pool_.Unpin(ref);
+      ref = next;
+    }
+  }
+
+  Pool& pool_;
+  const uint32_t patience_;
+  std::array<Stripe, kStripes> stripes_;
+
+  Mutex mu_;
+  std::vector<Batch> waiting_ ABSL_GUARDED_BY(mu_);
+  std::atomic<bool> has_waiting_{false};  // Written under mu_.
+};
+
+}  // namespace internal
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_LIMBO_H_
