@@ -1,0 +1,239 @@
+// The throughput of caches of a million entries, with keys of 21 bytes and
+// values of 64, on 1, 2, 4 and 8 threads:
+//
+//   BM_GetHit       read in place; all keys resident, by a Zipf distribution
+//   BM_GetHitCopy   the same, each value copied
+//   BM_Mixed        9 reads to a write, over twice as many keys as fit; a miss
+//                   is followed by a Set
+//   BM_SetExisting  Set of keys that are resident, all equally popular
+//   BM_SetNew       Set of keys that are not, each of which evicts another
+//
+// of wheelcache, of the floor (a hash table without lock, TTL, order and limit,
+// on one thread), of what people write by hand, and under --config=peers of
+// other libraries. items_per_second is the sum over the threads.
+//
+//   cache_benchmark --benchmark_filter='BM_GetHit<wheelcache>/.*threads:2$'
+//
+// tools/benchmark runs all of it interleaved, and writes RESULTS.md.
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "benchmark/benchmark.h"
+#include "wheelcache/benchmarks/experiment.h"
+#include "wheelcache/benchmarks/new_keys.h"
+#include "wheelcache/benchmarks/subjects/flat_hash_map_subject.h"
+#include "wheelcache/benchmarks/subjects/sharded_mutex_subject.h"
+#include "wheelcache/benchmarks/subjects/wheelcache_subject.h"
+#include "wheelcache/benchmarks/workload.h"
+
+namespace wheelcache::benchmarks {
+namespace {
+
+// Longer than a benchmark runs.
+constexpr absl::Duration kLongTtl = absl::Seconds(60);
+
+// Room for kCapacity entries to be resident in a cache that gives each of its
+// parts a fixed share of the capacity: the hash spreads them unevenly.
+constexpr int64_t kRoomyCapacity = kCapacity + kCapacity / 16;
+
+template <typename Subject>
+void Fill(Subject& subject, int64_t keys, absl::Duration ttl) {
+  for (int64_t i = 0; i < keys; ++i) {
+    subject.Set(MakeKey(i).view(), ValueFor(i), ttl);
+  }
+}
+
+std::vector<AccessCursor> CursorsOf(const AccessOptions& options, int threads) {
+  const std::vector<Access>& accesses = AccessesOf(options);
+  std::vector<AccessCursor> cursors;
+  for (int i = 0; i < threads; ++i) cursors.emplace_back(accesses, i, threads);
+  return cursors;
+}
+
+// The iterations of all threads, and which part of them were misses.
+void Report(benchmark::State& state, int64_t misses) {
+  state.SetItemsProcessed(state.iterations());
+  state.counters["miss_ratio"] = benchmark::Counter(
+      static_cast<double>(misses) / static_cast<double>(state.iterations()),
+      benchmark::Counter::kAvgThreads);
+}
+
+enum class ReadBy { kReference, kCopy };
+
+template <typename Subject, ReadBy read_by>
+class GetHit {
+ public:
+  static constexpr const char* kName =
+      read_by == ReadBy::kCopy ? "BM_GetHitCopy" : "BM_GetHit";
+
+  explicit GetHit(int threads)
+      : cursors_(CursorsOf({.skew = kZipfSkew}, threads)),
+        subject_(kRoomyCapacity) {
+    Fill(subject_, kCapacity, kLongTtl);
+  }
+
+  void Run(benchmark::State& state) {
+    AccessCursor& cursor = cursors_[state.thread_index()];
+    int64_t misses = 0;
+    for (auto _ : state) {
+      if (!Read(cursor.Next().key.view())) ++misses;
+    }
+    Report(state, misses);
+    if (misses * 1000 > state.iterations()) {
+      state.SkipWithError("not all keys are resident");
+    }
+  }
+
+ private:
+  bool Read(absl::string_view key) {
+    if constexpr (read_by == ReadBy::kReference) {
+      return subject_.ReadInPlace(key);
+    } else {
+      auto copy = subject_.Copy(key);
+      benchmark::DoNotOptimize(copy);
+      return copy.has_value();
+    }
+  }
+
+  std::vector<AccessCursor> cursors_;
+  Subject subject_;
+};
+
+template <typename Subject>
+class Mixed {
+ public:
+  static constexpr char kName[] = "BM_Mixed";
+
+  explicit Mixed(int threads)
+      : cursors_(CursorsOf(kAccesses, threads)), subject_(kCapacity) {
+    FillAsIfLongUsed();
+  }
+
+  void Run(benchmark::State& state) {
+    AccessCursor& cursor = cursors_[state.thread_index()];
+    int64_t misses = 0;
+    for (auto _ : state) {
+      if (!Step(cursor.Next())) ++misses;
+    }
+    Report(state, misses);
+  }
+
+ private:
+  static constexpr AccessOptions kAccesses = {
+      /*keys=*/2 * kCapacity, /*skew=*/kZipfSkew, /*writes=*/0.1};
+  static constexpr absl::Duration kTtl = absl::Seconds(30);
+
+  // Leaves in the cache what would be there, and in that order, after a long
+  // time; but stored in an order that has nothing to do with popularity, as it
+  // has not then. Whatever has no limit holds the other keys, too.
+  void FillAsIfLongUsed() {
+    const std::vector<int64_t> used = LastUsed(kAccesses, kCapacity);
+    std::vector<bool> resident(kAccesses.keys);
+    for (const int64_t number : used) resident[number] = true;
+    for (const bool fill_resident : {false, true}) {
+      for (int64_t i = 0; i < kAccesses.keys; ++i) {
+        if (resident[i] == fill_resident) Store(MakeKey(i).view());
+      }
+    }
+    for (auto i = used.rbegin(); i != used.rend(); ++i) {
+      subject_.ReadInPlace(MakeKey(*i).view());
+    }
+  }
+
+  void Store(absl::string_view key) {
+    subject_.Set(key, ValueFor(key[5]), kTtl);
+  }
+
+  // Returns false if it missed.
+  bool Step(const Access& access) {
+    const absl::string_view key = access.key.view();
+    const bool hit = !access.write && subject_.ReadInPlace(key);
+    if (!hit) Store(key);
+    return hit || access.write;
+  }
+
+  std::vector<AccessCursor> cursors_;
+  Subject subject_;
+};
+
+template <typename Subject>
+class SetExisting {
+ public:
+  static constexpr char kName[] = "BM_SetExisting";
+
+  explicit SetExisting(int threads)
+      : cursors_(CursorsOf({}, threads)), subject_(kRoomyCapacity) {
+    Fill(subject_, kCapacity, kLongTtl);
+    for (int64_t i = 0; i < 2 * kCapacity; ++i) Step(cursors_[0].Next());
+  }
+
+  void Run(benchmark::State& state) {
+    AccessCursor& cursor = cursors_[state.thread_index()];
+    for (auto _ : state) Step(cursor.Next());
+    Report(state, /*misses=*/0);
+  }
+
+ private:
+  void Step(const Access& access) {
+    const absl::string_view key = access.key.view();
+    subject_.Set(key, ValueFor(key[5]), kLongTtl);
+  }
+
+  std::vector<AccessCursor> cursors_;
+  Subject subject_;
+};
+
+template <typename Subject>
+class SetNew {
+ public:
+  static constexpr char kName[] = "BM_SetNew";
+
+  explicit SetNew(int threads) : keys_(threads), subject_(kCapacity) {
+    for (int64_t i = 0; i < kCapacity; ++i) {
+      subject_.Set(keys_.Initial(i).view(), ValueFor(i), kLongTtl);
+    }
+    for (int64_t i = 0; i < kCapacity; ++i) Step(/*thread=*/0);
+  }
+
+  void Run(benchmark::State& state) {
+    const int thread = state.thread_index();
+    for (auto _ : state) Step(thread);
+    Report(state, /*misses=*/0);
+  }
+
+ private:
+  void Step(int thread) {
+    const NewKeys::Taken taken = keys_.Take(thread);
+    const absl::string_view key = taken.key.view();
+    subject_.SetNew(key, ValueFor(key[5]), kLongTtl, taken.oldest.view());
+  }
+
+  NewKeys keys_;
+  Subject subject_;
+};
+
+template <typename Subject>
+void RegisterSubject() {
+  RegisterExperiment<GetHit<Subject, ReadBy::kReference>, Subject>();
+  RegisterExperiment<GetHit<Subject, ReadBy::kCopy>, Subject>();
+  RegisterExperiment<Mixed<Subject>, Subject>();
+  RegisterExperiment<SetExisting<Subject>, Subject>();
+  RegisterExperiment<SetNew<Subject>, Subject>();
+}
+
+}  // namespace
+}  // namespace wheelcache::benchmarks
+
+int main(int argc, char** argv) {
+  using namespace wheelcache::benchmarks;
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  RegisterSubject<WheelcacheSubject>();
+  RegisterSubject<FlatHashMapSubject>();
+  RegisterSubject<ShardedMutexSubject>();
+  benchmark::RunSpecifiedBenchmarks();
+  CurrentState().reset();
+  benchmark::Shutdown();
+}

@@ -1,0 +1,72 @@
+// Runs a workload as a Google Benchmark, with a state that is built once.
+//
+//   template <typename Subject>
+//   class GetHit {
+//    public:
+//     static constexpr char kName[] = "BM_GetHit";
+//     explicit GetHit(int threads);
+//     void Run(benchmark::State& state);  // Called by each of the threads.
+//   };
+//   RegisterExperiment<GetHit<WheelcacheSubject>, WheelcacheSubject>();
+//
+// Google Benchmark calls a benchmark several times, until it has found out how
+// many iterations take long enough. To fill a cache each time would take longer
+// than to measure, and would measure a cache that nobody has used yet. So the
+// state lives on until another workload, subject or number of threads has its
+// turn; one state lives at a time.
+
+#ifndef WHEELCACHE_BENCHMARKS_EXPERIMENT_H_
+#define WHEELCACHE_BENCHMARKS_EXPERIMENT_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "benchmark/benchmark.h"
+
+namespace wheelcache::benchmarks {
+
+// The state of the experiment that has its turn, whichever it is.
+inline std::shared_ptr<void>& CurrentState() {
+  static auto* state = new std::shared_ptr<void>();
+  return *state;
+}
+
+template <typename Workload>
+class Experiment {
+ public:
+  static void SetUp(const benchmark::State& state) {
+    if (CurrentState().get() == workload_ && threads_ == state.threads())
+      return;
+    CurrentState().reset();  // Frees its memory before the next takes some.
+    auto workload = std::make_shared<Workload>(state.threads());
+    workload_ = workload.get();
+    threads_ = state.threads();
+    CurrentState() = std::move(workload);
+  }
+
+  static void Run(benchmark::State& state) { workload_->Run(state); }
+
+ private:
+  static inline Workload* workload_ = nullptr;
+  static inline int threads_ = 0;
+};
+
+// Registers the benchmark Workload::kName<Subject::kName> for 1, 2, 4 and 8
+// threads, as far as the subject allows.
+template <typename Workload, typename Subject>
+void RegisterExperiment() {
+  const std::string name =
+      absl::StrCat(Workload::kName, "<", Subject::kName, ">");
+  auto* registered =
+      benchmark::RegisterBenchmark(name.c_str(), Experiment<Workload>::Run)
+          ->Setup(Experiment<Workload>::SetUp)
+          ->UseRealTime();
+  for (int threads = 1; threads <= Subject::kMostThreads; threads *= 2) {
+    registered->Threads(threads);
+  }
+}
+
+}  // namespace wheelcache::benchmarks
+
+#endif  // WHEELCACHE_BENCHMARKS_EXPERIMENT_H_

@@ -1,0 +1,57 @@
+// The floor: a hash table of strings without lock, TTL, order or limit.
+
+#ifndef WHEELCACHE_BENCHMARKS_SUBJECTS_FLAT_HASH_MAP_SUBJECT_H_
+#define WHEELCACHE_BENCHMARKS_SUBJECTS_FLAT_HASH_MAP_SUBJECT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "benchmark/benchmark.h"
+#include "wheelcache/benchmarks/workload.h"
+
+namespace wheelcache::benchmarks {
+
+// Holds what it is given: the capacity is where its table need not grow yet.
+class FlatHashMapSubject {
+ public:
+  static constexpr char kName[] = "flat_hash_map";
+  static constexpr int kMostThreads = 1;
+
+  explicit FlatHashMapSubject(int64_t capacity) { map_.reserve(capacity); }
+
+  bool ReadInPlace(absl::string_view key) {
+    const auto it = map_.find(key);
+    if (it == map_.end()) return false;
+    benchmark::DoNotOptimize(ReadAll(it->second));
+    return true;
+  }
+
+  std::optional<std::string> Copy(absl::string_view key) {
+    const auto it = map_.find(key);
+    if (it == map_.end()) return std::nullopt;
+    return it->second;
+  }
+
+  void Set(absl::string_view key, absl::string_view value,
+           absl::Duration /*ttl*/) {
+    map_[key].assign(value.data(), value.size());
+  }
+
+  // Is told what to make room with: it keeps no order by which to know.
+  void SetNew(absl::string_view key, absl::string_view value,
+              absl::Duration /*ttl*/, absl::string_view oldest) {
+    map_.erase(oldest);
+    map_.try_emplace(key, value);
+  }
+
+ private:
+  absl::flat_hash_map<std::string, std::string> map_;
+};
+
+}  // namespace wheelcache::benchmarks
+
+#endif  // WHEELCACHE_BENCHMARKS_SUBJECTS_FLAT_HASH_MAP_SUBJECT_H_

@@ -1,0 +1,57 @@
+// wheelcache as a benchmark's subject, with the defaults that a user gets.
+
+#ifndef WHEELCACHE_BENCHMARKS_SUBJECTS_WHEELCACHE_SUBJECT_H_
+#define WHEELCACHE_BENCHMARKS_SUBJECTS_WHEELCACHE_SUBJECT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "benchmark/benchmark.h"
+#include "wheelcache/benchmarks/workload.h"
+#include "wheelcache/cache/cache.h"
+
+namespace wheelcache::benchmarks {
+
+class WheelcacheSubject {
+ public:
+  static constexpr char kName[] = "wheelcache";
+  static constexpr int kMostThreads = 8;
+
+  explicit WheelcacheSubject(int64_t capacity) {
+    CacheOptions options;
+    options.max_entries = capacity;
+    cache_ = *Cache<std::string, std::string>::Create(std::move(options));
+  }
+
+  bool ReadInPlace(absl::string_view key) {
+    const auto handle = cache_->Find(key);
+    if (!handle) return false;
+    benchmark::DoNotOptimize(ReadAll(*handle));
+    return true;
+  }
+
+  std::optional<std::string> Copy(absl::string_view key) {
+    return cache_->Get(key);
+  }
+
+  void Set(absl::string_view key, absl::string_view value, absl::Duration ttl) {
+    cache_->Set(key, value, ttl);
+  }
+
+  void SetNew(absl::string_view key, absl::string_view value,
+              absl::Duration ttl, absl::string_view /*oldest*/) {
+    cache_->Set(key, value, ttl);
+  }
+
+ private:
+  std::unique_ptr<Cache<std::string, std::string>> cache_;
+};
+
+}  // namespace wheelcache::benchmarks
+
+#endif  // WHEELCACHE_BENCHMARKS_SUBJECTS_WHEELCACHE_SUBJECT_H_
