@@ -29,10 +29,9 @@ class WheelcacheSubject {
   }
 
   bool ReadInPlace(absl::string_view key) {
-    const auto handle = cache_->Find(key);
-    if (!handle) return false;
-    benchmark::DoNotOptimize(ReadAll(*handle));
-    return true;
+    return cache_->Visit(key, [](absl::string_view value) {
+      benchmark::DoNotOptimize(ReadAll(value));
+    });
   }
 
   std::optional<std::string> Copy(absl::string_view key) {
