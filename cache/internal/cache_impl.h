@@ -320,8 +320,11 @@ absl::Duration Cache<Key, Value, Hash, Equal>::NextDeadline() const {
 // was not all.
 template <typename Key, typename Value, typename Hash, typename Equal>
 int64_t Cache<Key, Value, Hash, Equal>::RunDue(int64_t now_nanos) {
-  const auto turn =
-      static_cast<int64_t>(shared_.maintenance_budget * shards_.size());
+  // Without overflow, however large the budget is.
+  const auto shards = static_cast<int64_t>(shards_.size());
+  const int64_t turn = std::min(options_.maintenance_budget,
+                                std::numeric_limits<int64_t>::max() / shards) *
+                       shards;
   if (RunMaintenance(turn) == turn) return now_nanos;
   // Under the locks, not from the DueBoard: a Set that found this turn still
   // planned has left its deadline there, and will not wake the reaper.
