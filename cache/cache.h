@@ -253,8 +253,7 @@ class Cache final : private internal::ForkHandler {
   bool Weigh(EntryRef ref);
 
   void ReclaimAll(int64_t now_nanos, Claim* claim, Removed* removed);
-  void EvictFromOthers(const ShardType& home, internal::Room need, Claim* claim,
-                       Removed* removed);
+  void EvictFromOthers(const ShardType& home, Claim* claim, Removed* removed);
 
   // Tells the listener of what was removed, and destroys it. No lock is held.
   void Dispose(Removed* removed);
