@@ -137,7 +137,10 @@ class Cache final : private internal::ForkHandler {
   std::optional<absl::Duration> TimeToLive(const K& key) const {
     const Handle handle = Lookup(key, /*use=*/false);
     if (!handle) return std::nullopt;
-    return handle.TimeToLive();
+    // The deadline may have come since.
+    const absl::Duration left = handle.TimeToLive();
+    if (left <= absl::ZeroDuration()) return std::nullopt;
+    return left;
   }
 
   // Returns the live value; or calls `loader`, stores what it returns, and
@@ -250,8 +253,7 @@ class Cache final : private internal::ForkHandler {
   bool Weigh(EntryRef ref);
 
   void ReclaimAll(int64_t now_nanos, Claim* claim, Removed* removed);
-  void EvictFromOthers(const ShardType& home, internal::Room need, Claim* claim,
-                       Removed* removed);
+  void EvictFromOthers(const ShardType& home, Claim* claim, Removed* removed);
 
   // Tells the listener of what was removed, and destroys it. No lock is held.
   void Dispose(Removed* removed);
