@@ -23,6 +23,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "wheelcache/cache/internal/slot_pool.h"
 #include "wheelcache/lru/lru_list.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
@@ -160,8 +161,10 @@ class EntryPool {
   }
 
   // Around fork(); see SlotPool.
-  void BeforeFork() { slots_.BeforeFork(); }
-  void AfterForkInParent() { slots_.AfterForkInParent(); }
+  void BeforeFork() ABSL_NO_THREAD_SAFETY_ANALYSIS { slots_.BeforeFork(); }
+  void AfterForkInParent() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    slots_.AfterForkInParent();
+  }
   void AfterForkInChild() { slots_.AfterForkInChild(); }
 
  private:
