@@ -107,7 +107,7 @@ constexpr Flag kFlags[] = {
      [](absl::string_view v, Settings& s) { return SetTtl(v, s.replay.ttl); }},
     {"jitter", "F",
      "each TTL is varied at random by up to this fraction of it,\n"
-     "from 0 to 1, the same way on each run. Default: 0.05",
+     "from 0 to 1, with a fixed seed. Default: 0.05",
      [](absl::string_view v, Settings& s) {
        return SetJitter(v, s.replay.jitter);
      }},

@@ -14,7 +14,8 @@ void LatencyHistogram::Merge(const LatencyHistogram& other) {
 }
 
 int64_t LatencyHistogram::Percentile(double percent) const {
-  const auto rank = static_cast<int64_t>(std::ceil(percent / 100 * count_));
+  const auto rank = static_cast<int64_t>(
+      std::ceil(percent / 100 * static_cast<double>(count_)));
   int64_t below = 0;
   for (int i = 0; i < kBuckets; ++i) {
     below += buckets_[i];

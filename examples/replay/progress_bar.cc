@@ -45,7 +45,7 @@ void ProgressBar::Update(std::optional<double> share, int64_t requests) {
   Draw(ProgressLine(share, requests, now - start_));
 }
 
-void ProgressBar::Draw(const std::string& line) {
+void ProgressBar::Draw(const std::string& line) const {
   const std::string text = absl::StrCat("\r", line, "\x1b[K");
   // A bar that cannot be drawn is no reason to stop.
   [[maybe_unused]] const ssize_t written =

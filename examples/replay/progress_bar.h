@@ -36,7 +36,7 @@ class ProgressBar {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void Draw(const std::string& line);
+  void Draw(const std::string& line) const;
 
   const int descriptor_;
   const Clock::time_point start_ = Clock::now();

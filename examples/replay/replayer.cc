@@ -149,12 +149,13 @@ void Team::MoveClock(int64_t now_seconds) {
 
 double ReplayResult::hit_ratio() const {
   const int64_t reads = counts.hits + counts.misses;
-  return reads == 0 ? 0 : static_cast<double>(counts.hits) / reads;
+  if (reads == 0) return 0;
+  return static_cast<double>(counts.hits) / static_cast<double>(reads);
 }
 
 double ReplayResult::requests_per_second() const {
   const double seconds = absl::ToDoubleSeconds(elapsed);
-  return seconds > 0 ? counts.requests / seconds : 0;
+  return seconds > 0 ? static_cast<double>(counts.requests) / seconds : 0;
 }
 
 absl::StatusOr<ReplayResult> Replay(RequestSource& source,

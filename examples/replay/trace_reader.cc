@@ -91,7 +91,8 @@ absl::StatusOr<bool> TraceReader::Next(Request& request) {
 
 std::optional<double> TraceReader::progress() const {
   if (total_bytes_ == 0) return std::nullopt;
-  return static_cast<double>(lines_.bytes_consumed()) / total_bytes_;
+  return static_cast<double>(lines_.bytes_consumed()) /
+         static_cast<double>(total_bytes_);
 }
 
 absl::Status TraceReader::BadLine(const absl::Status& status) const {

@@ -108,7 +108,7 @@ absl::StatusOr<bool> Workload::Next(Request& request) {
 }
 
 std::optional<double> Workload::progress() const {
-  return static_cast<double>(produced_) / requests_;
+  return static_cast<double>(produced_) / static_cast<double>(requests_);
 }
 
 Operation Workload::NextOperation() {

@@ -2,11 +2,13 @@
 // oracle: every count must be the same. Runs anywhere, without a trace file.
 
 #include <cstdint>
+#include <iterator>
 #include <random>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/examples/replay/replay_options.h"
@@ -21,35 +23,47 @@ namespace {
 
 constexpr int kRequests = 3'000;
 
+class Random {
+ public:
+  explicit Random(unsigned seed) : bits_(seed) {}
+  int64_t From(int64_t min, int64_t max) {
+    return std::uniform_int_distribution<int64_t>(min, max)(bits_);
+  }
+  bool OneIn(int64_t n) { return From(1, n) == 1; }
+
+ private:
+  std::mt19937 bits_;
+};
+
 // Few keys and short TTLs, so that all causes of removal meet; time stands,
 // steps, jumps and goes back.
-std::string RandomTrace(std::mt19937& random) {
+std::string RandomTrace(Random& random) {
   constexpr absl::string_view kOperations[] = {
       "get", "get",    "get",     "gets",   "set",  "add", "replace",
       "cas", "append", "prepend", "delete", "incr", "decr"};
-  const int keys = 1 + static_cast<int>(random() % 60);
+  const int64_t keys = random.From(1, 60);
   int64_t seconds = 1000;
   std::string trace;
   for (int i = 0; i < kRequests; ++i) {
-    if (random() % 4 == 0) seconds += random() % 3;
-    if (random() % 500 == 0) seconds += random() % 1'000'000;
-    const int64_t written = seconds - (random() % 50 == 0 ? random() % 20 : 0);
-    absl::StrAppend(&trace, written, ",key", random() % keys, ",",
-                    random() % 20, ",", random() % 300, ",0,",
-                    kOperations[random() % std::size(kOperations)], ",",
-                    random() % 3 == 0 ? random() % 40 : 0, "\n");
+    if (random.OneIn(4)) seconds += random.From(0, 2);
+    if (random.OneIn(500)) seconds += random.From(0, 999'999);
+    const int64_t back = random.OneIn(50) ? random.From(0, 19) : 0;
+    absl::StrAppend(&trace, seconds - back, ",key", random.From(1, keys), ",",
+                    random.From(0, 19), ",", random.From(0, 299), ",0,",
+                    kOperations[random.From(0, std::size(kOperations) - 1)],
+                    ",", random.OneIn(3) ? random.From(0, 39) : 0, "\n");
   }
   return trace;
 }
 
-ReplayOptions RandomOptions(std::mt19937& random) {
+ReplayOptions RandomOptions(Random& random) {
   ReplayOptions options;
   options.jitter = 0;
   options.shards = 1;
-  options.read_through = random() % 4 != 0;
-  if (random() % 2 == 0) options.ttl = absl::Seconds(1 + random() % 60);
-  if (random() % 2 == 0) options.max_entries = 1 + random() % 50;
-  if (random() % 2 == 0) options.max_bytes = 200 + random() % 8'000;
+  options.read_through = !random.OneIn(4);
+  if (random.OneIn(2)) options.ttl = absl::Seconds(random.From(1, 60));
+  if (random.OneIn(2)) options.max_entries = random.From(1, 50);
+  if (random.OneIn(2)) options.max_bytes = random.From(200, 8'200);
   return options;
 }
 
@@ -62,7 +76,7 @@ int64_t OverheadPerEntry() {
 TEST(ReplayModelTest, EveryCountIsThatOfTheOracle) {
   const int64_t overhead = OverheadPerEntry();
   for (unsigned seed = 1; seed <= 60; ++seed) {
-    std::mt19937 random(seed);
+    Random random(seed);
     const ReplayOptions options = RandomOptions(random);
     const std::string trace = RandomTrace(random);
 

@@ -41,7 +41,7 @@ TEST(TraceLineTest, ReadsEveryColumn) {
 }
 
 TEST(TraceLineTest, ReadsEveryOperation) {
-  const struct {
+  constexpr struct {
     absl::string_view name;
     Operation operation;
   } kOperations[] = {

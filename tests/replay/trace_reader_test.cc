@@ -32,7 +32,7 @@ using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 std::string WriteFile(absl::string_view content) {
-  const std::string path = absl::StrCat(
+  std::string path = absl::StrCat(
       ::testing::TempDir(),
       ::testing::UnitTest::GetInstance()->current_test_info()->name(), ".csv");
   std::ofstream(path, std::ios::binary) << std::string(content);

@@ -80,7 +80,7 @@ TEST(WorkloadTest, TtlsAndSizesHaveTheSharesOfTheDescription) {
   std::map<uint32_t, double> ttls;
   std::vector<uint32_t> sizes;
   for (const auto& [key, request] : keys) {
-    ttls[request.ttl_seconds] += 1.0 / keys.size();
+    ttls[request.ttl_seconds] += 1.0 / static_cast<double>(keys.size());
     sizes.push_back(request.value_size);
   }
   EXPECT_EQ(ttls.size(), 6u);
