@@ -32,6 +32,7 @@
 
 #include "absl/status/status.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
+#include "wheelcache/wheel/timer_links.h"
 
 namespace wheelcache {
 
