@@ -74,7 +74,7 @@ namespace wheelcache {
 
 template <typename Key, typename Value, typename Hash = DefaultHash<Key>,
           typename Equal = DefaultEqual<Key>>
-class Cache final : private internal::ForkHandler {
+class Cache final {
  public:
   // The user's code that a cache calls; see Threads above. Each may be empty.
   struct Hooks {
@@ -154,7 +154,10 @@ class Cache final : private internal::ForkHandler {
       return std::nullopt;
     }
     if (deadline == Clock::kNever) return absl::InfiniteDuration();
-    return absl::Nanoseconds(deadline) - clock_.Now();
+    const absl::Duration left = absl::Nanoseconds(deadline) - clock_.Now();
+    // The deadline may have come since.
+    if (left <= absl::ZeroDuration()) return std::nullopt;
+    return left;
   }
 
   // Returns the live value; or calls `loader`, stores what it returns, and
@@ -281,8 +284,7 @@ class Cache final : private internal::ForkHandler {
   bool Weigh(EntryRef ref);
 
   void ReclaimAll(int64_t now_nanos, Claim* claim, Removed* removed);
-  void EvictFromOthers(const ShardType& home, internal::Room need, Claim* claim,
-                       Removed* removed);
+  void EvictFromOthers(const ShardType& home, Claim* claim, Removed* removed);
 
   // Tells the listener of what was removed, and destroys it. No lock is held.
   void Dispose(Removed* removed);
@@ -290,9 +292,10 @@ class Cache final : private internal::ForkHandler {
   int64_t RunDue(int64_t now_nanos);
   void WakeReaperFor(const ShardType& shard, int64_t now_nanos);
 
-  void BeforeFork() override ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  void AfterForkInParent() override ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  void AfterForkInChild() override ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  friend class internal::ForkRegistration;
+  void BeforeFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void AfterForkInParent() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   static int64_t ToNanos(absl::Duration ttl) {
     return Clock::NanosAfter(0, ttl);

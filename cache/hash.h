@@ -1,20 +1,21 @@
 // How a cache hashes and compares its keys, and with what a key may be looked
 // up.
 //
-//   wheelcache::Cache<std::string, int> cache;  // keys are std::string,
-//   cache.Get("literal");                       // looked up without a copy
-//   cache.Get(absl::string_view(buffer, n));
+//   auto cache = *wheelcache::Cache<std::string, int>::Create({});
+//   cache->Get("literal");                     // No std::string is made.
+//   cache->Get(absl::string_view(buffer, n));  // Nor here.
 //
 // By default keys are hashed with absl::Hash, whose seed differs between
 // processes, and compared with ==. Keys that are strings can be looked up with
-// whatever converts to a std::string_view or an absl::string_view. For other
-// keys give Cache a hash and an equality of your own; declare `is_transparent`
-// in both for look-ups by other types.
+// whatever converts to a std::string_view or an absl::string_view; other keys
+// with whatever converts to the key. For more give Cache a hash and an equality
+// of your own that take the other types.
 
 #ifndef WHEELCACHE_CACHE_HASH_H_
 #define WHEELCACHE_CACHE_HASH_H_
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -53,13 +54,6 @@ struct StringEqual {
   }
 };
 
-struct PlainEqual {
-  template <typename Key>
-  bool operator()(const Key& a, const Key& b) const {
-    return a == b;
-  }
-};
-
 template <typename Key>
 inline constexpr bool kIsString =
     std::is_same_v<Key, std::string> || std::is_same_v<Key, std::string_view> ||
@@ -74,7 +68,7 @@ using DefaultHash = std::conditional_t<internal::kIsString<Key>,
 template <typename Key>
 using DefaultEqual =
     std::conditional_t<internal::kIsString<Key>, internal::StringEqual,
-                       internal::PlainEqual>;
+                       std::equal_to<Key>>;
 
 }  // namespace wheelcache
 

@@ -32,9 +32,10 @@
 // the hand jump from one occupied slot to the next.
 //
 // Guarantees. A timer fires in the first Advance to its deadline or past it,
-// never earlier, and once. Timers fire in the order of their deadlines, those
-// of one tick in any order. Time never goes back: an earlier `now` counts as
-// the latest one seen.
+// never earlier, and once, whatever is scheduled, cancelled, destroyed or
+// thrown meanwhile. Timers fire in the order of their deadlines, those of one
+// tick in any order. The hand never goes back: an Advance to an earlier tick
+// works at the tick that the hand has reached.
 //
 // Moving a deadline. Later: the owner changes its own field and calls nothing,
 // the wheel finds out when the old deadline comes. Earlier: Cancel, change,
@@ -58,48 +59,19 @@
 #include <optional>
 #include <utility>
 
-#include "absl/base/optimization.h"
 #include "absl/numeric/bits.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "wheelcache/wheel/timer_links.h"
 
 namespace wheelcache {
 
 // Lets Advance do all that is due in one call.
 inline constexpr uint64_t kNoBudget = std::numeric_limits<uint64_t>::max();
 
-// The part of a timer that belongs to the wheel.
-template <typename Ref>
-struct TimerLinks {
-  Ref next{};
-  // The timer before this one, or, for the first of a slot, the slot's tag.
-  // Null exactly while the timer is not scheduled.
-  Ref prev{};
-
-  bool scheduled() const { return prev != Ref{}; }
-};
-
-// Tells a slot from a timer in TimerLinks::prev. Pointers use the low bit,
-// integers the top 704 values, which therefore cannot be references.
-template <typename Ref>
-struct SlotTag {
-  static Ref Make(uint32_t slot) { return static_cast<Ref>(~Ref{slot}); }
-  static bool Holds(Ref ref) { return ref >= static_cast<Ref>(~Ref{703}); }
-  static uint32_t Slot(Ref ref) { return static_cast<uint32_t>(~ref); }
-};
-
-template <typename T>
-struct SlotTag<T*> {
-  static T* Make(uint32_t slot) {
-    return reinterpret_cast<T*>(uintptr_t{slot} * 2 + 1);
-  }
-  static bool Holds(T* ref) {
-    return (reinterpret_cast<uintptr_t>(ref) & 1) != 0;
-  }
-  static uint32_t Slot(T* ref) {
-    return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(ref) >> 1);
-  }
-};
+// The deadline of a timer that never fires, and what a sum that overflows may
+// saturate to: the hand stops one tick before it.
+inline constexpr uint64_t kNoDeadline = std::numeric_limits<uint64_t>::max();
 
 // A timing wheel over the timers of a `Store`, which supplies:
 //   Ref                  a pointer or an unsigned integer; Ref{} is null;
@@ -113,13 +85,13 @@ class BasicTimingWheel {
 
   // An empty wheel whose hand stands at `now`.
   explicit BasicTimingWheel(Store store = Store(), uint64_t now = 0)
-      : store_(std::move(store)), now_(now) {}
+      : store_(std::move(store)), now_(std::min(now, kLastTick)) {}
 
   BasicTimingWheel(const BasicTimingWheel&) = delete;
   BasicTimingWheel& operator=(const BasicTimingWheel&) = delete;
 
-  // The tick up to which Advance has worked. In a callback: the tick that
-  // fires.
+  // The hand: the tick up to which Advance has worked. In a callback: the tick
+  // that fires.
   uint64_t now() const { return now_; }
 
   bool empty() const;
@@ -142,17 +114,19 @@ class BasicTimingWheel {
   // due is left.
   //
   // `fire` may schedule, cancel and destroy timers, its own included, and may
-  // throw: then the hand rests where it stands. It must not call Advance.
+  // throw: then the hand rests where it stands. It must not call Advance nor
+  // destroy the wheel.
   template <typename Fire>
   uint64_t Advance(uint64_t now, uint64_t budget, Fire&& fire);
 
-  // The tick of the next Advance that can fire a timer, or nothing while the
-  // wheel is empty. Not later than the earliest deadline; earlier only if a
-  // deadline has grown or the earliest timer of a slot was cancelled since.
+  // The tick to which Advance is to be called next, or nothing if no timer can
+  // ever fire. Not later than the earliest deadline, unless that has passed;
+  // earlier only if a deadline has grown or a timer was cancelled since.
   std::optional<uint64_t> NextWakeup() const;
 
-  // Hands every timer to `taken(Ref)`, in any order, and leaves the wheel
-  // empty. `taken` must not call the wheel. O(timers + levels).
+  // Hands every timer to `taken(Ref)`, in any order, after taking it out of
+  // the wheel. `taken` may cancel and destroy timers and may throw; it must not
+  // schedule any. O(timers + levels).
   template <typename Taken>
   void TakeAll(Taken&& taken);
 
@@ -166,8 +140,19 @@ class BasicTimingWheel {
  private:
   static constexpr int kDigitBits = 6;
   static constexpr int kSlotsPerLevel = 1 << kDigitBits;
-  static constexpr int kLevels = 11;  // 11 digits of 6 bits hold 64 bits.
-  static constexpr int kSlots = kLevels * kSlotsPerLevel;
+  static constexpr int kLevels = internal::kTimerLevels;
+  static constexpr uint64_t kLastTick = kNoDeadline - 1;
+  static_assert(kSlotsPerLevel == internal::kSlotsPerTimerLevel);
+
+  using SlotTag = internal::SlotTag<Ref>;
+
+  struct Slot {
+    Ref first{};
+
+    // Of an occupied slot, a lower bound of its deadlines, so that nobody has
+    // to be woken merely to cascade.
+    uint64_t earliest = 0;
+  };
 
   // Marks the time in which callbacks run.
   class FiringScope {
@@ -194,28 +179,29 @@ class BasicTimingWheel {
     return (above | static_cast<uint64_t>(digit)) << shift;
   }
 
-  // The slots of `level` that the hand has yet to enter in this revolution.
-  uint64_t SlotsAhead(int level) const {
-    return occupied_[level] & (~uint64_t{1} << Digit(now_, level));
+  Slot& SlotAtHand(int level) {
+    return slots_[level * kSlotsPerLevel + Digit(now_, level)];
   }
 
-  Ref FirstAtHand(int level) const {
-    return first_[level * kSlotsPerLevel + Digit(now_, level)];
+  // REQUIRES: the level is not empty.
+  const Slot& FirstOccupied(int level) const {
+    return slots_[level * kSlotsPerLevel + absl::countr_zero(occupied_[level])];
   }
 
-  // Links the timer at `tick`, which is its deadline or, for one that is
-  // already due, the hand. REQUIRES: tick >= now_.
   void LinkAt(uint64_t tick, Ref timer);
-
+  uint64_t Cascade(uint64_t budget);
+  template <typename Fire>
+  uint64_t FireAtHand(uint64_t budget, Fire& fire);
   bool MoveHandTo(uint64_t now);
+  absl::Status CheckSlot(int level, int digit);
 
   Store store_;
 
-  // Invariant: every timer is in the slot that LinkAt gives for the deadline
-  // it had when it was linked, relative to now_.
+  // Invariants: now_ <= kLastTick. Every timer is in the slot that LinkAt
+  // chooses, relative to now_, for the deadline it had when it was linked.
   uint64_t now_;
 
-  // The level whose slot at the hand is being emptied, 0 for none. Invariant:
+  // The level whose slot at the hand is being emptied, or was last. Invariant:
   // no other level above 0 has timers in its slot at the hand.
   int cascading_level_ = 0;
 
@@ -224,11 +210,7 @@ class BasicTimingWheel {
   // Bit s of occupied_[level] is set exactly while that slot has timers.
   uint64_t occupied_[kLevels] = {};
 
-  // By level * 64 + slot: the first timer, and for an occupied slot above
-  // level 0 a lower bound of its deadlines, so that nobody has to be woken
-  // merely to cascade.
-  Ref first_[kSlots] = {};
-  uint64_t earliest_[kSlots];
+  Slot slots_[internal::kTimerSlots];  // By level * 64 + digit.
 };
 
 template <typename Store>
@@ -241,32 +223,30 @@ bool BasicTimingWheel<Store>::empty() const {
 template <typename Store>
 inline void BasicTimingWheel<Store>::Schedule(Ref timer) {
   assert(!store_.links(timer).scheduled());
-  uint64_t floor = now_;
-  if (ABSL_PREDICT_FALSE(firing_) &&
-      floor != std::numeric_limits<uint64_t>::max()) {
-    ++floor;
-  }
-  LinkAt(std::max(store_.deadline(timer), floor), timer);
+  LinkAt(std::max(store_.deadline(timer), now_ + (firing_ ? 1 : 0)), timer);
 }
 
+// Links the timer where it belongs if it is to fire at `tick`, which is its
+// deadline or, for one that is due, the hand.
+// REQUIRES: tick >= now_.
 template <typename Store>
 inline void BasicTimingWheel<Store>::LinkAt(uint64_t tick, Ref timer) {
   // `| 1` maps equal ticks to level 0, where they belong.
   const int level = (63 - absl::countl_zero((tick ^ now_) | 1)) / kDigitBits;
   const int digit = Digit(tick, level);
-  const int slot = level * kSlotsPerLevel + digit;
-  const Ref next = first_[slot];
+  const int number = level * kSlotsPerLevel + digit;
+  Slot& slot = slots_[number];
   TimerLinks<Ref>& links = store_.links(timer);
-  links.next = next;
-  links.prev = SlotTag<Ref>::Make(static_cast<uint32_t>(slot));
-  first_[slot] = timer;
-  if (next != Ref{}) {
-    store_.links(next).prev = timer;
-    earliest_[slot] = std::min(earliest_[slot], tick);
+  links.next = slot.first;
+  links.prev = SlotTag::Make(static_cast<uint32_t>(number));
+  if (slot.first != Ref{}) {
+    store_.links(slot.first).prev = timer;
+    slot.earliest = std::min(slot.earliest, tick);
   } else {
     occupied_[level] |= uint64_t{1} << digit;
-    earliest_[slot] = tick;
+    slot.earliest = tick;
   }
+  slot.first = timer;
 }
 
 template <typename Store>
@@ -277,15 +257,15 @@ inline void BasicTimingWheel<Store>::Cancel(Ref timer) {
   const Ref prev = links.prev;
   links.prev = Ref{};
   if (next != Ref{}) store_.links(next).prev = prev;
-  if (!SlotTag<Ref>::Holds(prev)) {
+  if (!SlotTag::Holds(prev)) {
     store_.links(prev).next = next;
     return;
   }
-  const uint32_t slot = SlotTag<Ref>::Slot(prev);
-  first_[slot] = next;
+  const uint32_t number = SlotTag::Slot(prev);
+  slots_[number].first = next;
   if (next == Ref{}) {
-    occupied_[slot / kSlotsPerLevel] &=
-        ~(uint64_t{1} << (slot % kSlotsPerLevel));
+    occupied_[number / kSlotsPerLevel] &=
+        ~(uint64_t{1} << (number % kSlotsPerLevel));
   }
 }
 
@@ -296,42 +276,58 @@ uint64_t BasicTimingWheel<Store>::Advance(uint64_t now, uint64_t budget,
   const FiringScope scope(firing_);
   uint64_t done = 0;
   do {
-    // Timers leave their slot one by one, so that wherever the budget ends or
-    // a callback throws, every timer is either out or still linked.
-    if (cascading_level_ > 0) {
-      while (Ref timer = FirstAtHand(cascading_level_)) {
-        if (done == budget) return done;
-        ++done;
-        Cancel(timer);
-        LinkAt(std::max(store_.deadline(timer), now_), timer);
-      }
-      cascading_level_ = 0;
+    done += Cascade(budget - done);
+    done += FireAtHand(budget - done, fire);
+  } while (done < budget && MoveHandTo(std::min(now, kLastTick)));
+  return done;
+}
+
+// Moves up to `budget` timers of the cascading slot to the slots where they
+// belong now that the hand stands at that slot's start.
+template <typename Store>
+uint64_t BasicTimingWheel<Store>::Cascade(uint64_t budget) {
+  if (cascading_level_ == 0) return 0;
+  uint64_t done = 0;
+  while (Ref timer = SlotAtHand(cascading_level_).first) {
+    if (done == budget) break;
+    ++done;
+    Cancel(timer);
+    LinkAt(std::max(store_.deadline(timer), now_), timer);
+  }
+  return done;
+}
+
+// Fires up to `budget` timers of the hand's own tick. They leave their slot
+// one by one, so that a callback finds every other timer linked.
+template <typename Store>
+template <typename Fire>
+uint64_t BasicTimingWheel<Store>::FireAtHand(uint64_t budget, Fire& fire) {
+  uint64_t done = 0;
+  while (Ref timer = SlotAtHand(0).first) {
+    if (done == budget) break;
+    ++done;
+    Cancel(timer);
+    const uint64_t deadline = store_.deadline(timer);
+    if (deadline <= now_) {
+      fire(timer);
+    } else {
+      LinkAt(deadline, timer);  // It was moved to later.
     }
-    while (Ref timer = FirstAtHand(0)) {
-      if (done == budget) return done;
-      ++done;
-      Cancel(timer);
-      const uint64_t deadline = store_.deadline(timer);
-      if (ABSL_PREDICT_TRUE(deadline <= now_)) {
-        fire(timer);
-      } else {
-        LinkAt(deadline, timer);  // It was moved to later.
-      }
-    }
-  } while (MoveHandTo(now));
+  }
   return done;
 }
 
 // Moves the hand to the next occupied slot that starts by `now`, and returns
 // true; or, where there is none, to `now`. Levels are searched from the lowest:
-// each one's slots ahead end where the next level's begin.
+// the slots of each end where the next level's begin.
+// REQUIRES: nothing is left to do at the hand, so that all slots lie ahead.
 template <typename Store>
 bool BasicTimingWheel<Store>::MoveHandTo(uint64_t now) {
   if (now <= now_) return false;
   for (int level = 0; level < kLevels; ++level) {
-    const uint64_t ahead = SlotsAhead(level);
-    if (ahead == 0) continue;
-    const uint64_t start = SlotStart(level, absl::countr_zero(ahead));
+    if (occupied_[level] == 0) continue;
+    const uint64_t start =
+        SlotStart(level, absl::countr_zero(occupied_[level]));
     if (start > now) break;
     now_ = start;
     cascading_level_ = level;
@@ -343,71 +339,80 @@ bool BasicTimingWheel<Store>::MoveHandTo(uint64_t now) {
 
 template <typename Store>
 std::optional<uint64_t> BasicTimingWheel<Store>::NextWakeup() const {
-  if (FirstAtHand(0) != Ref{} || cascading_level_ > 0) return now_;
+  uint64_t wakeup = kNoDeadline;
   for (int level = 0; level < kLevels; ++level) {
-    const uint64_t ahead = SlotsAhead(level);
-    if (ahead == 0) continue;
-    return earliest_[level * kSlotsPerLevel + absl::countr_zero(ahead)];
+    if (occupied_[level] == 0) continue;
+    wakeup = std::min(wakeup, FirstOccupied(level).earliest);
+    // The levels above begin later, up to a slot that is not yet emptied.
+    if (level >= cascading_level_) break;
   }
-  return std::nullopt;
+  if (wakeup == kNoDeadline) return std::nullopt;
+  return wakeup;
 }
 
 template <typename Store>
 template <typename Taken>
 void BasicTimingWheel<Store>::TakeAll(Taken&& taken) {
-  for (Ref& first : first_) {
-    Ref timer = std::exchange(first, Ref{});
-    while (timer != Ref{}) {
-      TimerLinks<Ref>& links = store_.links(timer);
-      const Ref next = links.next;
-      links.prev = Ref{};
+  for (int level = 0; level < kLevels; ++level) {
+    while (occupied_[level] != 0) {
+      const Ref timer = FirstOccupied(level).first;
+      Cancel(timer);
       taken(timer);
-      timer = next;
     }
   }
-  Reset();
 }
 
 template <typename Store>
 void BasicTimingWheel<Store>::Reset() {
-  std::fill(std::begin(first_), std::end(first_), Ref{});
+  std::fill(std::begin(slots_), std::end(slots_), Slot());
   std::fill(std::begin(occupied_), std::end(occupied_), 0);
-  cascading_level_ = 0;
 }
 
 template <typename Store>
 absl::Status BasicTimingWheel<Store>::CheckInvariants() {
-  for (int slot = 0; slot < kSlots; ++slot) {
-    const int level = slot / kSlotsPerLevel;
-    const int digit = slot % kSlotsPerLevel;
-    const auto broken = [&](const char* what) {
-      return absl::InternalError(
-          absl::StrCat("level ", level, ", slot ", digit, ": ", what));
-    };
-    if (((occupied_[level] >> digit & 1) != 0) != (first_[slot] != Ref{})) {
-      return broken("the occupancy bit does not tell of the list");
-    }
-    const int hand = Digit(now_, level);
-    const bool at_hand = digit == hand;
-    if (first_[slot] != Ref{} &&
-        (digit < hand || (at_hand && level > 0 && level != cascading_level_))) {
-      return broken("timers behind the hand");
-    }
-    const uint64_t start = SlotStart(level, digit);
-    Ref prev = SlotTag<Ref>::Make(static_cast<uint32_t>(slot));
-    for (Ref timer = first_[slot]; timer != Ref{};
-         timer = store_.links(timer).next) {
-      if (store_.links(timer).prev != prev) return broken("a wrong back link");
-      prev = timer;
-      // What was due when it was linked waits at the hand or one tick after.
-      const uint64_t deadline = store_.deadline(timer);
-      const bool was_due = deadline <= now_ && start <= now_ + 1;
-      if (deadline < start && !was_due) {
-        return broken("a timer after its deadline");
+  for (int level = 0; level < kLevels; ++level) {
+    for (int digit = 0; digit < kSlotsPerLevel; ++digit) {
+      const absl::Status slot = CheckSlot(level, digit);
+      if (!slot.ok()) {
+        return absl::InternalError(absl::StrCat("level ", level, ", slot ",
+                                                digit, ": ", slot.message()));
       }
-      if (deadline < earliest_[slot] && level > 0 && !was_due) {
-        return broken("a timer before the earliest of its slot");
-      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+template <typename Store>
+absl::Status BasicTimingWheel<Store>::CheckSlot(int level, int digit) {
+  const int number = level * kSlotsPerLevel + digit;
+  const Slot& slot = slots_[number];
+  if (((occupied_[level] >> digit & 1) != 0) != (slot.first != Ref{})) {
+    return absl::InternalError("the occupancy bit does not tell of the list");
+  }
+  if (slot.first == Ref{}) return absl::OkStatus();
+
+  const int hand = Digit(now_, level);
+  if (digit < hand ||
+      (digit == hand && level != 0 && level != cascading_level_)) {
+    return absl::InternalError("timers behind the hand");
+  }
+  const uint64_t start = SlotStart(level, digit);
+  if (slot.earliest < start ||
+      (slot.earliest - start) >> (level * kDigitBits) != 0) {
+    return absl::InternalError("the earliest deadline lies outside the slot");
+  }
+  Ref prev = SlotTag::Make(static_cast<uint32_t>(number));
+  for (Ref timer = slot.first; timer != Ref{};
+       timer = store_.links(timer).next) {
+    if (store_.links(timer).prev != prev) {
+      return absl::InternalError("a wrong back link");
+    }
+    prev = timer;
+    // What was due when it was linked waits at the hand or one tick after.
+    const uint64_t deadline = store_.deadline(timer);
+    const bool was_due = deadline <= now_ && start <= now_ + 1;
+    if (deadline < slot.earliest && !was_due) {
+      return absl::InternalError("a deadline before the earliest of its slot");
     }
   }
   return absl::OkStatus();

@@ -40,7 +40,6 @@
 #ifndef WHEELCACHE_WHEEL_MUTEX_H_
 #define WHEELCACHE_WHEEL_MUTEX_H_
 
-#include "absl/base/const_init.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -49,10 +48,10 @@
 
 namespace wheelcache {
 
-// A mutual exclusion lock; not reentrant. May be a constant-initialized global.
+// A mutual exclusion lock; not reentrant.
 class ABSL_LOCKABLE Mutex : private internal::TsanMutex {
  public:
-  constexpr Mutex() : mu_(absl::kConstInit) {}
+  Mutex() = default;
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 

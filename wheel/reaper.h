@@ -59,7 +59,7 @@
 
 namespace wheelcache {
 
-class Reaper final : private internal::ForkHandler {
+class Reaper final {
  public:
   class Client;
 
@@ -126,9 +126,10 @@ class Reaper final : private internal::ForkHandler {
   absl::Status EnsureThreadLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool OnOwnThreadLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  void BeforeFork() override ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_);
-  void AfterForkInParent() override ABSL_UNLOCK_FUNCTION(mu_);
-  void AfterForkInChild() override ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  friend class internal::ForkRegistration;
+  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_);
+  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_);
+  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   Clock& clock_;
   const ThreadCreator create_thread_;

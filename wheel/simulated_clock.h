@@ -34,7 +34,7 @@
 
 namespace wheelcache {
 
-class SimulatedClock final : public Clock, private internal::ForkHandler {
+class SimulatedClock final : public Clock {
  public:
   // A clock that reads `start`. Its coarse reading is the last whole multiple
   // of `coarse_lag`, or exact if that is zero.
@@ -76,9 +76,10 @@ class SimulatedClock final : public Clock, private internal::ForkHandler {
   bool AllAsleepLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   int64_t EarliestDeadlineLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  void BeforeFork() override ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_);
-  void AfterForkInParent() override ABSL_UNLOCK_FUNCTION(mu_);
-  void AfterForkInChild() override ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  friend class internal::ForkRegistration;
+  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_);
+  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_);
+  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   const int64_t coarse_lag_nanos_;
 

@@ -32,6 +32,7 @@
 
 #include "absl/status/status.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
+#include "wheelcache/wheel/timer_links.h"
 
 namespace wheelcache {
 
@@ -62,7 +63,7 @@ class Timer {
 
 class TimingWheel {
  public:
-  // An empty wheel whose hand stands at `now`.
+  // An empty wheel at tick `now`.
   explicit TimingWheel(uint64_t now = 0) : wheel_(Timers(), now) {}
 
   TimingWheel(const TimingWheel&) = delete;
@@ -78,7 +79,8 @@ class TimingWheel {
   bool empty() const { return wheel_.empty(); }
 
   // Makes the timer fire at `deadline`, whether it is scheduled (a move) or
-  // not. A deadline that has passed fires in the next Advance.
+  // not. A deadline that has passed fires in the next Advance, or, when
+  // scheduled from a callback, one tick after the hand; kNoDeadline never does.
   // REQUIRES: the timer is not scheduled in another wheel.
   void Schedule(Timer* timer, uint64_t deadline);
 
@@ -94,12 +96,13 @@ class TimingWheel {
     return wheel_.Advance(now, budget, std::forward<Fire>(fire));
   }
 
-  // The tick of the next Advance that can fire a timer, never later than the
-  // earliest deadline; nothing while the wheel is empty.
+  // The tick to which Advance is to be called next, never later than the
+  // earliest deadline that is still to come; nothing if no timer can ever fire.
   std::optional<uint64_t> NextWakeup() const { return wheel_.NextWakeup(); }
 
   // Hands every timer to `taken(Timer*)`, unscheduled and in any order.
-  // `taken` must not call the wheel, and may destroy its timer.
+  // `taken` may cancel and destroy timers and may throw; it must not schedule
+  // any.
   template <typename Taken>
   void TakeAll(Taken&& taken) {
     wheel_.TakeAll(std::forward<Taken>(taken));

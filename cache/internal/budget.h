@@ -104,12 +104,16 @@ class Claim {
   // Whether the claim is at least `need`, topped up from the budget if the
   // budget has what is missing.
   bool Cover(Room need) {
+    need_ = need;
     const Room missing = {std::max<int64_t>(need.entries - held_.entries, 0),
                           std::max<int64_t>(need.bytes - held_.bytes, 0)};
     if (!budget_.TryTake(missing)) return false;
     held_ += missing;
     return true;
   }
+
+  // What Cover was asked for last.
+  Room need() const { return need_; }
 
   // Keeps the room of an entry that was removed.
   void Add(Room room) { held_ += room; }
@@ -126,6 +130,7 @@ class Claim {
  private:
   Budget& budget_;
   Room held_;
+  Room need_;
 };
 
 }  // namespace internal

@@ -167,8 +167,7 @@ bool Cache<Key, Value, Hash, Equal>::Publish(
     if (outcome == internal::Publication::kReclaimOthers) {
       ReclaimAll(write.now_nanos, &claim, &removed);
     } else if (outcome == internal::Publication::kEvictOthers) {
-      EvictFromOthers(home, {1, shared_.pool->At(write.ref).charge}, &claim,
-                      &removed);
+      EvictFromOthers(home, &claim, &removed);
     }
   } while (outcome != internal::Publication::kDone &&
            outcome != internal::Publication::kSuperseded);
@@ -194,13 +193,12 @@ void Cache<Key, Value, Hash, Equal>::ReclaimAll(int64_t now_nanos, Claim* claim,
 // follow it in turn.
 template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::EvictFromOthers(const ShardType& home,
-                                                     internal::Room need,
                                                      Claim* claim,
                                                      Removed* removed) {
   const size_t first = static_cast<size_t>(home.number()) + 1;
   for (size_t i = 0; i < shards_.size(); ++i) {
     ShardType& shard = *shards_[(first + i) & (shards_.size() - 1)];
-    if (&shard != &home && shard.Evict(need, claim, removed)) return;
+    if (&shard != &home && shard.Evict(claim, removed)) return;
   }
   // All that is left is in the claims of other Sets. One of two that wait for
   // each other's room has to let go.
@@ -359,8 +357,11 @@ absl::Duration Cache<Key, Value, Hash, Equal>::NextDeadline() const {
 // was not all.
 template <typename Key, typename Value, typename Hash, typename Equal>
 int64_t Cache<Key, Value, Hash, Equal>::RunDue(int64_t now_nanos) {
-  const auto turn =
-      static_cast<int64_t>(shared_.maintenance_budget * shards_.size());
+  // Without overflow, however large the budget is.
+  const auto shards = static_cast<int64_t>(shards_.size());
+  const int64_t turn = std::min(options_.maintenance_budget,
+                                std::numeric_limits<int64_t>::max() / shards) *
+                       shards;
   if (RunMaintenance(turn) == turn) return now_nanos;
   // Under the locks, not from the DueBoard: a Set that found this turn still
   // planned has left its deadline there, and will not wake the reaper.
@@ -401,18 +402,21 @@ absl::Status Cache<Key, Value, Hash, Equal>::CheckInvariants() {
 template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::BeforeFork() {
   for (auto& shard : shards_) shard->Lock();
+  shared_.limbo.BeforeFork();
   shared_.pool->BeforeFork();
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::AfterForkInParent() {
   shared_.pool->AfterForkInParent();
+  shared_.limbo.AfterForkInParent();
   for (auto& shard : shards_) shard->Unlock();
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::AfterForkInChild() {
   shared_.pool->AfterForkInChild();
+  shared_.limbo.AfterForkInChild();
   for (auto& shard : shards_) shard->ResetAfterFork();
 }
 

@@ -23,6 +23,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "wheelcache/cache/internal/epoch.h"
 #include "wheelcache/cache/internal/slot_pool.h"
 #include "wheelcache/lru/lru_list.h"
@@ -166,8 +167,10 @@ class EntryPool {
   }
 
   // Around fork(); see SlotPool.
-  void BeforeFork() { slots_.BeforeFork(); }
-  void AfterForkInParent() { slots_.AfterForkInParent(); }
+  void BeforeFork() ABSL_NO_THREAD_SAFETY_ANALYSIS { slots_.BeforeFork(); }
+  void AfterForkInParent() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    slots_.AfterForkInParent();
+  }
   void AfterForkInChild() { slots_.AfterForkInChild(); }
 
  private:

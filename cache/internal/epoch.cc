@@ -96,14 +96,11 @@ thread_local bool ThreadEnd::ended = false;
 thread_local ThreadEnd thread_end;
 
 // In a child, no other thread reads.
-class ForgetOtherThreads final : private ForkHandler {
+class ForgetOtherThreads {
  public:
-  ForgetOtherThreads() = default;
-
- private:
-  void BeforeFork() override {}
-  void AfterForkInParent() override {}
-  void AfterForkInChild() override {
+  void BeforeFork() {}
+  void AfterForkInParent() {}
+  void AfterForkInChild() {
     int taken = 0;
     for (EpochRecord* record = all_records.load(std::memory_order_acquire);
          record != nullptr; record = record->next) {
@@ -118,6 +115,7 @@ class ForgetOtherThreads final : private ForkHandler {
     readers.store(taken, std::memory_order_relaxed);
   }
 
+ private:
   ForkRegistration registration_{this};
 };
 

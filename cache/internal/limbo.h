@@ -21,6 +21,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -80,6 +81,11 @@ class Limbo {
     }
     return !has_waiting_.load(std::memory_order_relaxed);
   }
+
+  // Around fork(): keeps the one lock whole in the child.
+  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.Lock(); }
+  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.Unlock(); }
+  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS { ::new (&mu_) Mutex; }
 
  private:
   static constexpr size_t kStripes = 16;

@@ -50,8 +50,9 @@ class Recency {
   }
 
  private:
-  // An entry is young for this part of the list's length in moves.
-  static constexpr size_t kYoungFraction = 2;
+  // An entry is young for one this-th of the list's length in moves: more saves
+  // moves, and costs hits.
+  static constexpr size_t kYoungFraction = 4;
   static constexpr size_t kMostYouth = size_t{1} << 30;
 
   void Show(size_t entries) {

@@ -138,9 +138,9 @@ class Shard {
     return ReclaimLocked(now_nanos, budget, claim, removed);
   }
 
-  // Evicts the least recently used until `claim` covers `need` or the budget
+  // Evicts the least recently used until `claim` covers its need or the budget
   // or the shard is empty. Returns whether anything was evicted.
-  bool Evict(Room need, Claim* claim, Removed* removed);
+  bool Evict(Claim* claim, Removed* removed);
 
   // The load of `key` to wait for. If there is none, `load` becomes it, and the
   // caller has to run it and to end it, by Publish or EndLoad.
@@ -418,12 +418,11 @@ bool Shard<Key, Value, Hash, Equal>::Touch(const K& key, Hash32 hash,
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
-bool Shard<Key, Value, Hash, Equal>::Evict(Room need, Claim* claim,
-                                           Removed* removed) {
+bool Shard<Key, Value, Hash, Equal>::Evict(Claim* claim, Removed* removed) {
   MutexLock lock(&mu_);
   uint64_t evicted = 0;
   while (evicted < shared_.maintenance_budget && !lru_.empty() &&
-         !claim->Cover(need)) {
+         !claim->Cover(claim->need())) {
     RemoveLocked(lru_.back(), RemovalCause::kEvicted, claim, removed);
     ++evicted;
   }

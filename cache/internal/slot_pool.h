@@ -61,6 +61,9 @@ class SlotPool {
   // The slot of a reference that Allocate has given.
   Slot& At(Ref ref) const {
     const uint32_t place = ref + kFirstChunk;
+    // References stop short of where the sum would wrap around. GCC cannot
+    // know, and warns of the chunk that a sum of 0 would be in.
+    ABSL_ASSUME(place >= kFirstChunk);
     const int chunk = absl::bit_width(place) - kFirstChunkBits;
     // Relaxed is enough: whoever handed us the reference got it after the
     // chunk was published.

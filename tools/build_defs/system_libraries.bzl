@@ -37,7 +37,7 @@ def system_libraries():
                 "node_hash_set",
             ],
             "absl/debugging": ["failure_signal_handler", "leak_check", "stacktrace", "symbolize"],
-            "absl/flags": ["flag", "parse", "reflection", "usage", "usage_config"],
+            "absl/flags": ["config", "flag", "parse", "reflection", "usage"],
             "absl/functional": ["any_invocable", "bind_front", "function_ref"],
             "absl/hash": ["hash"],
             "absl/memory": ["memory"],

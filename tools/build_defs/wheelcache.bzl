@@ -49,3 +49,31 @@ def wheelcache_benchmark(name, srcs = None, copts = [], deps = [], tags = [], **
         deps = deps + ["@com_google_benchmark//:benchmark_main"],
         **kwargs
     )
+
+def wheelcache_fuzz_test(name, srcs = None, corpus = [], copts = [], deps = [], tags = [], **kwargs):
+    """A program that defines LLVMFuzzerTestOneInput, from <name>.cc unless srcs says otherwise.
+
+    Under --config=fuzz it is a libFuzzer program. Otherwise it is a test that runs on each file of corpus and on a
+    fixed sequence of random inputs.
+    """
+    cc_test(
+        name = name,
+        size = "small",
+        srcs = srcs or [name + ".cc"],
+        args = select({
+            "//tools/build_defs:fuzz": [],
+            "//conditions:default": ["$(rootpath %s)" % file for file in corpus],
+        }),
+        copts = _COPTS + copts,
+        data = corpus,
+        linkopts = select({
+            "//tools/build_defs:fuzz": ["-fsanitize=fuzzer"],
+            "//conditions:default": [],
+        }),
+        tags = tags + ["fuzz"],
+        deps = deps + select({
+            "//tools/build_defs:fuzz": [],
+            "//conditions:default": ["//tools/build_defs:fuzz_replay"],
+        }),
+        **kwargs
+    )

@@ -36,21 +36,21 @@ class ForkRegistry {
   static void Before() {
     ForkRegistry& registry = Get();
     registry.mu_.lock();
-    for (ForkRegistration* r = registry.youngest_; r != nullptr; r = r->older_)
-      r->handler_->BeforeFork();
+    for (ForkRegistration* r = registry.youngest_; r != nullptr;
+         r = r->older_) {
+      r->before_(r->object_);
+    }
   }
 
-  static void InParent() {
-    ForkRegistry& registry = Get();
-    for (ForkRegistration* r = registry.oldest_; r != nullptr; r = r->younger_)
-      r->handler_->AfterForkInParent();
-    registry.mu_.unlock();
-  }
+  static void InParent() { After(&ForkRegistration::in_parent_); }
+  static void InChild() { After(&ForkRegistration::in_child_); }
 
-  static void InChild() {
+  static void After(const ForkRegistration::Method ForkRegistration::*method) {
     ForkRegistry& registry = Get();
-    for (ForkRegistration* r = registry.oldest_; r != nullptr; r = r->younger_)
-      r->handler_->AfterForkInChild();
+    for (ForkRegistration* r = registry.oldest_; r != nullptr;
+         r = r->younger_) {
+      (r->*method)(r->object_);
+    }
     registry.mu_.unlock();
   }
 
@@ -60,9 +60,7 @@ class ForkRegistry {
   ForkRegistration* youngest_ = nullptr;
 };
 
-ForkRegistration::ForkRegistration(ForkHandler* handler) : handler_(handler) {
-  ForkRegistry::Get().Add(this);
-}
+void ForkRegistration::Add() { ForkRegistry::Get().Add(this); }
 
 ForkRegistration::~ForkRegistration() { ForkRegistry::Get().Remove(this); }
 

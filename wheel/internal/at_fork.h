@@ -1,10 +1,12 @@
 // Keeps an object whole across fork().
 //
-//   class Queue : private internal::ForkHandler {
+//   class Queue {
 //     ...
-//     void BeforeFork() override { mu_.Lock(); }
-//     void AfterForkInParent() override { mu_.Unlock(); }
-//     void AfterForkInChild() override { new (&mu_) Mutex; }
+//    private:
+//     friend class internal::ForkRegistration;
+//     void BeforeFork() { mu_.Lock(); }
+//     void AfterForkInParent() { mu_.Unlock(); }
+//     void AfterForkInChild() { new (&mu_) Mutex; }
 //
 //     Mutex mu_;
 //     internal::ForkRegistration fork_registration_{this};  // The last member.
@@ -26,25 +28,26 @@
 #ifndef WHEELCACHE_WHEEL_INTERNAL_AT_FORK_H_
 #define WHEELCACHE_WHEEL_INTERNAL_AT_FORK_H_
 
+#include "absl/base/thread_annotations.h"
+
 namespace wheelcache::internal {
 
-// Called by the thread that forks.
-class ForkHandler {
- public:
-  virtual void BeforeFork() = 0;
-  virtual void AfterForkInParent() = 0;
-  virtual void AfterForkInChild() = 0;
-
- protected:
-  ~ForkHandler() = default;
-};
-
-// Has `handler` called at every fork() of the process during its own lifetime.
-// Thread-safe; not to be created or destroyed under a lock that a handler
-// takes.
+// Has the three methods of an object called, by the thread that forks, at every
+// fork() of the process during its own lifetime. Not virtual methods: a fork()
+// may come while a derived class is being constructed.
+//
+// Thread-safe; not to be created or destroyed under a lock that one of these
+// methods takes.
 class ForkRegistration {
  public:
-  explicit ForkRegistration(ForkHandler* handler);
+  template <typename T>
+  explicit ForkRegistration(T* object)
+      : object_(object),
+        before_(&Call<T, &T::BeforeFork>),
+        in_parent_(&Call<T, &T::AfterForkInParent>),
+        in_child_(&Call<T, &T::AfterForkInChild>) {
+    Add();
+  }
   ~ForkRegistration();
 
   ForkRegistration(const ForkRegistration&) = delete;
@@ -52,8 +55,21 @@ class ForkRegistration {
 
  private:
   friend class ForkRegistry;
+  using Method = void (*)(void* object);
 
-  ForkHandler* const handler_;
+  template <typename T, void (T::*method)()>
+  static void Call(void* object) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    (static_cast<T*>(object)->*method)();
+  }
+
+  void Add();
+
+  void* const object_;
+  const Method before_;
+  const Method in_parent_;
+  const Method in_child_;
+
+  // The neighbours in the registry, which guards them.
   ForkRegistration* older_ = nullptr;
   ForkRegistration* younger_ = nullptr;
 };

@@ -8,6 +8,7 @@
 #ifndef WHEELCACHE_WHEEL_INTERNAL_TSAN_MUTEX_H_
 #define WHEELCACHE_WHEEL_INTERNAL_TSAN_MUTEX_H_
 
+#include "absl/base/attributes.h"
 #include "absl/base/config.h"
 
 #ifdef ABSL_HAVE_THREAD_SANITIZER
@@ -18,11 +19,10 @@ namespace wheelcache::internal {
 
 #ifdef ABSL_HAVE_THREAD_SANITIZER
 
-// A lock is known by the address of this object. ThreadSanitizer notices a new
-// one by itself at its first use, which leaves the constructor constexpr.
+// A lock is known by the address of this object.
 class TsanMutex {
  public:
-  constexpr TsanMutex() = default;
+  TsanMutex() { __tsan_mutex_create(this, 0); }
   ~TsanMutex() { __tsan_mutex_destroy(this, 0); }
 
   void BeforeLock() { __tsan_mutex_pre_lock(this, 0); }
@@ -37,6 +37,11 @@ class TsanMutex {
   }
   void BeforeUnlock() { __tsan_mutex_pre_unlock(this, 0); }
   void AfterUnlock() { __tsan_mutex_post_unlock(this, 0); }
+
+ private:
+  // Keeps the empty base optimization from giving the address to a lock that
+  // ThreadSanitizer may know as well.
+  ABSL_ATTRIBUTE_UNUSED char own_address_ = 0;
 };
 
 #else

@@ -1,0 +1,129 @@
+// The timing wheel over timers in storage of the owner's: references, links,
+// and what CheckInvariants finds.
+
+#include "wheelcache/wheel/basic_timing_wheel.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace wheelcache {
+namespace {
+
+struct Session {
+  TimerLinks<uint32_t> links;
+  uint64_t deadline = 0;
+};
+
+struct Sessions {
+  using Ref = uint32_t;
+  TimerLinks<Ref>& links(Ref ref) { return all[ref].links; }
+  uint64_t deadline(Ref ref) { return all[ref].deadline; }
+  Session* all;
+};
+
+// The example that opens the header.
+TEST(BasicTimingWheelTest, ClosesASessionByItsReference) {
+  const uint64_t now = 1'000'000;
+  Session table[10];
+  uint32_t closed = 0;
+  const auto Close = [&](uint32_t ref) { closed = ref; };
+
+  BasicTimingWheel<Sessions> wheel(Sessions{table}, now);
+  table[7].deadline = now + 250;
+  wheel.Schedule(7);
+  wheel.Advance(now + 300, kNoBudget, [&](uint32_t ref) { Close(ref); });
+  EXPECT_EQ(closed, 7u);
+}
+
+TEST(BasicTimingWheelTest, DeadlineThatHasGrownIsFoundWithoutACall) {
+  Session table[2];
+  BasicTimingWheel<Sessions> wheel(Sessions{table}, 0);
+  table[1].deadline = 70;
+  wheel.Schedule(1);
+  table[1].deadline = 5000;
+  EXPECT_EQ(wheel.NextWakeup(), 70u);
+  wheel.Advance(4999, kNoBudget, [](uint32_t) { FAIL(); });
+  EXPECT_EQ(wheel.NextWakeup(), 5000u);
+  int fired = 0;
+  wheel.Advance(5000, kNoBudget, [&](uint32_t) { ++fired; });
+  EXPECT_EQ(fired, 1);
+}
+
+// Timers without storage: the wheel has to ask for links and deadlines.
+struct ScatteredTimers {
+  using Ref = uint32_t;
+  TimerLinks<Ref>& links(Ref ref) { return (*all)[ref]; }
+  uint64_t deadline(Ref ref) { return ref % 1000; }
+  std::map<Ref, TimerLinks<Ref>>* all;
+};
+
+TEST(BasicTimingWheelTest, ReferencesReachUpToTheSlotTags) {
+  std::map<uint32_t, TimerLinks<uint32_t>> links;
+  BasicTimingWheel<ScatteredTimers> wheel(ScatteredTimers{&links});
+  const std::set<uint32_t> refs = {1,
+                                   2,
+                                   703,
+                                   704,
+                                   0x7fffffff,
+                                   0x80000000,
+                                   0xffffffff - 705,
+                                   0xffffffff - 704};
+  for (const uint32_t ref : refs) wheel.Schedule(ref);
+  std::set<uint32_t> fired;
+  wheel.Advance(1000, kNoBudget, [&](uint32_t ref) { fired.insert(ref); });
+  EXPECT_EQ(fired, refs);
+}
+
+TEST(BasicTimingWheelTest, ResetForgetsAllTimersWithoutTouchingThem) {
+  std::map<uint32_t, TimerLinks<uint32_t>> links;
+  BasicTimingWheel<ScatteredTimers> wheel(ScatteredTimers{&links});
+  for (uint32_t ref = 1; ref < 1000; ++ref) wheel.Schedule(ref);
+  wheel.Advance(500, 300, [](uint32_t) {});
+  links.clear();
+  wheel.Reset();
+  EXPECT_TRUE(links.empty());
+  EXPECT_TRUE(wheel.empty());
+  EXPECT_EQ(wheel.NextWakeup(), std::nullopt);
+
+  wheel.Schedule(600);
+  EXPECT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
+  std::vector<uint32_t> fired;
+  wheel.Advance(1000, kNoBudget, [&](uint32_t ref) { fired.push_back(ref); });
+  EXPECT_EQ(fired, std::vector<uint32_t>{600});
+}
+
+TEST(BasicTimingWheelTest, CheckInvariantsFindsABrokenLink) {
+  Session table[4];
+  BasicTimingWheel<Sessions> wheel(Sessions{table}, 0);
+  for (const uint32_t ref : {1, 2, 3}) {
+    table[ref].deadline = 100;
+    wheel.Schedule(ref);
+  }
+  for (const uint32_t ref : {1, 2, 3}) {
+    const TimerLinks<uint32_t> intact = table[ref].links;
+    table[ref].links.prev = ref;
+    EXPECT_FALSE(wheel.CheckInvariants().ok());
+    table[ref].links = intact;
+    EXPECT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
+  }
+}
+
+TEST(BasicTimingWheelTest, CheckInvariantsFindsADeadlineThatShrank) {
+  for (const uint64_t deadline : {50, 100, 5000, 300'000}) {
+    Session table[2];
+    BasicTimingWheel<Sessions> wheel(Sessions{table}, 10);
+    table[1].deadline = deadline;
+    wheel.Schedule(1);
+    EXPECT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
+    --table[1].deadline;
+    EXPECT_FALSE(wheel.CheckInvariants().ok()) << deadline;
+  }
+}
+
+}  // namespace
+}  // namespace wheelcache

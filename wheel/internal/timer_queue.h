@@ -1,0 +1,155 @@
+// What a TimerService does with timers whatever their keys and values are: the
+// lock, the wheel, and the way of a due timer to its callback.
+//
+// An entry is in one of three places. In the wheel until its tick has come; in
+// the list of the ready until a callback is free; out of the queue, and out of
+// the index of the TimerTable that derives from this class, from when its
+// callback begins. Up to there it can be moved and taken back.
+//
+// A ready entry waits for a task. Tasks are all alike: each calls back the
+// entry that has been ready longest, if there is any. They run right on the
+// reaper's thread or, if there is an executor, wherever that runs them.
+
+#ifndef WHEELCACHE_WHEEL_INTERNAL_TIMER_QUEUE_H_
+#define WHEELCACHE_WHEEL_INTERNAL_TIMER_QUEUE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "wheelcache/wheel/internal/at_fork.h"
+#include "wheelcache/wheel/internal/contain.h"
+#include "wheelcache/wheel/mutex.h"
+#include "wheelcache/wheel/reaper.h"
+#include "wheelcache/wheel/timing_wheel.h"
+
+namespace wheelcache::internal {
+
+// Return the error of a bad option or argument.
+absl::Status CheckTimerOptions(absl::Duration interval, bool has_execute,
+                               bool has_clock, bool has_reaper);
+absl::Status NoCallbackError(absl::string_view field);
+
+class TimerQueue : public Reaper::Client,
+                   public std::enable_shared_from_this<TimerQueue> {
+ public:
+  using Executor = std::function<void(std::function<void()>)>;
+
+  // `executor` may be an empty function. All three must stay until the last
+  // callback has ended.
+  TimerQueue(absl::Duration interval, const Executor& executor, Reaper& reaper);
+
+  absl::Status Start() { return reaper_.Register(this); }
+
+  // Whether this thread runs a callback of the queue.
+  bool InCallback() const;
+
+  // Waits for the callbacks that are running.
+  // REQUIRES: the queue is closed, and this thread runs none of them.
+  void Join();
+
+  int64_t exceptions() const;
+
+ protected:
+  class Entry : public Timer {
+   public:
+    virtual ~Entry() = default;
+
+   private:
+    friend class TimerQueue;
+
+    bool ready_ = false;
+    Entry* previous_ready_ = nullptr;
+    Entry* next_ready_ = nullptr;
+  };
+
+  // All timers of a queue, which are taken out of it by exchanging this.
+  struct Timers {
+    std::unique_ptr<TimingWheel> wheel = std::make_unique<TimingWheel>();
+    Entry* first_ready = nullptr;
+    Entry* last_ready = nullptr;
+    size_t ready = 0;
+  };
+
+  static absl::Status CheckDelay(absl::Duration delay);
+  static absl::Status ClosedError();
+  static absl::Status UnknownKeyError();
+
+  // Takes the entry, whose callback is about to begin, out of the index.
+  virtual void UnindexLocked(Entry& entry)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) = 0;
+
+  // Runs the callback of the entry. Called without the lock.
+  virtual void Execute(Entry& entry) = 0;
+
+  // The tick for a timer that is set or moved now.
+  uint64_t TickAfter(absl::Duration delay) const;
+
+  void ScheduleLocked(Entry& entry, uint64_t tick)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void UnscheduleLocked(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  // Runs `function` and counts the exception that it may end with.
+  template <typename Function>
+  bool ContainAndCount(Function&& function);
+
+  mutable Mutex mu_;
+  bool closed_ ABSL_GUARDED_BY(mu_) = false;
+  Timers timers_ ABSL_GUARDED_BY(mu_);
+
+ private:
+  // How many timers are fired or cascaded under one turn of the lock.
+  static constexpr uint64_t kBudget = 64;
+
+  int64_t RunDue(int64_t now_nanos) final;
+  int64_t CollectDueLocked(int64_t now_nanos)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool ClaimTask();
+  bool StartTask();
+  void RunTask();
+  std::unique_ptr<Entry> TakeReady();
+  void CountException();
+
+  uint64_t TickAt(int64_t nanos) const;
+  uint64_t TickFrom(int64_t nanos) const;
+  int64_t NanosAt(uint64_t tick) const;
+
+  void MakeReadyLocked(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void UnreadyLocked(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  friend class ForkRegistration;
+  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_);
+  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_);
+  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+
+  const int64_t interval_nanos_;
+  const Executor& executor_;
+  Reaper& reaper_;
+  const int64_t start_nanos_;  // Tick 0.
+
+  // Tasks that have been started and not yet taken an entry. A ready entry
+  // beyond their number needs another one.
+  size_t tasks_ ABSL_GUARDED_BY(mu_) = 0;
+  int running_ ABSL_GUARDED_BY(mu_) = 0;  // Callbacks.
+  CondVar none_running_;
+  int64_t exceptions_ ABSL_GUARDED_BY(mu_) = 0;
+
+  ForkRegistration fork_registration_{this};
+};
+
+template <typename Function>
+bool TimerQueue::ContainAndCount(Function&& function) {
+  const bool returned = Contain(std::forward<Function>(function));
+  if (!returned) CountException();
+  return returned;
+}
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_WHEEL_INTERNAL_TIMER_QUEUE_H_

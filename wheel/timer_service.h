@@ -1,0 +1,216 @@
+// A thread-safe service that calls back when the delay of a key has passed.
+//
+//   using Sessions = wheelcache::TimerService<std::string, Session>;
+//   Sessions::Options options;
+//   options.interval = absl::Milliseconds(100);
+//   options.execute = [](const std::string& user, Session session) {
+//     LogOut(user, std::move(session));
+//   };
+//   absl::StatusOr<std::unique_ptr<Sessions>> sessions =
+//       Sessions::Create(std::move(options));
+//   ...
+//   (*sessions)->Set("ada", session, absl::Minutes(30)).IgnoreError();
+//   (*sessions)->Move("ada", absl::Minutes(30)).IgnoreError();  // Still there.
+//   (*sessions)->Remove("ada").IgnoreError();                   // Logged out.
+//
+// Guarantees. A timer fires once, never early, and is handed out at most one
+// interval late, however often it was moved and however long the process stood
+// still. A key has one timer: Set replaces it, value included. Until a callback
+// has begun, Set, Move, Remove, Drain and Stop win: it does not begin any more.
+// A value that is replaced, removed or dropped is destroyed at once.
+//
+// Threads. Thread-safe. Callbacks run without a lock, one after the other on
+// the service's thread, or on the executor that the options name, and may call
+// every method, Drain and Stop included. So may the destructors of keys and
+// values. The hash and the equality of keys run under the service's lock and
+// must not call it.
+//
+// Errors. A bad argument is kInvalidArgument, a key without a timer kNotFound,
+// any call after Stop kFailedPrecondition. An exception from a callback is
+// contained and counted, and stops no other callback.
+//
+// fork(). The child has the service with all timers whose callbacks had not
+// begun. They go on with its first Set, Move or After that is due earlier than
+// all others, or that finds none planned; see wheel/reaper.h.
+//
+// Cost. Each call is O(1) but Drain and Stop, which are O(timers); no call
+// holds the lock for longer than O(1). The thread sleeps until a timer is due;
+// there is no ticker.
+
+#ifndef WHEELCACHE_WHEEL_TIMER_SERVICE_H_
+#define WHEELCACHE_WHEEL_TIMER_SERVICE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/internal/timer_queue.h"
+#include "wheelcache/wheel/internal/timer_table.h"
+#include "wheelcache/wheel/reaper.h"
+
+namespace wheelcache {
+
+// Names a timer that has no key. Never used twice.
+enum class TimerId : uint64_t {};
+
+// `Key` needs absl::Hash and equality. Both types need only be movable.
+template <typename Key, typename Value>
+class TimerService {
+ public:
+  struct Options {
+    // How late a callback may be: what is due within one interval is called
+    // back at its end, together. Positive.
+    absl::Duration interval = absl::Seconds(1);
+
+    // Called for each key whose delay has passed. Required.
+    std::function<void(const Key& key, Value value)> execute;
+
+    // If set, is given a task for each callback, to be run once, sooner or
+    // later and by whatever thread; one that comes after Stop does nothing. If
+    // it throws, it is asked again an interval later.
+    std::function<void(std::function<void()> task)> executor;
+
+    // The time to go by; Clock::Monotonic() if null.
+    Clock* clock = nullptr;
+
+    // The thread to run on, instead of one of the service's own; brings its own
+    // clock. Meant for services with an executor: a slow callback holds up the
+    // reaper's other clients.
+    Reaper* reaper = nullptr;
+  };
+
+  // Returns the error of the first bad option, or of creating the thread.
+  static absl::StatusOr<std::unique_ptr<TimerService>> Create(Options options);
+
+  // Stops. REQUIRES: not called from a callback of this service.
+  ~TimerService() { Stop(); }
+
+  TimerService(const TimerService&) = delete;
+  TimerService& operator=(const TimerService&) = delete;
+
+  // Has `key` and `value` called back after `delay`, in place of what was set
+  // for that key before. A delay of zero is due at once, an infinite one never.
+  absl::Status Set(Key key, Value value, absl::Duration delay) {
+    return items_->Set(std::move(key), std::move(value), delay);
+  }
+
+  // Has the key's present value called back after `delay` from now instead.
+  absl::Status Move(const Key& key, absl::Duration delay) {
+    return items_->Move(key, delay);
+  }
+
+  // Drops the key and its value.
+  absl::Status Remove(const Key& key) { return items_->Remove(key); }
+
+  // Takes all items out and hands them to `drained(const Key&, Value)`, here
+  // and now; returns how many. An exception from it is contained and counted.
+  // Leaves the timers of After alone.
+  template <typename Drained>
+  absl::StatusOr<size_t> Drain(Drained&& drained) {
+    return items_->Drain(drained);
+  }
+
+  // Has `callback` called after `delay`: a timer without a key.
+  absl::StatusOr<TimerId> After(absl::Duration delay,
+                                std::function<void()> callback);
+
+  // Drops a timer of After.
+  absl::Status Cancel(TimerId id) { return calls_->Remove(id); }
+
+  // Drops all timers, uncalled, and waits for the callbacks that are running;
+  // called from one of them, it does not wait. Idempotent.
+  void Stop();
+
+  // Returns the number of keys that have a timer.
+  size_t size() const { return items_->size(); }
+
+  // Returns how many exceptions were contained.
+  int64_t exceptions() const {
+    return items_->exceptions() + calls_->exceptions();
+  }
+
+ private:
+  using Items = internal::TimerTable<Key, Value>;
+  using Calls = internal::TimerTable<TimerId, std::function<void()>>;
+
+  TimerService(Options options, std::unique_ptr<Reaper> own_reaper);
+
+  absl::Status Start();
+
+  const Options options_;  // With the reaper that is used.
+  const std::unique_ptr<Reaper> own_reaper_;
+  const typename Calls::Callback call_ =
+      [](TimerId /*id*/, const std::function<void()>& callback) { callback(); };
+  std::atomic<uint64_t> next_id_{1};
+
+  // Shared with the tasks at the executor, which may come too late.
+  const std::shared_ptr<Items> items_;
+  const std::shared_ptr<Calls> calls_;
+};
+
+template <typename Key, typename Value>
+absl::StatusOr<std::unique_ptr<TimerService<Key, Value>>>
+TimerService<Key, Value>::Create(Options options) {
+  absl::Status status = internal::CheckTimerOptions(
+      options.interval, options.execute != nullptr, options.clock != nullptr,
+      options.reaper != nullptr);
+  if (!status.ok()) return status;
+  std::unique_ptr<Reaper> own_reaper;
+  if (options.reaper == nullptr) {
+    own_reaper = std::make_unique<Reaper>(
+        options.clock != nullptr ? *options.clock : Clock::Monotonic());
+    options.reaper = own_reaper.get();
+  }
+  std::unique_ptr<TimerService> service(
+      new TimerService(std::move(options), std::move(own_reaper)));
+  status = service->Start();
+  if (!status.ok()) return status;
+  return service;
+}
+
+template <typename Key, typename Value>
+TimerService<Key, Value>::TimerService(Options options,
+                                       std::unique_ptr<Reaper> own_reaper)
+    : options_(std::move(options)),
+      own_reaper_(std::move(own_reaper)),
+      items_(std::make_shared<Items>(options_.interval, options_.execute,
+                                     options_.executor, *options_.reaper)),
+      calls_(std::make_shared<Calls>(options_.interval, call_,
+                                     options_.executor, *options_.reaper)) {}
+
+template <typename Key, typename Value>
+absl::Status TimerService<Key, Value>::Start() {
+  absl::Status status = items_->Start();
+  if (status.ok()) status = calls_->Start();
+  return status;
+}
+
+template <typename Key, typename Value>
+absl::StatusOr<TimerId> TimerService<Key, Value>::After(
+    absl::Duration delay, std::function<void()> callback) {
+  if (callback == nullptr) return internal::NoCallbackError("callback");
+  const TimerId id{next_id_.fetch_add(1, std::memory_order_relaxed)};
+  absl::Status status = calls_->Set(id, std::move(callback), delay);
+  if (!status.ok()) return status;
+  return id;
+}
+
+template <typename Key, typename Value>
+void TimerService<Key, Value>::Stop() {
+  items_->Close();
+  calls_->Close();
+  if (items_->InCallback() || calls_->InCallback()) return;
+  items_->Join();
+  calls_->Join();
+}
+
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_WHEEL_TIMER_SERVICE_H_
