@@ -36,9 +36,10 @@ class CacheHandle {
         ref_(other.ref_),
         clock_(other.clock_) {}
   CacheHandle& operator=(CacheHandle&& other) noexcept {
-    std::swap(pool_, other.pool_);
-    std::swap(ref_, other.ref_);
-    std::swap(clock_, other.clock_);
+    CacheHandle moved(std::move(other));  // Takes the old value along.
+    std::swap(pool_, moved.pool_);
+    std::swap(ref_, moved.ref_);
+    std::swap(clock_, moved.clock_);
     return *this;
   }
   ~CacheHandle() {
