@@ -73,6 +73,16 @@ EpochRecord* TakeAnyRecord() {
   return record;
 }
 
+Epoch AdvanceBy(Epoch epochs) {
+  const Epoch before =
+      epoch_state.current.fetch_add(epochs, std::memory_order_seq_cst);
+  FullFence();
+  if (epoch_state.readers_need_no_fence.load(std::memory_order_relaxed)) {
+    Membarrier();
+  }
+  return before + epochs - 1;
+}
+
 // Gives the record back at the end of its thread.
 class ThreadEnd {
  public:
@@ -150,15 +160,9 @@ void LeaveEpochRecord(EpochRecord* record) {
   readers.fetch_sub(1, std::memory_order_release);
 }
 
-Epoch AdvanceEpoch() {
-  const Epoch ended =
-      epoch_state.current.fetch_add(1, std::memory_order_seq_cst);
-  FullFence();
-  if (epoch_state.readers_need_no_fence.load(std::memory_order_relaxed)) {
-    Membarrier();
-  }
-  return ended;
-}
+Epoch AdvanceEpoch() { return AdvanceBy(1); }
+
+Epoch AdvanceBirth() { return AdvanceBy(Epoch{1} << kEpochsPerBirthBits); }
 
 Epoch NewestReaderUpTo(Epoch limit) {
   Epoch newest = 0;
@@ -175,6 +179,15 @@ bool NobodyReads() {
   const int others = readers.load(std::memory_order_acquire) -
                      (epoch_record != nullptr ? 1 : 0);
   return others == 0 && (epoch_record == nullptr || epoch_record->depth == 0);
+}
+
+int CountEpochRecords() {
+  int count = 0;
+  for (const EpochRecord* record = all_records.load(std::memory_order_acquire);
+       record != nullptr; record = record->next) {
+    ++count;
+  }
+  return count;
 }
 
 void UseMembarrier(bool use) {

@@ -153,6 +153,10 @@ inline bool MaySee(Epoch reader, Birth birth) {
 // announces a later one sees nothing that was unlinked before this call.
 Epoch AdvanceEpoch();
 
+// As AdvanceEpoch, and what is made from now on has a later birth than all that
+// was made before.
+Epoch AdvanceBirth();
+
 // The newest epoch up to `limit` that an open section has announced, or 0.
 Epoch NewestReaderUpTo(Epoch limit);
 
@@ -160,6 +164,9 @@ Epoch NewestReaderUpTo(Epoch limit);
 // calling one has no section open; so that what it unlinked before this call
 // can be destroyed at once.
 bool NobodyReads();
+
+// For tests: the number of records, in use or not.
+int CountEpochRecords();
 
 // For tests: whether AdvanceEpoch() is to use membarrier where that exists, as
 // it does by default. REQUIRES: no section is open.

@@ -7,9 +7,10 @@
 // the next time. While only one thread uses caches there is nobody to wait for,
 // and entries are destroyed at once.
 //
-// Memory. Not more than 256 KiB a stripe is collected. What a reader that does
-// not end its section holds back are entries that existed when it began; so at
-// most as much again as the cache then held.
+// Memory. Not more than 256 KiB a stripe is collected at a time. A reader that
+// does not end its section holds back what existed when it began and what was
+// made until that was noticed, sixteen collections later: about as much again
+// as the cache holds, however long it stalls.
 //
 // Threads. Thread-safe. Entries are destroyed without a lock.
 
@@ -131,14 +132,25 @@ class Limbo {
       MutexLock lock(&mu_);
       batches.swap(waiting_);
     }
-    if (first != 0) batches.push_back({first, AdvanceEpoch(), 0});
-    const bool stalled = batches.size() > kStalled;
+    const bool stalled =
+        batches.size() >= kStalled ||
+        std::any_of(batches.begin(), batches.end(),
+                    [](const Batch& batch) { return batch.sifted_for != 0; });
+    if (first != 0) {
+      // What is made from here on, a reader that has stalled cannot see.
+      const Epoch ended = stalled ? AdvanceBirth() : AdvanceEpoch();
+      batches.push_back({first, ended, 0});
+    }
     std::vector<Batch> kept;
     for (const Batch& batch : batches) {
-      const Epoch reader = NewestReaderUpTo(batch.epoch);
+      const bool same_reader =
+          batch.sifted_for != 0 &&
+          NewestReaderUpTo(batch.sifted_for) == batch.sifted_for;
+      const Epoch reader =
+          same_reader ? batch.sifted_for : NewestReaderUpTo(batch.epoch);
       if (reader == 0) {
         UnpinChain(batch.first);
-      } else if (stalled && reader != batch.sifted_for) {
+      } else if (stalled && !same_reader) {
         Sift(batch, reader, &kept);
       } else {
         kept.push_back(batch);

@@ -1,0 +1,181 @@
+// Epochs: who holds back what, on both kinds of fence.
+
+#include "wheelcache/cache/internal/epoch.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "gtest/gtest.h"
+
+namespace wheelcache {
+namespace internal {
+namespace {
+
+// A thread that has a section open until it is told to close it.
+class Reader {
+ public:
+  Reader() : thread_([this] { Run(); }) {
+    while (!open_.load()) std::this_thread::yield();
+  }
+  ~Reader() { Close(); }
+
+  void Close() {
+    close_.store(true);
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  void Run() {
+    const ReadSection section;
+    open_.store(true);
+    while (!close_.load()) std::this_thread::yield();
+  }
+
+  std::atomic<bool> open_{false};
+  std::atomic<bool> close_{false};
+  std::thread thread_;
+};
+
+class EpochTest : public ::testing::TestWithParam<bool> {
+ protected:
+  EpochTest() { UseMembarrier(GetParam()); }
+  ~EpochTest() override { UseMembarrier(true); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Fences, EpochTest, ::testing::Bool(),
+                         [](const auto& fence) {
+                           return fence.param ? "Membarrier" : "PlainFence";
+                         });
+
+TEST_P(EpochTest, AnOpenSectionHoldsBackWhatIsUnlinkedNow) {
+  Reader reader;
+  const Epoch ended = AdvanceEpoch();
+  EXPECT_GT(NewestReaderUpTo(ended), 0u);
+  reader.Close();
+  EXPECT_EQ(NewestReaderUpTo(ended), 0u);
+}
+
+TEST_P(EpochTest, ASectionOpenedLaterHoldsBackNothingFromBefore) {
+  const Epoch ended = AdvanceEpoch();
+  Reader reader;
+  EXPECT_EQ(NewestReaderUpTo(ended), 0u);
+}
+
+TEST_P(EpochTest, AnInnerSectionDoesNotEndTheOuter) {
+  const ReadSection outer;
+  EXPECT_FALSE(outer.nested());
+  const Epoch ended = AdvanceEpoch();
+  {
+    const ReadSection inner;
+    EXPECT_TRUE(inner.nested());
+    EXPECT_GT(NewestReaderUpTo(ended), 0u);
+  }
+  EXPECT_GT(NewestReaderUpTo(ended), 0u);
+}
+
+TEST_P(EpochTest, WhatIsMadeAfterAdvanceBirthIsNotHeldBack) {
+  Reader reader;
+  const Birth before = BirthNow();
+  const Epoch ended = AdvanceBirth();
+  const Birth after = BirthNow();
+  const Epoch held_by = NewestReaderUpTo(ended);
+  EXPECT_TRUE(MaySee(held_by, before));
+  EXPECT_FALSE(MaySee(held_by, after));
+}
+
+TEST_P(EpochTest, ASectionDoesNotCoverWhatIsMadeAfterIt) {
+  ReadSection section;
+  EXPECT_TRUE(section.Covers());
+  AdvanceBirth();
+  EXPECT_FALSE(section.Covers());
+  section.Announce();
+  EXPECT_TRUE(section.Covers());
+}
+
+TEST_P(EpochTest, NobodyReadsWhileThisThreadIsAlone) {
+  {
+    const ReadSection section;
+    EXPECT_FALSE(NobodyReads());
+  }
+  EXPECT_TRUE(NobodyReads());
+  Reader reader;
+  EXPECT_FALSE(NobodyReads());
+  reader.Close();
+  EXPECT_TRUE(NobodyReads());
+}
+
+TEST_P(EpochTest, TenThousandShortThreadsShareAFewRecords) {
+  const int before = CountEpochRecords();
+  for (int i = 0; i < 10'000; ++i) {
+    std::thread([] { const ReadSection section; }).join();
+  }
+  EXPECT_LE(CountEpochRecords(), before + 1);
+  EXPECT_TRUE(NobodyReads());
+}
+
+// A thread-local object whose destructor reads after the thread's record went.
+struct LateReader {
+  ~LateReader() { const ReadSection section; }
+};
+
+TEST_P(EpochTest, ThreadsThatReadAtTheirVeryEndLeaveNoRecordTaken) {
+  for (int i = 0; i < 100; ++i) {
+    std::thread([] {
+      thread_local LateReader late;  // Destroyed after what comes later.
+      (void)&late;
+      const ReadSection section;
+    }).join();
+  }
+  EXPECT_TRUE(NobodyReads());
+}
+
+TEST_P(EpochTest, AChildForgetsTheSectionsOfOtherThreads) {
+  Reader reader;
+  const Epoch ended = AdvanceEpoch();
+  const pid_t child = fork();
+  if (child == 0) {
+    _exit(NewestReaderUpTo(ended) == 0 && NobodyReads() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_GT(NewestReaderUpTo(ended), 0u);
+}
+
+// The forced form of what the fences are for: a writer must not miss a reader
+// that may still have looked at the old link.
+TEST_P(EpochTest, AReaderNeverLooksAtWhatWasReused) {
+  struct Object {
+    std::atomic<int> version{0};
+    std::atomic<bool> reused{false};
+  };
+  constexpr int kVersions = 20'000;
+  Object objects[2];
+  std::atomic<Object*> current{&objects[0]};
+  std::atomic<bool> done{false};
+  std::thread reader([&] {
+    while (!done.load()) {
+      const ReadSection section;
+      const Object* object = current.load(std::memory_order_acquire);
+      EXPECT_FALSE(object->reused.load(std::memory_order_relaxed));
+    }
+  });
+  for (int i = 1; i <= kVersions; ++i) {
+    Object* const old = current.load();
+    Object* const next = &objects[i % 2];
+    next->reused.store(false, std::memory_order_relaxed);
+    current.store(next, std::memory_order_release);
+    const Epoch ended = AdvanceEpoch();
+    while (NewestReaderUpTo(ended) != 0) std::this_thread::yield();
+    old->reused.store(true, std::memory_order_relaxed);
+  }
+  done.store(true);
+  reader.join();
+}
+
+}  // namespace
+}  // namespace internal
+}  // namespace wheelcache
