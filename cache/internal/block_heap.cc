@@ -12,8 +12,7 @@ namespace internal {
 int BlockHeap::BinOf(uint32_t granules) {
   if (granules < kExactBins) return static_cast<int>(granules);
   const int width = static_cast<int>(absl::bit_width(granules));
-  const int step =
-      static_cast<int>(granules >> (width - 6)) % kBinsPerDoubling;
+  const int step = static_cast<int>(granules >> (width - 6)) % kBinsPerDoubling;
   return static_cast<int>(kExactBins) + (width - 7) * kBinsPerDoubling + step;
 }
 

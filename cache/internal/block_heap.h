@@ -80,7 +80,9 @@ class BlockHeap {
   Ref Next(Ref ref) const { return chunks_.Load(ref, 1); }
   Ref Previous(Ref ref) const { return chunks_.Load(ref + 1, 0); }
   void SetNext(Ref ref, Ref next) { chunks_.Store(ref, 1, next); }
-  void SetPrevious(Ref ref, Ref previous) { chunks_.Store(ref + 1, 0, previous); }
+  void SetPrevious(Ref ref, Ref previous) {
+    chunks_.Store(ref + 1, 0, previous);
+  }
 
   // Whether a free block begins or ends with the granule.
   bool IsEdge(Ref ref) const {
@@ -102,7 +104,8 @@ class BlockHeap {
   Ref carved_ = 0;
   Ref carve_end_ = 0;
   uint64_t free_granules_ = 0;
-  std::array<uint64_t, (kBins + 63) / 64> occupied_ = {};  // A bit for each bin.
+  std::array<uint64_t, (kBins + 63) / 64> occupied_ =
+      {};  // A bit for each bin.
   std::array<Ref, kBins> bins_ = {};
 };
 

@@ -51,9 +51,9 @@ class Chunks {
     const uint32_t place = ref + kFirstChunk;
     // Relaxed is enough: whoever handed us the reference got it after the
     // chunk was there.
-    return reinterpret_cast<void*>(bases_[ChunkOf(place)].granules.load(
-                                       std::memory_order_relaxed) +
-                                   uint64_t{place} * kGranuleBytes);
+    return reinterpret_cast<void*>(
+        bases_[ChunkOf(place)].granules.load(std::memory_order_relaxed) +
+        uint64_t{place} * kGranuleBytes);
   }
 
   // The two 32-bit words of a granule that is in nobody's use. AddressSanitizer
