@@ -93,9 +93,12 @@ std::unique_ptr<Sleeper> Clock::NewSleeper() {
 }
 
 int64_t Clock::NanosAfter(int64_t now_nanos, absl::Duration delay) {
-  // absl::Duration saturates at infinity, and so do both roundings.
-  return absl::ToInt64Nanoseconds(
-      absl::Ceil(absl::Nanoseconds(now_nanos) + delay, absl::Nanoseconds(1)));
+  int64_t delay_nanos = absl::ToInt64Nanoseconds(delay);  // Saturated.
+  if (absl::Nanoseconds(delay_nanos) < delay && delay_nanos != kNever) {
+    ++delay_nanos;
+  }
+  if (delay_nanos > 0 && now_nanos > kNever - delay_nanos) return kNever;
+  return now_nanos + delay_nanos;
 }
 
 }  // namespace wheelcache

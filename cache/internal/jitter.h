@@ -24,9 +24,10 @@ class Jitter {
   int64_t Vary(int64_t ttl_nanos);
 
  private:
-  // The TTL is multiplied by a number drawn from [low_, high_].
-  double low_;
-  double high_;
+  // As parts of the TTL: how far below it the result may be, and how far apart
+  // the least and the largest result are.
+  double below_;
+  double width_;
   absl::InsecureBitGen random_;
 };
 

@@ -75,6 +75,13 @@ class Limbo {
     if (has_waiting_.load(std::memory_order_relaxed)) Release(0);
   }
 
+  // Whether this thread has left anything for Flush.
+  bool HasOwn() const {
+    return stripes_[ThreadIndex() % kStripes].load(std::memory_order_relaxed) !=
+               0 ||
+           has_waiting_.load(std::memory_order_relaxed);
+  }
+
   // Whether Flush has anything to look at.
   bool empty() const {
     for (const Stripe& stripe : stripes_) {
