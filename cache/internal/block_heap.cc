@@ -54,7 +54,7 @@ auto BlockHeap::Carve(uint32_t granules) -> Ref {
     const int chunk = chunks_.count();
     chunks_.Add();
     if (sizes_ == Sizes::kMany && carved_ != carve_end_) {
-      Insert(carved_, carve_end_ - carved_);
+      Give(carved_, carve_end_ - carved_);
     }
     // Null is no block. The last granule of a chunk stays unused, so that
     // blocks of different chunks are not taken for neighbours.
