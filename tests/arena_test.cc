@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <random>
 #include <thread>
 #include <utility>
@@ -169,6 +170,24 @@ TEST(ArenaTest, RandomSizesWasteLessThanATwentieth) {
     EXPECT_LT(arena.carved_bytes(), kTotal + kTotal / 20) << oldest_first;
     EXPECT_EQ(arena.CheckInvariants(), absl::OkStatus());
   }
+}
+
+size_t ResidentBytes() {
+  size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages >> pages;
+  return pages * 4096;
+}
+
+TEST(ArenaTest, WhatNobodyNeedsGoesBackToTheSystem) {
+  constexpr size_t kTotal = 32 << 20;
+  Arena arena(Arena::Sizes::kMany);
+  Blocks blocks(&arena);
+  while (blocks.bytes() < kTotal) blocks.Allocate(1000);
+  const size_t before = ResidentBytes();
+  while (blocks.size() > 0) blocks.FreeAt(blocks.size() - 1);
+  EXPECT_LT(ResidentBytes() + kTotal / 2, before);
+  EXPECT_EQ(arena.CheckInvariants(), absl::OkStatus());
+  blocks.Allocate(1000);
 }
 
 // A thread that only frees does not keep memory from one that only allocates.
