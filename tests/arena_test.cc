@@ -3,12 +3,13 @@
 
 #include "wheelcache/cache/internal/arena.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <random>
 #include <thread>
 #include <utility>
@@ -172,22 +173,30 @@ TEST(ArenaTest, RandomSizesWasteLessThanATwentieth) {
   }
 }
 
-size_t ResidentBytes() {
-  size_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages >> pages;
-  return pages * 4096;
+// Whether the memory at an address is the process's at present.
+bool IsResident(void* address) {
+  const auto page = reinterpret_cast<uintptr_t>(address) & ~uintptr_t{4095};
+  unsigned char resident = 0;
+  EXPECT_EQ(mincore(reinterpret_cast<void*>(page), 4096, &resident), 0);
+  return (resident & 1) != 0;
 }
 
 TEST(ArenaTest, WhatNobodyNeedsGoesBackToTheSystem) {
-  constexpr size_t kTotal = 32 << 20;
   Arena arena(Arena::Sizes::kMany);
-  Blocks blocks(&arena);
-  while (blocks.bytes() < kTotal) blocks.Allocate(1000);
-  const size_t before = ResidentBytes();
-  while (blocks.size() > 0) blocks.FreeAt(blocks.size() - 1);
-  EXPECT_LT(ResidentBytes() + kTotal / 2, before);
+  std::vector<Arena::Ref> refs(20'000);
+  for (Arena::Ref& ref : refs) {
+    ref = arena.Allocate(1000);
+    std::memset(arena.At(ref), 1, 1000);
+  }
+  const auto resident = [&] {
+    return std::count_if(refs.begin(), refs.end(), [&](Arena::Ref ref) {
+      return IsResident(arena.At(ref));
+    });
+  };
+  EXPECT_EQ(resident(), 20'000);
+  for (const Arena::Ref ref : refs) arena.Free(ref, 1000);
+  EXPECT_LT(resident(), 20'000 / 4);
   EXPECT_EQ(arena.CheckInvariants(), absl::OkStatus());
-  blocks.Allocate(1000);
 }
 
 // A thread that only frees does not keep memory from one that only allocates.
