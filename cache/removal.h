@@ -1,6 +1,6 @@
 // Why an entry left the cache.
 //
-//   hooks.on_removal = [](const std::string& key, const Session& session,
+//   hooks.on_removal = [](std::string_view key, const Session& session,
 //                         wheelcache::RemovalCause cause) {
 //     if (cause == wheelcache::RemovalCause::kExpired) session.LogOut();
 //   };
