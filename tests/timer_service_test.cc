@@ -304,6 +304,25 @@ TEST_F(TimerServiceTest, ServicesMayShareAReaper) {
   service_ = nullptr;
 }
 
+TEST_F(TimerServiceTest, ManyDueTimersDoNotHoldUpTheReapersOtherClients) {
+  Reaper reaper(clock_);
+  Service::Options options = DefaultOptions();
+  options.clock = nullptr;
+  options.reaper = &reaper;
+  Start(options);
+  auto another = Service::Create(options);
+  ASSERT_TRUE(another.ok());
+  for (int i = 0; i < 10'000; ++i) Set(std::to_string(i), i, 5);
+  ASSERT_TRUE((*another)->Set("other", 0, absl::Seconds(5)).ok());
+  RunFor(5);
+  const std::vector<Fired> fired = TakeFired();
+  EXPECT_EQ(fired.size(), 10'001);
+  const auto other =
+      std::find(fired.begin(), fired.end(), Fired{"other", 0, 5});
+  EXPECT_LT(other - fired.begin(), 200);
+  service_ = nullptr;
+}
+
 TEST_F(TimerServiceTest, RunsOnTheRealClockUnlessToldOtherwise) {
   Service::Options options = DefaultOptions();
   options.clock = nullptr;
