@@ -2,14 +2,12 @@
 
 #include <time.h>
 
-#include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
+#include "wheelcache/wheel/mutex.h"
 
 namespace wheelcache {
 namespace {
@@ -38,47 +36,32 @@ class MonotonicClock final : public Clock {
 #endif
 };
 
-// Uses the standard library because absl::CondVar, in the releases that this
-// library supports, waits on the wall clock: it would oversleep when that is
-// set back. Nor does anything stay behind in these that a child of fork()
-// could trip over.
 class RealTimeSleeper final : public Sleeper {
  public:
   explicit RealTimeSleeper(const Clock& clock) : clock_(clock) {}
 
   void SleepUntil(int64_t deadline_nanos) override {
-    std::unique_lock<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     while (!woken_) {
       const int64_t now = clock_.NowNanos();
       if (now >= deadline_nanos) break;
-      if (deadline_nanos == Clock::kNever) {
-        changed_.wait(lock);
-      } else {
-        changed_.wait_for(lock, Remaining(now, deadline_nanos));
-      }
+      wake_.WaitWithTimeout(
+          &mu_, absl::Nanoseconds(deadline_nanos) - absl::Nanoseconds(now));
     }
     woken_ = false;
   }
 
   void Wake() override {
-    const std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     woken_ = true;
-    changed_.notify_one();
+    wake_.Signal();
   }
 
  private:
-  // At most a day, since wait_for adds to a reading without saturating.
-  static std::chrono::nanoseconds Remaining(int64_t now, int64_t deadline) {
-    constexpr uint64_t kDay = uint64_t{86'400} * 1'000'000'000;
-    const uint64_t left =
-        static_cast<uint64_t>(deadline) - static_cast<uint64_t>(now);
-    return std::chrono::nanoseconds(std::min(left, kDay));
-  }
-
   const Clock& clock_;
-  std::mutex mu_;
-  std::condition_variable changed_;
-  bool woken_ = false;  // Guarded by mu_.
+  Mutex mu_;
+  CondVar wake_;
+  bool woken_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace

@@ -30,7 +30,8 @@
 // first WakeAt of a client that has something due earlier than what is planned;
 // then each client is called once, and plans anew. A call that another thread
 // was making, RunDue included, is over: a client whose RunDue takes a lock must
-// keep that lock whole itself (wheel/internal/at_fork.h).
+// keep that lock whole itself (wheel/internal/at_fork.h). It must not live on
+// the stack of another thread, which the child does not have.
 //
 // Exit. Shared() is never destroyed, so clients with static storage may
 // unregister from it as late as they like.

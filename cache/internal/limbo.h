@@ -93,7 +93,7 @@ class Limbo {
   // Around fork(): keeps the one lock whole in the child.
   void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.Lock(); }
   void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.Unlock(); }
-  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS { ::new (&mu_) Mutex; }
+  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS { mu_.Unlock(); }
 
  private:
   static constexpr size_t kStripes = 16;

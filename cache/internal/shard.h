@@ -169,11 +169,11 @@ class Shard {
   // Removes all entries and gives their room back, in O(1) of their number.
   void TakeAllLocked(Removed* removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // In the child of fork(), where the lock of the parent means nothing and the
-  // threads that were loading are gone.
-  void ResetAfterFork() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    ::new (&mu_) Mutex;
+  // In the child of fork(), which still holds the lock that was taken before
+  // it, but has none of the threads that were loading.
+  void ResetAfterFork() ABSL_UNLOCK_FUNCTION(mu_) {
     loads_.SupersedeAll();
+    mu_.Unlock();
   }
 
   // For tests: finds the first broken invariant, and adds to *used what the

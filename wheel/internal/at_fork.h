@@ -6,7 +6,7 @@
 //     friend class internal::ForkRegistration;
 //     void BeforeFork() { mu_.Lock(); }
 //     void AfterForkInParent() { mu_.Unlock(); }
-//     void AfterForkInChild() { new (&mu_) Mutex; }
+//     void AfterForkInChild() { mu_.Unlock(); }
 //
 //     Mutex mu_;
 //     internal::ForkRegistration fork_registration_{this};  // The last member.
@@ -22,8 +22,8 @@
 // runs: a thread that forks under a lock of its own would wait for a callback
 // that waits for that lock.
 //
-// The child builds its locks anew and unlocks none: threads that no longer
-// exist may be queued in them.
+// A condition variable has to be built anew in the child, without destroying
+// the old one: threads that no longer exist may wait in it.
 
 #ifndef WHEELCACHE_WHEEL_INTERNAL_AT_FORK_H_
 #define WHEELCACHE_WHEEL_INTERNAL_AT_FORK_H_
