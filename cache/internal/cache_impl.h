@@ -36,12 +36,19 @@ Cache<Key, Value, Hash, Equal>::Cache(CacheOptions options, Hooks hooks)
 template <typename Key, typename Value, typename Hash, typename Equal>
 Cache<Key, Value, Hash, Equal>::~Cache() {
   Stop();
-  Removed removed(shared_.pool.get(), &shared_.limbo);
-  for (auto& shard : shards_) {
-    shard->Lock();
-    shard->TakeAllLocked(&removed);
-    shard->Unlock();
-  }
+  // While the cache is whole, for destructors of values may call it; and again
+  // for what they have Set.
+  do {
+    {
+      Removed removed(shared_.pool.get(), &shared_.limbo);
+      for (auto& shard : shards_) {
+        shard->Lock();
+        shard->TakeAllLocked(&removed);
+        shard->Unlock();
+      }
+    }
+    shared_.limbo.DestroyAll();
+  } while (size() > 0 || !shared_.limbo.empty());
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
