@@ -27,7 +27,10 @@
 //
 // Cost. Every call is O(1) expected, plus what it reclaims and evicts, of which
 // it does at most CacheOptions::maintenance_budget at a time under a lock. An
-// entry takes 40 bytes and its share of an index beside key and value.
+// entry takes 40 bytes and its share of an index beside key and value. A
+// std::string lies in it as its length and its characters, and is shown as a
+// std::string_view; see cache/view.h. All entries of a cache share memory of up
+// to 32 GiB, without what keys and values of over 16 KiB take elsewhere.
 //
 // Life. Destroy a cache when no call runs in it; its background work ends with
 // it. Values are destroyed, listeners not called. A Handle outlives it.
@@ -64,6 +67,7 @@
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/view.h"
 #include "wheelcache/cache/weigh.h"
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/internal/at_fork.h"
@@ -78,12 +82,12 @@ class Cache final {
  public:
   // The user's code that a cache calls; see Threads above. Each may be empty.
   struct Hooks {
-    // Returns the bytes that key and value take, in place of MemoryOf both.
-    std::function<uint64_t(const Key&, const Value&)> weigher;
+    // Returns the bytes that key and value take; see cache/weigh.h.
+    std::function<uint64_t(View<Key>, View<Value>)> weigher;
 
     // Is told of each entry that has left; see cache/removal.h. An exception
     // ends here, and is counted.
-    std::function<void(const Key&, const Value&, RemovalCause)> on_removal;
+    std::function<void(View<Key>, View<Value>, RemovalCause)> on_removal;
   };
 
   // Pins an entry; see cache/handle.h.

@@ -17,10 +17,12 @@
 
 #include <cassert>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "absl/time/time.h"
 #include "wheelcache/cache/internal/entry.h"
+#include "wheelcache/cache/view.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache {
@@ -48,11 +50,18 @@ class CacheHandle {
 
   explicit operator bool() const { return pool_ != nullptr; }
 
-  // REQUIRES, as all that follow: the handle is not empty.
-  const Key& key() const { return entry().key(); }
-  const Value& value() const { return entry().value(); }
-  const Value& operator*() const { return value(); }
-  const Value* operator->() const { return &value(); }
+  // REQUIRES, as all that follow: the handle is not empty. A string is shown
+  // as a std::string_view, anything else as a const reference.
+  View<Key> key() const { return entry().key(); }
+  View<Value> value() const { return entry().value(); }
+  View<Value> operator*() const { return value(); }
+  auto operator->() const {
+    if constexpr (std::is_reference_v<View<Value>>) {
+      return &value();
+    } else {
+      return Arrow{value()};
+    }
+  }
 
   // How long the value may still be used; infinite if it does not expire, zero
   // or less if its deadline has passed. A Touch shows here, too. The cache's
@@ -71,6 +80,12 @@ class CacheHandle {
   friend class Cache;
 
   using Pool = internal::EntryPool<Key, Value>;
+
+  // What leads from -> to a view.
+  struct Arrow {
+    const View<Value>* operator->() const { return &view; }
+    View<Value> view;
+  };
 
   // Takes over a pin.
   CacheHandle(Pool* pool, internal::EntryRef ref, const Clock* clock)

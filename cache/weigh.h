@@ -1,13 +1,15 @@
 // How many bytes a key or a value takes, for CacheOptions::max_bytes.
 //
-//   hooks.weigher = [](const std::string& key, const Page& page) {
-//     return wheelcache::MemoryOf(key) + sizeof(Page) + page.text.capacity();
+//   hooks.weigher = [](std::string_view key, const Page& page) {
+//     return key.size() + wheelcache::MemoryOf(page) +
+//            wheelcache::MemoryOf(page.text) - sizeof(page.text);
 //   };
 //
-// A cache charges an entry with what its weigher returns for key and value,
-// and with its own overhead for them. The default weigher is the sum of the
-// two MemoryOf: right for strings and for types without memory of their own;
-// for other types give a weigher.
+// A cache charges an entry with the memory that it takes: its block in the
+// cache's memory, strings included, and its share of the index. What a key or a
+// value owns elsewhere only you know, unless it is a std::string: for such
+// types give a weigher. Then an entry is charged with what that returns for key
+// and value, and with kEntryOverhead beside.
 //
 // Threads. Thread-safe.
 
@@ -17,8 +19,27 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace wheelcache {
+
+// The bytes of an entry beside its key and value: its links, deadline, recency
+// and charge; and its share of the index.
+inline constexpr uint64_t kEntryBytes = 40;
+inline constexpr uint64_t kIndexBytes = 12;
+inline constexpr uint64_t kEntryOverhead = kEntryBytes + kIndexBytes;
+
+namespace internal {
+
+// What a block of so many bytes takes under glibc: a word more, rounded up to
+// 16, or to pages where the block is mapped.
+inline uint64_t MallocBytes(uint64_t bytes) {
+  constexpr uint64_t kMapped = 128 << 10;
+  const uint64_t unit = bytes < kMapped ? 16 : 4096;
+  return std::max<uint64_t>((bytes + 8 + unit - 1) / unit * unit, 32);
+}
+
+}  // namespace internal
 
 // The bytes of the object itself.
 template <typename T>
@@ -31,10 +52,11 @@ uint64_t MemoryOf(const T&) {
 inline uint64_t MemoryOf(const std::string& s) {
   const char* object = reinterpret_cast<const char*>(&s);
   if (s.data() >= object && s.data() < object + sizeof(s)) return sizeof(s);
-  // glibc adds a word to a block and rounds up to 16.
-  const uint64_t block = (uint64_t{s.capacity()} + 1 + 8 + 15) / 16 * 16;
-  return sizeof(s) + std::max<uint64_t>(block, 32);
+  return sizeof(s) + internal::MallocBytes(uint64_t{s.capacity()} + 1);
 }
+
+// The characters alone: so a cache shows its strings, and so they lie in it.
+inline uint64_t MemoryOf(std::string_view s) { return s.size(); }
 
 }  // namespace wheelcache
 

@@ -1,5 +1,5 @@
-// The project's lock: absl::Mutex and absl::CondVar, made visible to
-// ThreadSanitizer.
+// The project's lock: std::mutex and std::condition_variable, with the
+// annotations by which Clang checks who holds what.
 //
 //   class Mailbox {
 //    public:
@@ -22,70 +22,64 @@
 //     std::deque<int> letters_ ABSL_GUARDED_BY(mu_);
 //   };
 //
-// Why: ThreadSanitizer learns of a lock from code that is compiled with it. A
-// prebuilt Abseil is not, so a variable that its mutex guards perfectly would
-// be reported as a race. These classes announce each step by hand.
+// Why not absl::Mutex: a prebuilt Abseil may have been built with its deadlock
+// detector, as Debian's was, which costs more than the lock at each use, and
+// hides its locks from ThreadSanitizer. The standard library's locks have
+// neither fault.
 //
-// Guarantees: those of absl::Mutex and absl::CondVar. Clang checks the thread
-// annotations of the users with -Wthread-safety.
+// Guarantees: those of std::mutex and std::condition_variable.
 //
 // Threads: thread-safe; the thread that locked a Mutex must unlock it.
 //
-// Cost: without ThreadSanitizer none; each method is one inline call of
-// Abseil's, and each object has its size.
-//
-// Left out: absl::Condition. Abseil evaluates it in whatever thread unlocks,
-// out of reach of the announcements; a loop around CondVar::Wait does the same.
+// Cost: each method is one inline call of the standard library's, and each
+// object has its size.
 
 #ifndef WHEELCACHE_WHEEL_MUTEX_H_
 #define WHEELCACHE_WHEEL_MUTEX_H_
 
+#include <pthread.h>
+
+#include <condition_variable>
+#include <mutex>
+
+#include "absl/base/config.h"
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
-#include "wheelcache/wheel/internal/absl_mutex.h"
-#include "wheelcache/wheel/internal/tsan_mutex.h"
 
 namespace wheelcache {
 
 // A mutual exclusion lock; not reentrant.
-class ABSL_LOCKABLE Mutex : private internal::TsanMutex {
+class ABSL_LOCKABLE Mutex {
  public:
   Mutex() = default;
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 
+#ifdef ABSL_HAVE_THREAD_SANITIZER
+  // std::mutex does nothing here, and ThreadSanitizer would take a new lock at
+  // the same address for this one.
+  ~Mutex() { pthread_mutex_destroy(mu_.native_handle()); }
+#endif
+
   // Blocks until the calling thread holds the lock.
-  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
-    BeforeLock();
-    internal::Lock(mu_);
-    AfterLock();
-  }
+  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mu_.lock(); }
 
   // REQUIRES: the calling thread holds the lock.
-  void Unlock() ABSL_UNLOCK_FUNCTION() {
-    BeforeUnlock();
-    internal::Unlock(mu_);
-    AfterUnlock();
-  }
+  void Unlock() ABSL_UNLOCK_FUNCTION() { mu_.unlock(); }
 
   // Takes the lock if that needs no waiting; returns whether it did. On rare
   // occasions returns false for a lock that is free.
   bool TryLock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) {
-    BeforeTryLock();
-    const bool locked = internal::TryLock(mu_);
-    AfterTryLock(locked);
-    return locked;
+    return mu_.try_lock();
   }
 
-  // Ends the process if the calling thread does not hold the lock; in an
-  // optimized build it may return instead.
-  void AssertHeld() const ABSL_ASSERT_EXCLUSIVE_LOCK() { mu_.AssertHeld(); }
+  // Tells Clang's analysis that the calling thread holds the lock, where it
+  // cannot see that.
+  void AssertHeld() const ABSL_ASSERT_EXCLUSIVE_LOCK() {}
 
  private:
   friend class CondVar;
 
-  absl::Mutex mu_;
+  std::mutex mu_;
 };
 
 // Holds a Mutex for the length of a scope.
@@ -112,33 +106,19 @@ class CondVar {
 
   // Releases `mu`, sleeps until woken, and holds `mu` again on return.
   void Wait(Mutex* mu) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
-    mu->BeforeUnlock();
-    mu->AfterUnlock();
-    cv_.Wait(&mu->mu_);
-    mu->BeforeLock();
-    mu->AfterLock();
-  }
-
-  // As Wait, for at most `timeout`; returns whether that ran out. Takes a
-  // length, for a point in time would be one of the wall clock, which jumps.
-  bool WaitWithTimeout(Mutex* mu, absl::Duration timeout)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
-    mu->BeforeUnlock();
-    mu->AfterUnlock();
-    const bool timed_out = cv_.WaitWithTimeout(&mu->mu_, timeout);
-    mu->BeforeLock();
-    mu->AfterLock();
-    return timed_out;
+    std::unique_lock<std::mutex> lock(mu->mu_, std::adopt_lock);
+    cv_.wait(lock);
+    lock.release();
   }
 
   // Wakes one waiting thread, if any.
-  void Signal() { cv_.Signal(); }
+  void Signal() { cv_.notify_one(); }
 
   // Wakes all waiting threads.
-  void SignalAll() { cv_.SignalAll(); }
+  void SignalAll() { cv_.notify_all(); }
 
  private:
-  absl::CondVar cv_;
+  std::condition_variable cv_;
 };
 
 }  // namespace wheelcache

@@ -29,8 +29,9 @@ class WheelcacheSubject {
       : cache_(*Cache<std::string, std::string>::Create(std::move(options))) {}
 
   bool ReadInPlace(absl::string_view key) {
-    return cache_->Visit(key, [](absl::string_view value) {
-      benchmark::DoNotOptimize(ReadAll(value));
+    return cache_->Visit(key, [](const auto& value) {
+      benchmark::DoNotOptimize(
+          ReadAll(absl::string_view(value.data(), value.size())));
     });
   }
 

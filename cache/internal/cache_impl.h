@@ -119,7 +119,7 @@ bool Cache<Key, Value, Hash, Equal>::Store(EntryRef ref, Place place,
   } unpin{shared_.pool.get(), ref};
   const bool lives = ttl > absl::ZeroDuration();
   if (!lives || !Weigh(ref)) {
-    const Key& key = shared_.pool->At(ref).key();
+    const View<Key> key = shared_.pool->At(ref).key();
     if (load == nullptr) {
       Remove(key, lives ? RemovalCause::kReplaced : RemovalCause::kDeleted);
     }
@@ -140,19 +140,16 @@ bool Cache<Key, Value, Hash, Equal>::Store(EntryRef ref, Place place,
 // can hold it.
 template <typename Key, typename Value, typename Hash, typename Equal>
 bool Cache<Key, Value, Hash, Equal>::Weigh(EntryRef ref) {
-  using EntryType = internal::Entry<Key, Value>;
-  constexpr uint64_t kIndexBytes = 12;
-  constexpr uint64_t kOverhead =
-      sizeof(EntryType) - sizeof(Key) - sizeof(Value) + kIndexBytes;
-  EntryType& entry = shared_.pool->At(ref);
+  auto& entry = shared_.pool->At(ref);
+  const uint64_t overhead = hooks_.weigher ? kEntryOverhead : 0;
   const uint64_t weight = hooks_.weigher
                               ? hooks_.weigher(entry.key(), entry.value())
-                              : MemoryOf(entry.key()) + MemoryOf(entry.value());
+                              : entry.Memory();
   const uint64_t most =
       std::min(static_cast<uint64_t>(shared_.budget.limit().bytes),
                uint64_t{std::numeric_limits<uint32_t>::max()});
-  if (most < kOverhead || weight > most - kOverhead) return false;
-  entry.charge = static_cast<uint32_t>(weight + kOverhead);
+  if (most < overhead || weight > most - overhead) return false;
+  entry.charge = static_cast<uint32_t>(weight + overhead);
   return true;
 }
 
@@ -292,7 +289,7 @@ absl::StatusOr<Value> Cache<Key, Value, Hash, Equal>::GetOrLoad(
   EntryRef found = 0;
   const LoadPtr load =
       place.shard.JoinLoad(place.hash, clock_.NowNanos(), mine, &found);
-  if (found != 0) return *Handle(shared_.pool.get(), found, &clock_);
+  if (found != 0) return Value(*Handle(shared_.pool.get(), found, &clock_));
   if (load != mine) return load->Wait();
   LoadScope scope(&place.shard, mine);
   absl::StatusOr<Value> result = loader();

@@ -1,11 +1,17 @@
 // An entry of a cache: its key, its value, and 40 bytes of what index, wheel
 // and list need to know of it.
 //
-// An entry lives in a slot of the cache's SlotPool and is kept there by pins:
-// the cache's own, which it gives up when no reader can find the entry any
-// more, and one for each handle. The last one to let go destroys key and
-// value, and frees the slot; nobody does so under a lock. Key and value of a
-// published entry do not change: a Set on the same key makes another entry.
+// An entry lies in a block of the cache's arena, its key and value behind it in
+// the same block, and is kept there by pins: the cache's own, which it gives up
+// when no reader can find the entry any more, and one for each handle. The last
+// one to let go destroys key and value, and frees the block; nobody does so
+// under a lock. Key and value of a published entry do not change: a Set on the
+// same key makes another entry.
+//
+// The end. Entries may outlive the cache. An entry that is still pinned when
+// the cache lets go of it is an orphan. The pool counts the orphans and ends
+// when the cache and the last of them have; so whoever pins an entry and lets
+// go of it before the cache does pays nothing for that.
 //
 // Threads. `birth`, `charge`, key and value are written before the entry is
 // published and constant from then on; readers look at these and at the atomic
@@ -18,14 +24,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <new>
-#include <thread>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
+#include "wheelcache/cache/internal/arena.h"
 #include "wheelcache/cache/internal/epoch.h"
-#include "wheelcache/cache/internal/slot_pool.h"
+#include "wheelcache/cache/internal/layout.h"
+#include "wheelcache/cache/view.h"
+#include "wheelcache/cache/weigh.h"
 #include "wheelcache/lru/lru_list.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
 #include "wheelcache/wheel/clock.h"
@@ -33,11 +39,10 @@
 namespace wheelcache {
 namespace internal {
 
-using EntryRef = uint32_t;  // 0 is null.
+using EntryRef = Arena::Ref;  // 0 is null.
 
-template <typename Key, typename Value>
-class Entry {
- public:
+// What index, wheel and list need.
+struct EntryHeader {
   LruLinks<EntryRef> lru;
   TimerLinks<EntryRef> timer;
 
@@ -53,45 +58,50 @@ class Entry {
   Birth birth = 0;
   uint32_t charge = 0;
 
-  const Key& key() const {
-    return *std::launder(reinterpret_cast<const Key*>(key_));
-  }
-  const Value& value() const {
-    return *std::launder(reinterpret_cast<const Value*>(value_));
-  }
-
   int64_t deadline() const {
     return deadline_nanos.load(std::memory_order_relaxed);
   }
   bool ExpiredAt(int64_t now_nanos) const { return deadline() <= now_nanos; }
+};
+static_assert(sizeof(EntryHeader) == kEntryBytes);
+
+template <typename Key, typename Value>
+class Entry : public EntryHeader {
+ public:
+  using LayoutType = Layout<Key, Value>;
+
+  View<Key> key() const { return LayoutType::KeyOf(begin()); }
+  View<Value> value() const { return LayoutType::ValueOf(begin()); }
+
+  // The bytes from the entry's first to the last of key and value; for a pair
+  // to be, given their Sources.
+  template <typename K, typename V>
+  static size_t Bytes(const K& key, const V& value) {
+    return sizeof(Entry) + LayoutType::Bytes(key, value);
+  }
+  size_t Bytes() const { return sizeof(Entry) + LayoutType::BytesAt(begin()); }
+
+  // All memory that the entry takes, as far as it is known without a weigher.
+  uint64_t Memory() const {
+    return Arena::BlockBytes(Bytes()) + LayoutType::OutsideBytesAt(begin()) +
+           kIndexBytes;
+  }
 
   template <typename K, typename V>
   void Construct(K&& key, V&& value) {
-    ::new (static_cast<void*>(key_)) Key(std::forward<K>(key));
-    Undo undo{this};
-    ::new (static_cast<void*>(value_)) Value(std::forward<V>(value));
-    undo.entry = nullptr;
+    LayoutType::Construct(begin(), std::forward<K>(key),
+                          std::forward<V>(value));
   }
-
-  void Destroy() {
-    std::destroy_at(const_cast<Value*>(&value()));
-    std::destroy_at(const_cast<Key*>(&key()));
-  }
+  void Destroy() { LayoutType::Destroy(begin()); }
 
  private:
-  // Destroys the key if the construction of the value throws.
-  struct Undo {
-    ~Undo() {
-      if (entry != nullptr) std::destroy_at(const_cast<Key*>(&entry->key()));
-    }
-    Entry* entry;
-  };
-
-  alignas(Key) std::byte key_[sizeof(Key)];
-  alignas(Value) std::byte value_[sizeof(Value)];
+  std::byte* begin() { return reinterpret_cast<std::byte*>(this + 1); }
+  const std::byte* begin() const {
+    return reinterpret_cast<const std::byte*>(this + 1);
+  }
 };
 
-// The entries of a cache. Outlives the cache for as long as a pin is left.
+// The entries of a cache. Outlives the cache for as long as an orphan is left.
 template <typename Key, typename Value>
 class EntryPool {
  public:
@@ -101,112 +111,101 @@ class EntryPool {
   EntryPool(const EntryPool&) = delete;
   EntryPool& operator=(const EntryPool&) = delete;
 
-  EntryType& At(EntryRef ref) const { return slots_.At(ref); }
+  EntryType& At(EntryRef ref) const {
+    return *static_cast<EntryType*>(arena_.At(ref));
+  }
 
-  // Makes an entry with one pin, the caller's.
+  // Makes an entry with one pin, the cache's.
   template <typename K, typename V>
   EntryRef New(K&& key, V&& value) {
-    NewSlot slot{this, slots_.Allocate()};
-    EntryType& entry = At(slot.ref);
-    entry.Construct(std::forward<K>(key), std::forward<V>(value));
-    entry.timer = {};  // A Clear leaves the links of its entries as they were.
-    entry.birth = BirthNow();
-    entry.pins.store(kPin | kExists, std::memory_order_relaxed);
-    return std::exchange(slot.ref, 0);
+    return NewFrom(Stored<Key>::Source(std::forward<K>(key)),
+                   Stored<Value>::Source(std::forward<V>(value)));
   }
 
-  // REQUIRES: the entry has a pin that stays during the call.
+  // Adds a pin. REQUIRES: the entry has one that stays during the call.
   void Pin(EntryRef ref) {
-    At(ref).pins.fetch_add(kPin, std::memory_order_relaxed);
+    At(ref).pins.fetch_add(1, std::memory_order_relaxed);
   }
 
-  // Gives up a pin; with the last one, destroys the entry.
-  // REQUIRES: a call of the cache, which the cache therefore survives.
+  // Gives up the pin of the cache; if it was the last, destroys the entry.
   void Unpin(EntryRef ref) {
-    EntryType& entry = At(ref);
-    if (!DropPin(entry)) return;
-    entry.Destroy();
-    entry.pins.store(0, std::memory_order_relaxed);
-    slots_.Free(ref);
-  }
-
-  // As Unpin, at any time: during and after the end of the cache, too.
-  void UnpinOutside(EntryRef ref) {
-    EntryType& entry = At(ref);
-    if (!DropPin(entry)) return;
-    entry.Destroy();
-    // From the exchange on Abandon() need not find this entry pinned; the
-    // count keeps it from deleting the pool while the slot is freed.
-    freeing_.fetch_add(1, std::memory_order_relaxed);
-    const uint32_t before = entry.pins.exchange(0, std::memory_order_acq_rel);
-    const bool abandoned = (before & kAbandoned) != 0;
-    if (!abandoned) slots_.Free(ref);
-    freeing_.fetch_sub(1, std::memory_order_release);
-    if (abandoned) CountOff(1);
-  }
-
-  // Ends the pool as soon as the last pin is given up, now if there is none.
-  // Nobody may call New, Pin or Unpin any more.
-  void Abandon() {
-    // Each entry that is still pinned gets a mark, by which its last
-    // UnpinOutside counts it off. The large number keeps the count up until
-    // all are known.
-    constexpr int64_t kCounting = int64_t{1} << 40;
-    left_.store(kCounting, std::memory_order_relaxed);
-    int64_t pinned = 0;
-    slots_.ForEachUsed([&pinned](EntryType& entry) {
-      if (entry.pins.load(std::memory_order_acquire) == 0) return;
-      const uint32_t before =
-          entry.pins.fetch_or(kAbandoned, std::memory_order_acq_rel);
-      if (before != 0) ++pinned;
-    });
-    while (freeing_.load(std::memory_order_acquire) != 0) {
-      std::this_thread::yield();
+    if (DropPin(ref)) {
+      Delete(ref);
+    } else {
+      owners_.fetch_add(1, std::memory_order_relaxed);
     }
-    CountOff(kCounting - pinned);
   }
 
-  // Around fork(); see SlotPool.
-  void BeforeFork() ABSL_NO_THREAD_SAFETY_ANALYSIS { slots_.BeforeFork(); }
-  void AfterForkInParent() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    slots_.AfterForkInParent();
+  // Gives up any other pin, at any time: during and after the end of the
+  // cache, too.
+  void UnpinOutside(EntryRef ref) {
+    if (!DropPin(ref)) return;
+    Delete(ref);
+    DropOwners(1);
   }
-  void AfterForkInChild() { slots_.AfterForkInChild(); }
+
+  // Ends the pool as soon as the last orphan has gone, now if there is none.
+  // REQUIRES: the cache has given up all of its pins. Nobody may call New, Pin
+  // or Unpin any more.
+  void Abandon() { DropOwners(kCache); }
+
+  // For tests.
+  const Arena& arena() const { return arena_; }
+
+  // Around fork(); see Arena.
+  void BeforeFork() { arena_.BeforeFork(); }
+  void AfterForkInParent() { arena_.AfterForkInParent(); }
+  void AfterForkInChild() { arena_.AfterForkInChild(); }
 
  private:
-  // The layout of Entry::pins: a flag for as long as key and value exist, the
-  // number of pins, and the mark of Abandon().
-  static constexpr uint32_t kExists = 1;
-  static constexpr uint32_t kPin = 2;
-  static constexpr uint32_t kAbandoned = uint32_t{1} << 31;
+  // The cache counts as more owners than there can be orphans: an orphan may be
+  // counted off just before it is counted.
+  static constexpr int64_t kCache = int64_t{1} << 40;
 
-  // Frees a slot whose entry's construction throws.
-  struct NewSlot {
-    ~NewSlot() {
-      if (ref != 0) pool->slots_.Free(ref);
+  // Frees the block of an entry whose construction throws.
+  struct NewBlock {
+    ~NewBlock() {
+      if (ref != 0) arena->Free(ref, bytes);
     }
-    EntryPool* pool;
+    Arena* arena;
+    size_t bytes;
     EntryRef ref;
   };
 
   ~EntryPool() = default;
 
-  // Returns whether that was the last.
-  static bool DropPin(EntryType& entry) {
-    const uint32_t before =
-        entry.pins.fetch_sub(kPin, std::memory_order_acq_rel);
-    return (before & ~(kExists | kAbandoned)) == kPin;
+  template <typename K, typename V>
+  EntryRef NewFrom(K&& key, V&& value) {
+    const size_t bytes = EntryType::Bytes(key, value);
+    NewBlock block{&arena_, bytes, arena_.Allocate(bytes)};
+    auto* entry = ::new (arena_.At(block.ref)) EntryType;
+    entry->Construct(std::forward<K>(key), std::forward<V>(value));
+    entry->birth = BirthNow();
+    entry->pins.store(1, std::memory_order_relaxed);
+    return std::exchange(block.ref, 0);
   }
 
-  void CountOff(int64_t entries) {
-    if (left_.fetch_sub(entries, std::memory_order_acq_rel) == entries) {
+  // Returns whether that was the last.
+  bool DropPin(EntryRef ref) {
+    return At(ref).pins.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  }
+
+  void Delete(EntryRef ref) {
+    EntryType& entry = At(ref);
+    const size_t bytes = entry.Bytes();
+    entry.Destroy();
+    arena_.Free(ref, bytes);
+  }
+
+  void DropOwners(int64_t owners) {
+    if (owners_.fetch_sub(owners, std::memory_order_acq_rel) == owners) {
       delete this;
     }
   }
 
-  SlotPool<EntryType> slots_;
-  std::atomic<int64_t> left_{0};     // Pinned entries after Abandon().
-  std::atomic<int64_t> freeing_{0};  // Calls of UnpinOutside that free a slot.
+  Arena arena_{EntryType::LayoutType::kOneSize ? Arena::Sizes::kOne
+                                               : Arena::Sizes::kMany};
+  std::atomic<int64_t> owners_{kCache};  // The cache, and each orphan.
 };
 
 }  // namespace internal

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -33,7 +34,7 @@ absl::StatusOr<std::unique_ptr<TraceCache>> CreateTraceCache(
   cache.clock = clock;
   cache.reaper = nullptr;
   TraceCache::Hooks hooks;
-  hooks.weigher = [](const std::string&, const TracedValue& value) {
+  hooks.weigher = [](std::string_view, const TracedValue& value) {
     return value.key_size + value.value_size;
   };
   return TraceCache::Create(std::move(cache), std::move(hooks));

@@ -1,0 +1,157 @@
+// Memory for the entries of a cache, addressed by 32-bit references.
+//
+//   Arena arena(Arena::Sizes::kMany);
+//   const Arena::Ref ref = arena.Allocate(100);  // 104 bytes, aligned to 8.
+//   new (arena.At(ref)) Page();
+//   arena.Free(ref, 100);
+//
+// A block is a run of 8-byte granules; its reference is the number of the
+// first, so that an arena addresses 32 GiB. Granules lie in chunks, each twice
+// as large as the one before: an address is a count of leading zeros, one load
+// and one addition. A block never moves, and its memory stays mapped until the
+// arena ends.
+//
+// Nothing is stored beside a block. Its owner says its size when freeing it;
+// what the arena must know of a free block stands inside it, and one bit for
+// each granule tells the neighbours where one begins or ends. So a block takes
+// what was asked for, rounded up to a granule, and free neighbours become one:
+// memory that was freed in one size is used again in any other.
+//
+// How a block is found. Small blocks that a thread frees wait in one of a few
+// stripes, by size, where the next allocation of that size gets the one that
+// is still in the processor's cache. A stripe keeps at most kStripeGranules;
+// what is too much, or too large, goes to the bins: lists of free blocks by
+// size, exact for small and in steps of 3 % for larger ones. An allocation
+// takes the block that fits best, and fresh memory only where none does.
+//
+// Memory. Fresh memory is taken in the order of its addresses; what lies
+// behind was never touched. Each 2 MiB of it become a huge page, where there
+// are such, once they are in use.
+//
+// Threads. Thread-safe. No thread waits for a stripe; the bins have a lock.
+//
+// Errors. Allocate throws std::bad_alloc, or ends a program without
+// exceptions, where there is no memory or no reference left; the arena stays
+// as it was. AddressSanitizer reports any use of a free block.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_ARENA_H_
+#define WHEELCACHE_CACHE_INTERNAL_ARENA_H_
+
+#include <array>
+#include <atomic>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/base/optimization.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "wheelcache/cache/internal/block_heap.h"
+#include "wheelcache/cache/internal/chunks.h"
+#include "wheelcache/wheel/mutex.h"
+
+namespace wheelcache {
+namespace internal {
+
+class Arena {
+ public:
+  using Ref = GranuleRef;  // 0 is null.
+  using Sizes = BlockHeap::Sizes;
+
+  static constexpr size_t kMinBytes = 16;
+  static constexpr size_t kMaxBytes =
+      BlockHeap::kMaxBlock * Chunks::kGranuleBytes;
+
+  // What a block for `bytes` takes.
+  static constexpr size_t BlockBytes(size_t bytes) {
+    return (bytes + Chunks::kGranuleBytes - 1) / Chunks::kGranuleBytes *
+           Chunks::kGranuleBytes;
+  }
+
+  // With Sizes::kOne all blocks must have one size, and cost a little less.
+  explicit Arena(Sizes sizes) : heap_(&chunks_, sizes) {}
+
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  // Gives a block that nobody else has until it is freed.
+  // REQUIRES: kMinBytes <= bytes <= kMaxBytes.
+  Ref Allocate(size_t bytes);
+
+  // Gives the block back. REQUIRES: `bytes` is what it was allocated for.
+  void Free(Ref ref, size_t bytes);
+
+  // The block's memory. Never faults on a reference that Allocate once gave.
+  void* At(Ref ref) const { return chunks_.At(ref); }
+
+  // The memory that was ever in use.
+  size_t carved_bytes() const {
+    MutexLock lock(&mu_);
+    return size_t{heap_.carved()} * Chunks::kGranuleBytes;
+  }
+
+  // Around fork(): keeps the locks whole in the child.
+  void BeforeFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void AfterForkInParent() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+
+  // For tests: finds the first broken invariant.
+  absl::Status CheckInvariants() const {
+    MutexLock lock(&mu_);
+    return heap_.CheckInvariants();
+  }
+
+ private:
+  static constexpr size_t kStripes = 16;
+
+  // The largest block that a stripe keeps (512 bytes), and the most of all
+  // (64 KiB), in granules.
+  static constexpr uint32_t kMaxSmall = 64;
+  static constexpr uint32_t kStripeGranules = 1 << 13;
+
+  // A lock for which nobody waits.
+  class ABSL_LOCKABLE TryOnlyLock {
+   public:
+    bool TryLock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) {
+      return !taken_.load(std::memory_order_relaxed) &&
+             !taken_.exchange(true, std::memory_order_acquire);
+    }
+    void Unlock() ABSL_UNLOCK_FUNCTION() {
+      taken_.store(false, std::memory_order_release);
+    }
+
+   private:
+    std::atomic<bool> taken_{false};
+  };
+
+  // Small blocks that were freed, in a list for each size.
+  struct alignas(ABSL_CACHELINE_SIZE) Stripe {
+    TryOnlyLock mu;
+    uint32_t granules ABSL_GUARDED_BY(mu) = 0;      // The sum of the sizes.
+    uint32_t next_to_trim ABSL_GUARDED_BY(mu) = 0;  // A size.
+    // Written under the lock; read without it to see whether one is empty.
+    std::array<std::atomic<Ref>, kMaxSmall + 1> lists = {};
+  };
+
+  static uint32_t Granules(size_t bytes) {
+    assert(bytes >= kMinBytes && bytes <= kMaxBytes);
+    return static_cast<uint32_t>(BlockBytes(bytes) / Chunks::kGranuleBytes);
+  }
+
+  Ref TakeFromStripes(uint32_t granules);
+  Ref TakeFromHeap(uint32_t granules);
+  bool GiveToStripe(Ref ref, uint32_t granules);
+  Ref Pop(Stripe& stripe, uint32_t granules)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(stripe.mu);
+  void Trim(Stripe& stripe) ABSL_EXCLUSIVE_LOCKS_REQUIRED(stripe.mu);
+
+  Chunks chunks_;  // Grows under mu_.
+  mutable Mutex mu_;
+  BlockHeap heap_ ABSL_GUARDED_BY(mu_);
+  std::array<Stripe, kStripes> stripes_;
+};
+
+}  // namespace internal
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_ARENA_H_

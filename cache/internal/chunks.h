@@ -1,0 +1,119 @@
+// The memory under an arena: 8-byte granules addressed by 32-bit references.
+//
+// Granules lie in chunks, each twice as large as all before it and one more
+// first chunk, so that a few pointers address them all and an address is a
+// count of leading zeros, one load and one addition. Nothing moves, and
+// nothing is unmapped before the end.
+//
+// Beside its granules a chunk has one bit for each, for the use of who manages
+// them. Fresh memory and bits are zero and cost nothing until they are touched.
+//
+// Threads. At is thread-safe for references that were handed over with some
+// synchronization. The rest is thread-compatible.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_CHUNKS_H_
+#define WHEELCACHE_CACHE_INTERNAL_CHUNKS_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/base/attributes.h"
+#include "absl/numeric/bits.h"
+
+namespace wheelcache {
+namespace internal {
+
+// A granule's number. 0 is null.
+using GranuleRef = uint32_t;
+
+class Chunks {
+ public:
+  using Ref = GranuleRef;
+
+  static constexpr size_t kGranuleBytes = 8;
+
+  // 15 chunks, of which the last ends 131072 references before the largest:
+  // the top 704 are the wheel's.
+  static constexpr int kMaxChunks = 15;
+
+  // The granules of a huge page.
+  static constexpr uint32_t kHugePage = (2 << 20) / kGranuleBytes;
+
+  Chunks() = default;
+  Chunks(const Chunks&) = delete;
+  Chunks& operator=(const Chunks&) = delete;
+  ~Chunks();
+
+  // The granule, aligned to 8.
+  void* At(Ref ref) const {
+    const uint32_t place = ref + kFirstChunk;
+    // Relaxed is enough: whoever handed us the reference got it after the
+    // chunk was there.
+    return reinterpret_cast<void*>(
+        bases_[ChunkOf(place)].granules.load(std::memory_order_relaxed) +
+        uint64_t{place} * kGranuleBytes);
+  }
+
+  // The two 32-bit words of a granule that is in nobody's use. AddressSanitizer
+  // takes free memory for poisoned, but not for these.
+  ABSL_ATTRIBUTE_NO_SANITIZE_ADDRESS
+  uint32_t Load(Ref ref, int word) const {
+    return static_cast<const uint32_t*>(At(ref))[word];
+  }
+  ABSL_ATTRIBUTE_NO_SANITIZE_ADDRESS
+  void Store(Ref ref, int word, uint32_t value) {
+    static_cast<uint32_t*>(At(ref))[word] = value;
+  }
+
+  // The bit of a granule: `mask` of `word`.
+  struct Bit {
+    uint64_t& word;
+    const uint64_t mask;
+  };
+  Bit BitOf(Ref ref) const {
+    const uint32_t place = ref + kFirstChunk;
+    const uintptr_t word = bases_[ChunkOf(place)].bits + place / 64 * 8;
+    return {*reinterpret_cast<uint64_t*>(word), uint64_t{1} << (place % 64)};
+  }
+
+  // Maps one more chunk. Throws std::bad_alloc, or ends a program without
+  // exceptions, if there is no memory or no number for it.
+  void Add();
+
+  int count() const { return count_; }
+  // The references of a chunk.
+  static Ref Begin(int chunk) { return (kFirstChunk << chunk) - kFirstChunk; }
+  static Ref End(int chunk) { return Begin(chunk + 1); }
+
+  // Tells that memory is now in use from the beginning up to `now`, which was
+  // `before`: turns what is complete into huge pages. Thread-safe.
+  void UseHugePages(Ref before, Ref now) const;
+
+ private:
+  static constexpr int kFirstChunkBits = 18;
+  static constexpr uint32_t kFirstChunk = 1 << (kFirstChunkBits - 1);  // 1 MiB.
+
+  // The address that granule 0 or bit 0 would have, were it in this chunk.
+  struct Bases {
+    std::atomic<uintptr_t> granules{0};
+    uintptr_t bits = 0;
+  };
+
+  static int ChunkOf(uint32_t place) {
+    return static_cast<int>(absl::bit_width(place)) - kFirstChunkBits;
+  }
+  static size_t Bytes(int chunk) {
+    return size_t{kFirstChunk} * kGranuleBytes << chunk;
+  }
+  static size_t BitBytes(int chunk) { return size_t{kFirstChunk} / 8 << chunk; }
+
+  std::array<Bases, kMaxChunks> bases_;
+  int count_ = 0;
+};
+
+}  // namespace internal
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_CHUNKS_H_

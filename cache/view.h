@@ -1,0 +1,25 @@
+// How keys and values that lie in a cache are shown.
+//
+//   hooks.on_removal = [](std::string_view key, const Session& session,
+//                         wheelcache::RemovalCause cause) { ... };
+//
+// A std::string is stored as its characters, inside the cache's own entry, and
+// shown as a std::string_view of them; there is no std::string object. A T of
+// any other type is stored as the object it is, and shown as a const T&.
+
+#ifndef WHEELCACHE_CACHE_VIEW_H_
+#define WHEELCACHE_CACHE_VIEW_H_
+
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace wheelcache {
+
+template <typename T>
+using View = std::conditional_t<std::is_same_v<T, std::string>,
+                                std::string_view, const T&>;
+
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_VIEW_H_
