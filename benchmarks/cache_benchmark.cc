@@ -78,7 +78,7 @@ class GetHit {
       read_by == ReadBy::kCopy ? "BM_GetHitCopy" : "BM_GetHit";
 
   explicit GetHit(int threads)
-      : cursors_(CursorsOf({.skew = kZipfSkew}, threads)),
+      : cursors_(CursorsOf({/*keys=*/kCapacity, /*skew=*/kZipfSkew}, threads)),
         subject_(kRoomyCapacity) {
     Fill(subject_, kCapacity, kLongTtl);
   }
@@ -222,12 +222,33 @@ class SetNew {
 };
 
 template <typename Subject>
-void RegisterSubject() {
-  RegisterExperiment<GetHit<Subject, ReadBy::kReference>, Subject>();
-  RegisterExperiment<GetHit<Subject, ReadBy::kCopy>, Subject>();
-  RegisterExperiment<Mixed<Subject>, Subject>();
-  RegisterExperiment<SetExisting<Subject>, Subject>();
-  RegisterExperiment<SetNew<Subject>, Subject>();
+using GetHitInPlace = GetHit<Subject, ReadBy::kReference>;
+
+template <typename Subject>
+using GetHitCopy = GetHit<Subject, ReadBy::kCopy>;
+
+template <template <typename> class Workload, typename... Subjects>
+void RegisterFor() {
+  (RegisterExperiment<Workload<Subjects>, Subjects>(), ...);
+}
+
+template <template <typename> class Workload>
+void RegisterForAll() {
+  RegisterFor<Workload, WheelcacheSubject, FlatHashMapSubject,
+              ShardedMutexSubject>();
+#ifdef WHEELCACHE_BENCHMARK_PEERS
+  RegisterFor<Workload, RocksdbHyperClockSubject, RocksdbLruSubject,
+              LeveldbSubject, TbbSubject>();
+#endif
+}
+
+void RegisterAll() {
+  RegisterForAll<GetHitInPlace>();
+  RegisterForAll<GetHitCopy>();
+  RegisterForAll<Mixed>();
+  RegisterForAll<SetExisting>();
+  RegisterFor<SetExisting, OverwritingMapSubject>();
+  RegisterForAll<SetNew>();
 }
 
 }  // namespace
@@ -240,17 +261,7 @@ int main(int argc, char** argv) {
   // Which costs as much as a lock does, and which Abseil leaves out of a build
   // with NDEBUG; a system's package may be built without.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  RegisterSubject<WheelcacheSubject>();
-  RegisterSubject<FlatHashMapSubject>();
-  RegisterExperiment<SetExisting<OverwritingMapSubject>,
-                     OverwritingMapSubject>();
-  RegisterSubject<ShardedMutexSubject>();
-#ifdef WHEELCACHE_BENCHMARK_PEERS
-  RegisterSubject<RocksdbHyperClockSubject>();
-  RegisterSubject<RocksdbLruSubject>();
-  RegisterSubject<LeveldbSubject>();
-  RegisterSubject<TbbSubject>();
-#endif
+  RegisterAll();
   benchmark::RunSpecifiedBenchmarks();
   CurrentTurn() = {};
   benchmark::Shutdown();
