@@ -9,8 +9,9 @@
 //   BM_SetNew       Set of keys that are not, each of which evicts another
 //
 // of wheelcache, of the floor (a hash table without lock, TTL, order and limit,
-// on one thread), of what people write by hand, and under --config=peers of
-// other libraries. items_per_second is the sum over the threads.
+// on one thread, which starts with the same entries), of what people write by
+// hand, and under --config=peers of other libraries. items_per_second is the
+// sum over the threads.
 //
 //   cache_benchmark --benchmark_filter='BM_GetHit<wheelcache>/.*threads:2$'
 //
@@ -19,6 +20,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "benchmark/benchmark.h"
 #include "wheelcache/benchmarks/experiment.h"
@@ -27,6 +30,12 @@
 #include "wheelcache/benchmarks/subjects/sharded_mutex_subject.h"
 #include "wheelcache/benchmarks/subjects/wheelcache_subject.h"
 #include "wheelcache/benchmarks/workload.h"
+
+#ifdef WHEELCACHE_BENCHMARK_PEERS
+#include "wheelcache/benchmarks/subjects/leveldb_subject.h"
+#include "wheelcache/benchmarks/subjects/rocksdb_subject.h"
+#include "wheelcache/benchmarks/subjects/tbb_subject.h"
+#endif
 
 namespace wheelcache::benchmarks {
 namespace {
@@ -69,7 +78,7 @@ class GetHit {
       read_by == ReadBy::kCopy ? "BM_GetHitCopy" : "BM_GetHit";
 
   explicit GetHit(int threads)
-      : cursors_(CursorsOf({.skew = kZipfSkew}, threads)),
+      : cursors_(CursorsOf({/*keys=*/kCapacity, /*skew=*/kZipfSkew}, threads)),
         subject_(kRoomyCapacity) {
     Fill(subject_, kCapacity, kLongTtl);
   }
@@ -127,15 +136,13 @@ class Mixed {
 
   // Leaves in the cache what would be there, and in that order, after a long
   // time; but stored in an order that has nothing to do with popularity, as it
-  // has not then. Whatever has no limit holds the other keys, too.
+  // has not then. What has no limit starts with the same, and grows.
   void FillAsIfLongUsed() {
     const std::vector<int64_t> used = LastUsed(kAccesses, kCapacity);
     std::vector<bool> resident(kAccesses.keys);
     for (const int64_t number : used) resident[number] = true;
-    for (const bool fill_resident : {false, true}) {
-      for (int64_t i = 0; i < kAccesses.keys; ++i) {
-        if (resident[i] == fill_resident) Store(MakeKey(i).view());
-      }
+    for (int64_t i = 0; i < kAccesses.keys; ++i) {
+      if (resident[i]) Store(MakeKey(i).view());
     }
     for (auto i = used.rbegin(); i != used.rend(); ++i) {
       subject_.ReadInPlace(MakeKey(*i).view());
@@ -215,12 +222,33 @@ class SetNew {
 };
 
 template <typename Subject>
-void RegisterSubject() {
-  RegisterExperiment<GetHit<Subject, ReadBy::kReference>, Subject>();
-  RegisterExperiment<GetHit<Subject, ReadBy::kCopy>, Subject>();
-  RegisterExperiment<Mixed<Subject>, Subject>();
-  RegisterExperiment<SetExisting<Subject>, Subject>();
-  RegisterExperiment<SetNew<Subject>, Subject>();
+using GetHitInPlace = GetHit<Subject, ReadBy::kReference>;
+
+template <typename Subject>
+using GetHitCopy = GetHit<Subject, ReadBy::kCopy>;
+
+template <template <typename> class Workload, typename... Subjects>
+void RegisterFor() {
+  (RegisterExperiment<Workload<Subjects>, Subjects>(), ...);
+}
+
+template <template <typename> class Workload>
+void RegisterForAll() {
+  RegisterFor<Workload, WheelcacheSubject, FlatHashMapSubject,
+              ShardedMutexSubject>();
+#ifdef WHEELCACHE_BENCHMARK_PEERS
+  RegisterFor<Workload, RocksdbHyperClockSubject, RocksdbLruSubject,
+              LeveldbSubject, TbbSubject>();
+#endif
+}
+
+void RegisterAll() {
+  RegisterForAll<GetHitInPlace>();
+  RegisterForAll<GetHitCopy>();
+  RegisterForAll<Mixed>();
+  RegisterForAll<SetExisting>();
+  RegisterFor<SetExisting, OverwritingMapSubject>();
+  RegisterForAll<SetNew>();
 }
 
 }  // namespace
@@ -230,10 +258,11 @@ int main(int argc, char** argv) {
   using namespace wheelcache::benchmarks;
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  RegisterSubject<WheelcacheSubject>();
-  RegisterSubject<FlatHashMapSubject>();
-  RegisterSubject<ShardedMutexSubject>();
+  // Which costs as much as a lock does, and which Abseil leaves out of a build
+  // with NDEBUG; a system's package may be built without.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  RegisterAll();
   benchmark::RunSpecifiedBenchmarks();
-  CurrentState().reset();
+  CurrentTurn() = {};
   benchmark::Shutdown();
 }

@@ -20,36 +20,41 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "benchmark/benchmark.h"
 
 namespace wheelcache::benchmarks {
 
-// The state of the experiment that has its turn, whichever it is.
-inline std::shared_ptr<void>& CurrentState() {
-  static auto* state = new std::shared_ptr<void>();
-  return *state;
+// Whose turn it is, and the state that lives for it.
+struct Turn {
+  const void* owner = nullptr;
+  int threads = 0;
+  std::shared_ptr<void> state;
+};
+
+inline Turn& CurrentTurn() {
+  static auto* turn = new Turn();
+  return *turn;
 }
 
 template <typename Workload>
 class Experiment {
  public:
   static void SetUp(const benchmark::State& state) {
-    if (CurrentState().get() == workload_ && threads_ == state.threads())
-      return;
-    CurrentState().reset();  // Frees its memory before the next takes some.
+    Turn& turn = CurrentTurn();
+    if (turn.owner == &workload_ && turn.threads == state.threads()) return;
+    turn = {};  // Frees its memory before the next takes some.
     auto workload = std::make_shared<Workload>(state.threads());
     workload_ = workload.get();
-    threads_ = state.threads();
-    CurrentState() = std::move(workload);
+    turn = {&workload_, state.threads(), std::move(workload)};
   }
 
   static void Run(benchmark::State& state) { workload_->Run(state); }
 
  private:
   static inline Workload* workload_ = nullptr;
-  static inline int threads_ = 0;
 };
 
 // Registers the benchmark Workload::kName<Subject::kName> for 1, 2, 4 and 8

@@ -28,8 +28,8 @@ std::vector<Access> MakeAccesses(const AccessOptions& options) {
       options.writes *
       static_cast<double>(std::numeric_limits<uint32_t>::max()));
   std::vector<Access> accesses;
-  accesses.reserve(kAccesses);
-  for (size_t i = 0; i < kAccesses; ++i) {
+  accesses.reserve(kAccessCount);
+  for (size_t i = 0; i < kAccessCount; ++i) {
     const Key key = MakeKey(sampler.Sample(random()));
     accesses.push_back({key, (random() >> 32) < write_below});
   }

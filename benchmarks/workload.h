@@ -1,8 +1,8 @@
 // What the benchmarks ask of a cache: which keys, in which order, and when to
 // write.
 //
-//   AccessCursor cursor(AccessesOf({.skew = kZipfSkew}), thread, threads);
-//   const Access& access = cursor.Next();
+//   AccessCursor cursor(AccessesOf({/*keys=*/kCapacity, /*skew=*/kZipfSkew}),
+//   thread, threads); const Access& access = cursor.Next();
 //   cache.Find(access.key.view());
 //
 // Everything is made before the clock starts and is the same in each run and
@@ -72,9 +72,9 @@ struct AccessOptions {
   double writes = 0;         // Their fraction.
 };
 
-inline constexpr size_t kAccesses = size_t{1} << 24;
+inline constexpr size_t kAccessCount = size_t{1} << 24;
 
-// Returns kAccesses of them, which stay until others are asked for.
+// Returns kAccessCount of them, which stay until others are asked for.
 const std::vector<Access>& AccessesOf(const AccessOptions& options);
 
 // Returns the numbers of the `count` keys that were last used after accesses of

@@ -38,7 +38,7 @@ class FlatHashMapSubject {
 
   void Set(absl::string_view key, absl::string_view value,
            absl::Duration /*ttl*/) {
-    map_[key].assign(value.data(), value.size());
+    map_[key] = std::string(value);  // A service has just made it.
   }
 
   // Is told what to make room with: it keeps no order by which to know.
@@ -48,8 +48,21 @@ class FlatHashMapSubject {
     map_.try_emplace(key, value);
   }
 
- private:
+ protected:
   absl::flat_hash_map<std::string, std::string> map_;
+};
+
+// Overwrites a value where it lies, as only one thread can.
+class OverwritingMapSubject : public FlatHashMapSubject {
+ public:
+  static constexpr char kName[] = "flat_hash_map_overwriting";
+
+  using FlatHashMapSubject::FlatHashMapSubject;
+
+  void Set(absl::string_view key, absl::string_view value,
+           absl::Duration /*ttl*/) {
+    map_[key].assign(value.data(), value.size());
+  }
 };
 
 }  // namespace wheelcache::benchmarks

@@ -87,7 +87,7 @@ class ShardedMutexSubject {
           Clock::now() + absl::ToChronoNanoseconds(ttl);
       absl::MutexLock lock(&mu_);
       if (const auto found = index_.find(key); found != index_.end()) {
-        found->second->value.assign(value.data(), value.size());
+        found->second->value = std::string(value);
         found->second->deadline = deadline;
         entries_.splice(entries_.begin(), entries_, found->second);
         return;

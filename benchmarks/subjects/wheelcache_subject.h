@@ -22,11 +22,11 @@ class WheelcacheSubject {
   static constexpr char kName[] = "wheelcache";
   static constexpr int kMostThreads = 8;
 
-  explicit WheelcacheSubject(int64_t capacity) {
-    CacheOptions options;
-    options.max_entries = capacity;
-    cache_ = *Cache<std::string, std::string>::Create(std::move(options));
-  }
+  explicit WheelcacheSubject(int64_t capacity)
+      : WheelcacheSubject(OptionsFor(capacity)) {}
+
+  explicit WheelcacheSubject(CacheOptions options)
+      : cache_(*Cache<std::string, std::string>::Create(std::move(options))) {}
 
   bool ReadInPlace(absl::string_view key) {
     return cache_->Visit(key, [](const auto& value) {
@@ -48,7 +48,15 @@ class WheelcacheSubject {
     cache_->Set(key, value, ttl);
   }
 
+  Cache<std::string, std::string>& cache() { return *cache_; }
+
  private:
+  static CacheOptions OptionsFor(int64_t capacity) {
+    CacheOptions options;
+    options.max_entries = capacity;
+    return options;
+  }
+
   std::unique_ptr<Cache<std::string, std::string>> cache_;
 };
 

@@ -1,0 +1,46 @@
+"""What was measured: for each name, a value for each round."""
+
+import json
+import statistics
+
+
+class Measurements:
+    """Names look like paths: "SetNew/wheelcache/8" are the operations per second of 8 threads."""
+
+    def __init__(self, machine, values=None):
+        self.machine = machine  # What machine.describe() returns.
+        self.values = values or {}
+
+    def add(self, values):
+        """Adds a round's values."""
+        for name, value in values.items():
+            self.values.setdefault(name, []).append(value)
+
+    def has(self, name):
+        return name in self.values
+
+    def names(self, prefix):
+        return [name for name in self.values if name.startswith(prefix)]
+
+    def median(self, name):
+        return statistics.median(self.values[name])
+
+    def ratios(self, name, base):
+        """Returns the ratio within each round. Between rounds the machine may have changed its pace."""
+        return [a / b for a, b in zip(self.values[name], self.values[base])]
+
+    def ratio(self, name, base):
+        return statistics.median(self.ratios(name, base))
+
+    def rounds(self):
+        return max(len(values) for values in self.values.values())
+
+    def save(self, path):
+        # One name a line, so that two runs can be compared.
+        lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(values)}" for name, values in self.values.items())
+        path.write_text(f'{{"machine": {json.dumps(self.machine, indent=1)},\n"values": {{\n{lines}\n}}}}\n')
+
+
+def load(path):
+    stored = json.loads(path.read_text())
+    return Measurements(stored["machine"], stored["values"])

@@ -1,0 +1,131 @@
+"""Builds the benchmark programs, and runs their parts one by one."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+
+class Run:
+    """A part of a program that runs in a process of its own."""
+
+    def __init__(self, name, measure, once=False):
+        self.name = name
+        self.measure = measure  # Returns {name: value}.
+        self._once = once
+
+    def rounds(self, rounds):
+        return 1 if self._once else rounds
+
+
+class Suite:
+    """The benchmarks of one configuration."""
+
+    def __init__(self, root, config, min_time):
+        self._root = root
+        self._min_time = min_time
+        self._bazel("build", f"--config={config}", "//benchmarks/...")
+        self._folder = pathlib.Path(self._bazel("info", f"--config={config}", "bazel-bin").strip()) / "benchmarks"
+
+    def runs(self):
+        """Returns all runs, in the order of a round: for each workload, one subject after the other."""
+        families = dict.fromkeys(name.split("/")[0] for name in self._list("cache_benchmark"))
+        runs = [
+            Run(family.removeprefix("BM_"), lambda family=family: self._measure_throughput(family))
+            for family in families
+            if "<" in family
+        ]
+        runs.append(Run("MassExpiry", self._measure_mass_expiry))
+        if (self._folder / "timing_wheel_benchmark").exists():
+            runs.append(Run("TimingWheel", self._measure_timing_wheel))
+        runs.append(Run("memory", self._measure_memory, once=True))
+        return runs
+
+    def _measure_throughput(self, family):
+        values = {}
+        for result in self._benchmark("cache_benchmark", f"^{re.escape(family)}/"):
+            workload, subject, threads = re.fullmatch(r"BM_(\w+)<(\w+)>/real_time/threads:(\d+)", result["name"]).groups()
+            name = f"{workload}/{subject}/{threads}"
+            values[name] = result["items_per_second"]
+            values[f"{name}/misses"] = result["miss_ratio"]
+        return values
+
+    def _measure_mass_expiry(self):
+        values = {}
+        for result in self._benchmark("cache_benchmark", "^BM_MassExpiry/"):
+            expiring, pairs = re.search(r"expiring:(\d)/pairs:(\d+)", result["name"]).groups()
+            for counter in result:
+                if re.match("[gs]et", counter) or counter == "left":
+                    values[f"MassExpiry/{pairs}/{('calm', 'expiring')[int(expiring)]}/{counter}"] = result[counter]
+        return values
+
+    def _measure_timing_wheel(self):
+        values = {}
+        for result in self._benchmark("timing_wheel_benchmark", "."):
+            operation, subject, arguments = re.match(r"BM_(\w+)<(\w+)>/?(.*?)/?iterations", result["name"]).groups()
+            values[f"TimingWheel/{operation}/{arguments.replace('/', ' ')}/{subject}"] = result["real_time"]
+        return values
+
+    def _measure_memory(self):
+        lines = self._output("memory_benchmark").splitlines()
+        return {name: float(value) for name, value in (line.split("\t") for line in lines)}
+
+    def _benchmark(self, program, pattern, *arguments):
+        """Runs the benchmarks that match, and returns what each of them reported."""
+        with tempfile.NamedTemporaryFile() as out:
+            self._output(
+                program,
+                f"--benchmark_filter={pattern}",
+                f"--benchmark_min_time={self._min_time}",
+                f"--benchmark_out={out.name}",
+                "--benchmark_out_format=json",
+                *arguments,
+            )
+            results = json.load(out)["benchmarks"]
+        for result in results:
+            if result.get("error_occurred"):
+                sys.exit(f"benchmark: {result['name']}: {result['error_message']}")
+        return results
+
+    def _list(self, program):
+        return self._output(program, "--benchmark_list_tests").splitlines()
+
+    def _output(self, program, *arguments):
+        return self._call([self._folder / program, *arguments])
+
+    def _bazel(self, *arguments):
+        return self._call([self._root / "bazelw", *arguments])
+
+    def _call(self, command):
+        """Runs a program and returns its output; ends this one with what it said if it fails."""
+        finished = subprocess.run(command, cwd=self._root, text=True, capture_output=True)
+        if finished.returncode != 0:
+            sys.exit(f"{finished.stderr}\nbenchmark: {command[0]} failed")
+        return finished.stdout
+
+
+class Progress:
+    """A line on standard error, rewritten in place on a terminal."""
+
+    def __init__(self, steps):
+        self._steps = steps
+        self._done = 0
+        self._begin = time.monotonic()
+
+    def show(self, *parts):
+        left = ""
+        if self._done > 0:
+            seconds = (time.monotonic() - self._begin) / self._done * (self._steps - self._done)
+            left = f"about {seconds / 60:.0f} min left"
+        self._done += 1
+        self._write("  ".join([f"[{self._done}/{self._steps}]", *parts, left]))
+
+    def end(self):
+        self._write(f"[{self._steps}/{self._steps}]  {(time.monotonic() - self._begin) / 60:.0f} min\n")
+
+    def _write(self, line):
+        start, end = ("\r\x1b[K", "") if sys.stderr.isatty() else ("", "\n")
+        print(start + line.rstrip(), end=end, file=sys.stderr, flush=True)

@@ -1,0 +1,50 @@
+"""Writes RESULTS.md and its charts."""
+
+import re
+
+from . import mass_expiry, memory, throughput, timing_wheel
+from .section import BAR_HEAD, table
+
+HEAD = """\
+# Results
+
+Written by `tools/benchmark`; compare figures of one run only. The caches hold a million entries, with keys of 21 bytes and
+values of 64. The floor is an `absl::flat_hash_map` of strings on one thread, without lock, TTL, order and limit: what a
+cache pays for memory alone. The subjects ran in turn, each in a process of its own; figures are medians of {rounds}
+rounds, and ratios are medians of the ratios within a round, with the lowest and the highest in brackets beside a bar.
+"""
+
+
+def text(result, remarks=None):
+    """Returns the report in Markdown. `remarks` maps keys of sections to what is to be said of them."""
+    sections = _sections(result)
+    bars = [bar for section in sections for bar in section.bars]
+    parts = [HEAD.format(rounds=result.rounds())]
+    parts.append("\n".join(f"- {what}: {said}" for what, said in result.machine.items()))
+    parts.append(f"## {sum(bar.reached for bar in bars)} of {len(bars)} bars reached")
+    parts.append(table(BAR_HEAD, [bar.row() for bar in bars]))
+    for section in sections:
+        parts += [f"## {section.title}", section.text, *filter(None, [(remarks or {}).get(section.key)])]
+        parts.append(f"![{section.title}](results/{section.key}.svg)")
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def write(result, folder):
+    """Writes the report beside `folder`, and the charts into it."""
+    remarks = folder / "remarks.md"
+    said = _parse_remarks(remarks.read_text()) if remarks.exists() else {}
+    (folder.parent / "RESULTS.md").write_text(text(result, said))
+    for section in _sections(result):
+        (folder / f"{section.key}.svg").write_text(section.chart)
+
+
+def _sections(result):
+    return [
+        section for topic in (throughput, mass_expiry, memory, timing_wheel) for section in topic.sections(result)
+    ]
+
+
+def _parse_remarks(written):
+    """Returns {heading: text} of a Markdown file."""
+    parts = re.split(r"^## (.*)$", written, flags=re.MULTILINE)[1:]
+    return {heading.strip(): said.strip() for heading, said in zip(parts[::2], parts[1::2])}
