@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -41,15 +43,18 @@ std::vector<File> FilesLike(absl::string_view ending) {
   return files;
 }
 
+bool IsInAProgram(absl::string_view text) {
+  static const auto* const programs = new std::vector<File>(FilesLike(".cc"));
+  return std::any_of(
+      programs->begin(), programs->end(),
+      [text](const File& program) { return IsPartOf(text, program.content); });
+}
+
 void ExpectEachInAProgram(const std::string& path,
                           const std::vector<CodeExample>& examples) {
-  static const auto* const programs = new std::vector<File>(FilesLike(".cc"));
   for (const CodeExample& example : examples) {
     if (example.language != "cpp") continue;
-    EXPECT_TRUE(std::any_of(programs->begin(), programs->end(),
-                            [&example](const File& program) {
-                              return IsPartOf(example.text, program.content);
-                            }))
+    EXPECT_TRUE(IsInAProgram(example.text))
         << path << ":" << example.line
         << ": no test has this example. Let one in tests/documentation/ quote "
            "it, whole:\n"
@@ -78,6 +83,20 @@ TEST(DocumentationTest, BlocksOfPagesTellTheirLanguage) {
     for (const CodeExample& example : ExamplesOfPage(page.content)) {
       EXPECT_THAT(example.language, AnyOf("cpp", "sh", "starlark", "text"))
           << page.path << ":" << example.line - 1;
+    }
+  }
+}
+
+// A page names a test as `Suite.Name`.
+TEST(DocumentationTest, TestsThatPagesNameExist) {
+  const std::regex name("`([A-Z]\\w+)\\.([A-Z]\\w+)`");
+  for (const File& page : FilesLike(".md")) {
+    for (std::sregex_iterator it(page.content.begin(), page.content.end(),
+                                 name);
+         it != std::sregex_iterator(); ++it) {
+      const std::string head =
+          absl::StrCat("(", it->str(1), ",", it->str(2), ")");
+      EXPECT_TRUE(IsInAProgram(head)) << page.path << ": " << it->str();
     }
   }
 }
