@@ -8,10 +8,11 @@
 //     }
 //     ~Sessions() override { reaper_.Unregister(this); }
 //     void Open(int64_t deadline_nanos) {
-//       ...                                    // Under the lock of Sessions.
+//       ...
 //       reaper_.WakeAt(this, deadline_nanos);
 //     }
 //     int64_t RunDue(int64_t now_nanos) override;  // Closes some that are due.
+//     ...
 //   };
 //
 // Guarantees. The thread sleeps until the earliest point in time that a client

@@ -8,7 +8,6 @@
 
 #include <cstdint>
 
-#include "absl/random/random.h"
 #include "wheelcache/cache/options.h"
 
 namespace wheelcache {
@@ -24,11 +23,14 @@ class Jitter {
   int64_t Vary(int64_t ttl_nanos);
 
  private:
-  // As parts of the TTL: how far below it the result may be, and how far apart
-  // the least and the largest result are.
-  double below_;
-  double width_;
-  absl::InsecureBitGen random_;
+  // A random number from [0, 1).
+  double NextFraction();
+
+  // The TTL is multiplied by a number drawn from between these.
+  double low_;
+  double high_;
+
+  uint64_t state_;  // Of the random numbers.
 };
 
 }  // namespace internal

@@ -4,11 +4,12 @@
 //     ...
 //    private:
 //     friend class internal::ForkRegistration;
-//     void BeforeFork() { mu_.Lock(); }
-//     void AfterForkInParent() { mu_.Unlock(); }
-//     void AfterForkInChild() { mu_.Unlock(); }
+//     void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.Lock(); }
+//     void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.Unlock(); }
+//     void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mu_) { mu_.Unlock(); }
 //
 //     Mutex mu_;
+//     ...
 //     internal::ForkRegistration fork_registration_{this};  // The last member.
 //   };
 //
