@@ -1,8 +1,7 @@
-// Which hits move their entry to the front.
+// Which hits move their entry to the front, and whose last entry is oldest.
 
 #include "wheelcache/cache/internal/recency.h"
 
-#include <cstddef>
 #include <cstdint>
 
 #include "gtest/gtest.h"
@@ -12,10 +11,11 @@ namespace internal {
 namespace {
 
 // How many moves of others an entry stays young for, in a list of `entries`.
-int64_t MovesUntilOld(bool exact, size_t entries) {
-  Recency recency(exact);
-  for (size_t i = 0; i < entries; ++i) recency.NextStamp(entries);
-  const uint32_t stamp = recency.NextStamp(entries);
+int64_t MovesUntilOld(bool exact, int64_t entries) {
+  UseClock clock(/*shards=*/1);
+  Recency recency(&clock, exact);
+  for (int64_t i = 0; i < 100; ++i) recency.NextStamp(entries);
+  const Stamp stamp = recency.NextStamp(entries);
   int64_t moves = 0;
   while (recency.IsYoung(stamp)) {
     recency.NextStamp(entries);
@@ -29,14 +29,29 @@ TEST(RecencyTest, InExactModeOnlyTheEntryAtTheFrontIsYoung) {
   EXPECT_EQ(MovesUntilOld(/*exact=*/true, 100'000), 1);
 }
 
-// Readers may learn of a move a sixteenth of that late.
-TEST(RecencyTest, EntryIsYoungUntilAQuarterOfTheListHasPassedIt) {
-  for (const int64_t quarter : {1, 2, 15, 16, 100, 25'000}) {
-    const int64_t moves =
-        MovesUntilOld(/*exact=*/false, static_cast<size_t>(quarter) * 4);
-    EXPECT_GE(moves, quarter);
-    EXPECT_LE(moves, quarter + quarter / 16);
+// A shard counts sixteen moves at a time.
+TEST(RecencyTest, EntryIsYoungUntilHalfTheCacheHasBeenMovedBeforeIt) {
+  for (const int64_t half : {1, 2, 15, 16, 100, 25'000}) {
+    const int64_t moves = MovesUntilOld(/*exact=*/false, half * 2);
+    EXPECT_GT(moves, half - 16);
+    EXPECT_LE(moves, half + 16);
   }
+}
+
+TEST(RecencyTest, MovesInOneShardAgeTheEntriesOfAll) {
+  UseClock clock(/*shards=*/2);
+  Recency one(&clock, /*exact=*/false);
+  Recency other(&clock, /*exact=*/false);
+  const Stamp stamp = one.NextStamp(100);
+  EXPECT_TRUE(one.IsYoung(stamp));
+  for (int i = 0; i < 100; ++i) other.NextStamp(100);
+  EXPECT_FALSE(one.IsYoung(stamp));
+}
+
+TEST(RecencyTest, StampsAreComparedAcrossTheWrapAround) {
+  EXPECT_TRUE(IsOlderBy(Stamp{0} - 10, 10, 19));
+  EXPECT_FALSE(IsOlderBy(Stamp{0} - 10, 10, 20));
+  EXPECT_FALSE(IsOlderBy(10, Stamp{0} - 10, 0));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
@@ -76,11 +77,13 @@ std::unique_ptr<Sleeper> Clock::NewSleeper() {
 }
 
 int64_t Clock::NanosAfter(int64_t now_nanos, absl::Duration delay) {
+  constexpr int64_t kLongAgo = std::numeric_limits<int64_t>::min();
   int64_t delay_nanos = absl::ToInt64Nanoseconds(delay);  // Saturated.
   if (absl::Nanoseconds(delay_nanos) < delay && delay_nanos != kNever) {
     ++delay_nanos;
   }
   if (delay_nanos > 0 && now_nanos > kNever - delay_nanos) return kNever;
+  if (delay_nanos == kLongAgo) return kLongAgo;
   return now_nanos + delay_nanos;
 }
 

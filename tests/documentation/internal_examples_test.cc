@@ -34,7 +34,7 @@ class Queue {
   friend class internal::ForkRegistration;
   void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.Lock(); }
   void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.Unlock(); }
-  void AfterForkInChild() { new (&mu_) Mutex; }
+  void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mu_) { mu_.Unlock(); }
 
   Mutex mu_;
   int size_ ABSL_GUARDED_BY(mu_) = 0;

@@ -208,7 +208,7 @@ TEST(WheelExamples, TimerService) {
   const Session session;
   (*sessions)->Set("ada", session, absl::Minutes(30)).IgnoreError();
   (*sessions)->Move("ada", absl::Minutes(30)).IgnoreError();  // Still there.
-  (*sessions)->Remove("ada").IgnoreError();                   // Logged out.
+  (*sessions)->Remove("ada").IgnoreError();  // Logged out by hand.
   EXPECT_EQ((*sessions)->size(), 0u);
 }
 
