@@ -164,7 +164,8 @@ class TimerServiceRaceTest : public ::testing::TestWithParam<bool> {
 TEST_P(TimerServiceRaceTest, AllTimersFireInTheEnd) {
   RunThreads([] {});
   // The threads may have drained all of theirs.
-  EXPECT_TRUE(service_->After(absl::Nanoseconds(50), [this] { ++calls_; }).ok());
+  EXPECT_TRUE(
+      service_->After(absl::Nanoseconds(50), [this] { ++calls_; }).ok());
   clock_.RunFor(absl::Nanoseconds(100));
   while (service_->size() > 0 || calls_ == 0) std::this_thread::yield();
   service_->Stop();
