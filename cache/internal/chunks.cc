@@ -2,25 +2,14 @@
 
 #include <sys/mman.h>
 
-#include <cstdlib>
-#include <new>
-
-#include "absl/base/config.h"
 #include "wheelcache/cache/internal/asan.h"
+#include "wheelcache/cache/internal/throw_bad_alloc.h"
 
 namespace wheelcache {
 namespace internal {
 namespace {
 
 constexpr size_t kHugePageBytes = Chunks::kHugePage * Chunks::kGranuleBytes;
-
-[[noreturn]] void ThrowBadAlloc() {
-#ifdef ABSL_HAVE_EXCEPTIONS
-  throw std::bad_alloc();
-#else
-  std::abort();
-#endif
-}
 
 uintptr_t RoundUp(uintptr_t value, size_t alignment) {
   return (value + alignment - 1) & ~(alignment - 1);

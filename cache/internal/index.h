@@ -29,6 +29,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -37,6 +38,7 @@
 #include "absl/numeric/bits.h"
 #include "wheelcache/cache/internal/epoch.h"
 #include "wheelcache/cache/internal/prefetch.h"
+#include "wheelcache/cache/internal/throw_bad_alloc.h"
 
 namespace wheelcache {
 namespace internal {
@@ -49,7 +51,9 @@ class Index {
  public:
   using Ref = uint32_t;  // 0 is null.
 
-  Index() : table_(new Table(1)) {}
+  // An empty index, made for about `expected` entries; 0 for not known.
+  explicit Index(size_t expected = 0)
+      : wanted_(BucketsFor(expected)), table_(new Table(1)) {}
   ~Index() { delete table_.load(std::memory_order_relaxed); }
 
   Index(const Index&) = delete;
@@ -78,11 +82,17 @@ class Index {
     PrefetchLine(&table.bucket(table.Home(hash)));
   }
 
-  // Adds a reference. `hash_of(ref)` gives the hash of any reference in the
-  // index. REQUIRES: no entry with the same key is in the index.
+  // Makes sure that there is a place for one more. `hash_of(ref)` gives the
+  // hash of any reference in the index. Throws std::bad_alloc, or ends a
+  // program without exceptions, where there is no memory for one.
   template <typename HashOf>
-  void Insert(Hash32 hash, Ref ref, HashOf&& hash_of) {
+  void Reserve(HashOf&& hash_of) {
     if (ABSL_PREDICT_FALSE(size_ >= table().capacity())) Grow(hash_of);
+  }
+
+  // Adds a reference. REQUIRES: no entry with the same key is in the index, and
+  // Reserve was called since the last Insert.
+  void Insert(Hash32 hash, Ref ref) {
     table().Insert(hash, ref);
     ++size_;
   }
@@ -122,12 +132,13 @@ class Index {
  private:
   static constexpr int kCells = 12;
 
-  // The tags are read eight and four at a time. Tag 0 marks a free cell.
+  // The tags are read eight and four at a time. Tag 0 marks a free cell. Made
+  // of zeros, not by a constructor: pages that nobody touched take no memory.
   struct alignas(ABSL_CACHELINE_SIZE) Bucket {
-    std::atomic<uint64_t> low_tags{0};
-    std::atomic<uint32_t> high_tags{0};
-    std::atomic<uint32_t> passed_on{0};
-    std::atomic<Ref> cells[kCells] = {};
+    std::atomic<uint64_t> low_tags;
+    std::atomic<uint32_t> high_tags;
+    std::atomic<uint32_t> passed_on;
+    std::atomic<Ref> cells[kCells];
 
     void SetTag(int cell, uint8_t tag);
     int FreeCell() const;  // Or -1.
@@ -149,7 +160,15 @@ class Index {
   class Table {
    public:
     explicit Table(size_t buckets)
-        : count_(buckets), buckets_(std::make_unique<Bucket[]>(buckets)) {}
+        : count_(buckets), memory_(std::calloc(buckets + 1, sizeof(Bucket))) {
+      if (memory_ == nullptr) ThrowBadAlloc();
+      const auto address = reinterpret_cast<uintptr_t>(memory_);
+      buckets_ = reinterpret_cast<Bucket*>((address + sizeof(Bucket) - 1) /
+                                           sizeof(Bucket) * sizeof(Bucket));
+    }
+    ~Table() { std::free(memory_); }
+    Table(const Table&) = delete;
+    Table& operator=(const Table&) = delete;
 
     size_t buckets() const { return count_; }
     size_t capacity() const { return count_ * kCells / 8 * 7; }
@@ -162,8 +181,17 @@ class Index {
 
    private:
     const size_t count_;
-    const std::unique_ptr<Bucket[]> buckets_;
+    void* const memory_;
+    Bucket* buckets_;  // In memory_, at a multiple of their size.
   };
+
+  // The size that holds `expected` entries at a load of 7/9, which leaves room
+  // for chance; up to 4 MiB. What is expected to be larger starts small.
+  static size_t BucketsFor(size_t expected) {
+    constexpr size_t kMostWanted = size_t{1} << 16;
+    const size_t buckets = expected / (kCells * 7) * 9;
+    return buckets <= kMostWanted ? buckets : 0;
+  }
 
   template <typename Match>
   std::atomic<Ref>* FindCell(Hash32 hash, Match&& match) const;
@@ -183,7 +211,7 @@ class Index {
 
   // Shows readers another array, and keeps theirs for as long as they need it.
   void Publish(std::unique_ptr<Table> table) {
-    old_tables_.emplace_back();
+    old_tables_.emplace_back();  // First: it may throw.
     old_tables_.back().table.reset(
         table_.exchange(table.release(), std::memory_order_acq_rel));
     old_tables_.back().epoch = AdvanceEpoch();
@@ -195,6 +223,7 @@ class Index {
     Epoch epoch = 0;  // Ended when the array was taken from the readers.
   };
 
+  const size_t wanted_;  // Buckets in the end, as far as is known.
   std::atomic<Table*> table_;
   size_t size_ = 0;
   std::vector<OldTable> old_tables_;
@@ -231,7 +260,11 @@ inline std::atomic<Index::Ref>* Index::FindCell(Hash32 hash,
 template <typename HashOf>
 void Index::Grow(HashOf&& hash_of) {
   Table& full = table();
-  auto larger = std::make_unique<Table>(full.buckets() * 2);
+  // A cache of a few entries, whatever its limit, keeps to a few lines.
+  constexpr size_t kFew = 8;
+  auto larger = std::make_unique<Table>(
+      full.buckets() >= kFew ? std::max(full.buckets() * 2, wanted_)
+                             : full.buckets() * 2);
   for (size_t i = 0; i < full.buckets(); ++i) {
     for (const std::atomic<Ref>& cell : full.bucket(i).cells) {
       const Ref ref = cell.load(std::memory_order_relaxed);

@@ -20,6 +20,7 @@
 #define WHEELCACHE_CACHE_INTERNAL_SHARD_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -80,6 +81,7 @@ class Shard {
   Shard(Shared* shared, int number, const CacheOptions& options)
       : shared_(*shared),
         number_(number),
+        index_(ExpectedEntries(options)),
         recency_(&shared->uses, /*exact=*/ShardCount(options) == 1),
         jitter_(options, static_cast<uint32_t>(number)),
         wheel_(Entries{shared}, FloorTick(options.clock->NowNanos())),
@@ -200,6 +202,13 @@ class Shard {
     }
     Shared* shared;
   };
+
+  // The shard's share of the limit on entries, if that alone decides how many
+  // there will be; else 0.
+  static size_t ExpectedEntries(const CacheOptions& options) {
+    if (options.max_bytes != kUnlimited) return 0;
+    return static_cast<size_t>(options.max_entries / ShardCount(options));
+  }
 
   EntryType& At(EntryRef ref) const { return shared_.pool->At(ref); }
   Stamp StampOf(EntryRef ref) const {
@@ -331,6 +340,10 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
   const Publication outcome =
       MakeRoomLocked(need, old, write.now_nanos, budget, claim, removed);
   if (outcome != Publication::kDone) return outcome;
+  if (old == 0) {
+    // The last that may throw: from here on the entry is as good as there.
+    index_.Reserve([this](EntryRef other) { return HashOf(other); });
+  }
   claim->Spend(need);
   entry.deadline_nanos.store(DeadlineLocked(write.now_nanos, write.ttl_nanos),
                              std::memory_order_relaxed);
@@ -368,7 +381,7 @@ void Shard<Key, Value, Hash, Equal>::LinkLocked(EntryRef ref, Hash32 hash,
                                                 Removed* removed) {
   EntryType& entry = At(ref);
   if (old == 0) {
-    index_.Insert(hash, ref, [this](EntryRef other) { return HashOf(other); });
+    index_.Insert(hash, ref);
   } else {
     index_.Replace(hash, old, ref);
     lru_.Remove(old);
