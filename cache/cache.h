@@ -288,6 +288,7 @@ class Cache final {
   bool Weigh(EntryRef ref);
 
   void ReclaimAll(int64_t now_nanos, Claim* claim, Removed* removed);
+  ShardType& OldestBut(const ShardType& home) const;
   void EvictFromOthers(const ShardType& home, Claim* claim, Removed* removed);
 
   // Tells the listener of what was removed, and destroys it. No lock is held.

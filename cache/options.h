@@ -56,7 +56,8 @@ struct CacheOptions {
   double jitter = 0.05;
   JitterMode jitter_mode = JitterMode::kAround;
 
-  // Makes the jitter of a cache repeatable. Without it, each cache differs.
+  // Gives each shard the same sequence of jitter in every run of a program.
+  // Without it, each cache differs.
   std::optional<uint64_t> jitter_seed;
 
   // The number of independently locked parts, a power of two up to 256; 0

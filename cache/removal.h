@@ -1,8 +1,8 @@
 // Why an entry left the cache.
 //
-//   hooks.on_removal = [](const std::string& key, const Session& session,
+//   hooks.on_removal = [](std::string_view user, const Session& session,
 //                         wheelcache::RemovalCause cause) {
-//     if (cause == wheelcache::RemovalCause::kExpired) session.LogOut();
+//     if (cause == wheelcache::RemovalCause::kExpired) session.LogOut(user);
 //   };
 //
 // A removal listener is called once for each entry that leaves, after it has

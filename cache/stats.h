@@ -1,7 +1,7 @@
 // What a cache has done since it was created, and what it holds.
 //
 //   const wheelcache::CacheStats stats = cache->stats();
-//   LOG(INFO) << "hit ratio " << stats.hit_ratio();
+//   std::cout << "hit ratio " << stats.hit_ratio() << "\n";
 //
 // Each number is exact once the calls that it counts have returned; numbers
 // read while other threads work are not of one instant.

@@ -8,10 +8,12 @@
 //     using Ref = Page*;  // Ref{} (here nullptr) is null.
 //     wheelcache::LruLinks<Ref>& lru_links(Ref page) { return page->links; }
 //   };
+//   Page index, news;
 //   wheelcache::LruList<Pages> list;
-//   list.PushFront(page);    // The most recently used.
-//   list.MoveToFront(page);  // Used again.
-//   Page* victim = list.back();
+//   list.PushFront(&index);
+//   list.PushFront(&news);
+//   list.MoveToFront(&index);    // The most recently used.
+//   Page* victim = list.back();  // The least: the news.
 //   list.Remove(victim);
 //
 // A reference may be a pointer or an integer, for instance an index into an

@@ -26,20 +26,6 @@ struct Sessions {
   Session* all;
 };
 
-// The example that opens the header.
-TEST(BasicTimingWheelTest, ClosesASessionByItsReference) {
-  const uint64_t now = 1'000'000;
-  Session table[10];
-  uint32_t closed = 0;
-  const auto Close = [&](uint32_t ref) { closed = ref; };
-
-  BasicTimingWheel<Sessions> wheel(Sessions{table}, now);
-  table[7].deadline = now + 250;
-  wheel.Schedule(7);
-  wheel.Advance(now + 300, kNoBudget, [&](uint32_t ref) { Close(ref); });
-  EXPECT_EQ(closed, 7u);
-}
-
 TEST(BasicTimingWheelTest, DeadlineThatHasGrownIsFoundWithoutACall) {
   Session table[2];
   BasicTimingWheel<Sessions> wheel(Sessions{table}, 0);

@@ -114,6 +114,19 @@ TEST_F(CacheJitterTest, SeedRepeatsTheVariation) {
   EXPECT_NE(Ttls(), first);
 }
 
+// Not only within one process. One shard: in which of several a key lies
+// differs from run to run.
+TEST_F(CacheJitterTest, SeedGivesTheSameTtlsInEachRun) {
+  options_.jitter = 0.1;
+  options_.jitter_seed = 42;
+  options_.shards = 1;
+  auto cache = NewCache();
+  cache->Set(1, 1, kTtl);
+  EXPECT_EQ(cache->TimeToLive(1), absl::Nanoseconds(105'441'129'810));
+  cache->Set(2, 2, kTtl);
+  EXPECT_EQ(cache->TimeToLive(2), absl::Nanoseconds(97'633'024'551));
+}
+
 TEST_F(CacheJitterTest, CachesWithoutASeedDiffer) {
   options_.jitter = 0.1;
   EXPECT_NE(Ttls(), Ttls());

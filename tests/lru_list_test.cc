@@ -172,18 +172,5 @@ TYPED_TEST(LruListTest, AgreesWithStdListAfterRandomCalls) {
   }
 }
 
-// The example that opens the header.
-TEST(LruListExampleTest, EvictsThePageThatWasUsedLongestAgo) {
-  Page page[2];
-  LruList<Pages> list;
-  list.PushFront(&page[0]);
-  list.PushFront(&page[1]);
-  list.MoveToFront(&page[0]);
-  Page* victim = list.back();
-  EXPECT_EQ(victim, &page[1]);
-  list.Remove(victim);
-  EXPECT_EQ(list.back(), &page[0]);
-}
-
 }  // namespace
 }  // namespace wheelcache

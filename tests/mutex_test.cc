@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
 
 namespace wheelcache {
@@ -140,6 +141,46 @@ TEST(CondVarTest, SignalAllWakesEveryWaiter) {
     }
   });
   EXPECT_EQ(turn, kThreads * 1000);
+}
+
+TEST(CondVarTest, WaitWithTimeoutReportsThatTheTimeRanOut) {
+  Mutex mu;
+  CondVar never;
+  MutexLock lock(&mu);
+  EXPECT_TRUE(never.WaitWithTimeout(&mu, absl::ZeroDuration()));
+  EXPECT_TRUE(never.WaitWithTimeout(&mu, absl::Milliseconds(1)));
+}
+
+TEST(CondVarTest, WaitWithTimeoutHoldsTheLockOnReturn) {
+  Counter counter;
+  CondVar never;
+  RunInThreads([&] {
+    for (int i = 0; i < 1000; ++i) {
+      MutexLock lock(&counter.mu);
+      never.WaitWithTimeout(&counter.mu, absl::ZeroDuration());
+      ++counter.value;
+    }
+  });
+  MutexLock lock(&counter.mu);
+  EXPECT_EQ(counter.value, kThreads * 1000);
+}
+
+TEST(CondVarTest, SignalEndsAWaitWithoutLimit) {
+  Mutex mu;
+  CondVar changed;
+  bool ready = false;
+  std::thread waker([&] {
+    MutexLock lock(&mu);
+    ready = true;
+    changed.Signal();
+  });
+  {
+    MutexLock lock(&mu);
+    while (!ready) {
+      EXPECT_FALSE(changed.WaitWithTimeout(&mu, absl::InfiniteDuration()));
+    }
+  }
+  waker.join();
 }
 
 }  // namespace

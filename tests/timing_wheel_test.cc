@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <random>
 #include <set>
@@ -241,30 +240,6 @@ TEST(TimingWheelTest, LongTimerIsTouchedAtMostOnceALevel) {
   touched += wheel.Advance(kNoDeadline, kNoBudget, [](Timer*) {});
   EXPECT_FALSE(timer.scheduled());
   EXPECT_LE(touched, 11u);
-}
-
-// The example that opens the header.
-TEST(TimingWheelExampleTest, ClosesAnIdleConnection) {
-  struct Connection {
-    int fd;
-    Timer idle;
-  };
-  uint64_t ticks = 1'000'000;
-  const auto NowInTicks = [&] { return ticks; };
-  Timer* closed = nullptr;
-  const auto CloseOwnerOf = [&](Timer* timer) { closed = timer; };
-
-  const auto connection = std::make_unique<Connection>();
-  TimingWheel wheel(NowInTicks());
-  wheel.Schedule(&connection->idle, NowInTicks() + 30'000);
-  ticks += 20'000;
-  wheel.Schedule(&connection->idle, NowInTicks() + 30'000);  // Moves it.
-  ticks += 29'999;
-  wheel.Advance(NowInTicks(), kNoBudget, CloseOwnerOf);
-  EXPECT_EQ(closed, nullptr);
-  ticks += 1;
-  wheel.Advance(NowInTicks(), kNoBudget, CloseOwnerOf);
-  EXPECT_EQ(closed, &connection->idle);
 }
 
 }  // namespace

@@ -14,10 +14,12 @@
 //     uint64_t deadline(Ref ref) { return all[ref].deadline; }
 //     Session* all;
 //   };
+//   Session table[100];
 //   wheelcache::BasicTimingWheel<Sessions> wheel(Sessions{table}, now);
 //   table[7].deadline = now + 250;
 //   wheel.Schedule(7);
-//   wheel.Advance(now + 300, kNoBudget, [](uint32_t ref) { Close(ref); });
+//   wheel.Advance(now + 300, wheelcache::kNoBudget,
+//                 [](uint32_t ref) { Close(ref); });
 //
 // The wheel is passive: it knows no clock, takes no lock, starts no thread and
 // allocates nothing. Its time is a count of ticks, as long as the owner likes a

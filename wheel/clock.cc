@@ -2,14 +2,13 @@
 
 #include <time.h>
 
-#include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <cstdint>
+#include <limits>
 #include <memory>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
+#include "wheelcache/wheel/mutex.h"
 
 namespace wheelcache {
 namespace {
@@ -38,47 +37,32 @@ class MonotonicClock final : public Clock {
 #endif
 };
 
-// Uses the standard library because absl::CondVar, in the releases that this
-// library supports, waits on the wall clock: it would oversleep when that is
-// set back. Nor does anything stay behind in these that a child of fork()
-// could trip over.
 class RealTimeSleeper final : public Sleeper {
  public:
   explicit RealTimeSleeper(const Clock& clock) : clock_(clock) {}
 
   void SleepUntil(int64_t deadline_nanos) override {
-    std::unique_lock<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     while (!woken_) {
       const int64_t now = clock_.NowNanos();
       if (now >= deadline_nanos) break;
-      if (deadline_nanos == Clock::kNever) {
-        changed_.wait(lock);
-      } else {
-        changed_.wait_for(lock, Remaining(now, deadline_nanos));
-      }
+      wake_.WaitWithTimeout(
+          &mu_, absl::Nanoseconds(deadline_nanos) - absl::Nanoseconds(now));
     }
     woken_ = false;
   }
 
   void Wake() override {
-    const std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     woken_ = true;
-    changed_.notify_one();
+    wake_.Signal();
   }
 
  private:
-  // At most a day, since wait_for adds to a reading without saturating.
-  static std::chrono::nanoseconds Remaining(int64_t now, int64_t deadline) {
-    constexpr uint64_t kDay = uint64_t{86'400} * 1'000'000'000;
-    const uint64_t left =
-        static_cast<uint64_t>(deadline) - static_cast<uint64_t>(now);
-    return std::chrono::nanoseconds(std::min(left, kDay));
-  }
-
   const Clock& clock_;
-  std::mutex mu_;
-  std::condition_variable changed_;
-  bool woken_ = false;  // Guarded by mu_.
+  Mutex mu_;
+  CondVar wake_;
+  bool woken_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace
@@ -93,9 +77,14 @@ std::unique_ptr<Sleeper> Clock::NewSleeper() {
 }
 
 int64_t Clock::NanosAfter(int64_t now_nanos, absl::Duration delay) {
-  // absl::Duration saturates at infinity, and so do both roundings.
-  return absl::ToInt64Nanoseconds(
-      absl::Ceil(absl::Nanoseconds(now_nanos) + delay, absl::Nanoseconds(1)));
+  constexpr int64_t kLongAgo = std::numeric_limits<int64_t>::min();
+  int64_t delay_nanos = absl::ToInt64Nanoseconds(delay);  // Saturated.
+  if (absl::Nanoseconds(delay_nanos) < delay && delay_nanos != kNever) {
+    ++delay_nanos;
+  }
+  if (delay_nanos > 0 && now_nanos > kNever - delay_nanos) return kNever;
+  if (delay_nanos == kLongAgo) return kLongAgo;
+  return now_nanos + delay_nanos;
 }
 
 }  // namespace wheelcache

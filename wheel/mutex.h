@@ -29,7 +29,9 @@
 //
 // Guarantees: those of std::mutex and std::condition_variable.
 //
-// Threads: thread-safe; the thread that locked a Mutex must unlock it.
+// Threads: thread-safe; the thread that locked a Mutex must unlock it. In the
+// child of fork() the forking thread may unlock what it held; a CondVar that
+// other threads waited on must be neither used nor destroyed there.
 //
 // Cost: each method is one inline call of the standard library's, and each
 // object has its size.
@@ -39,11 +41,13 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 
 #include "absl/base/config.h"
 #include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
 
 namespace wheelcache {
 
@@ -109,6 +113,19 @@ class CondVar {
     std::unique_lock<std::mutex> lock(mu->mu_, std::adopt_lock);
     cv_.wait(lock);
     lock.release();
+  }
+
+  // As Wait, for at most `timeout`; returns whether that ran out. Takes a
+  // length because a point in time would be one of the wall clock, which jumps.
+  bool WaitWithTimeout(Mutex* mu, absl::Duration timeout)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    // A sum of points in time does not saturate. This is as good as for ever.
+    constexpr absl::Duration kLongest = absl::Hours(24 * 365);
+    std::unique_lock<std::mutex> lock(mu->mu_, std::adopt_lock);
+    const std::cv_status status = cv_.wait_for(
+        lock, absl::ToChronoNanoseconds(std::min(timeout, kLongest)));
+    lock.release();
+    return status == std::cv_status::timeout;
   }
 
   // Wakes one waiting thread, if any.

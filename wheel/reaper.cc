@@ -205,7 +205,7 @@ void Reaper::BeforeFork() { mu_.Lock(); }
 void Reaper::AfterForkInParent() { mu_.Unlock(); }
 
 void Reaper::AfterForkInChild() {
-  new (&mu_) Mutex;
+  mu_.Unlock();
   new (&run_ended_) CondVar;
   if (OnOwnThreadLocked()) return;  // A RunDue forked: it goes on.
   has_thread_ = false;

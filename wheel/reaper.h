@@ -8,10 +8,11 @@
 //     }
 //     ~Sessions() override { reaper_.Unregister(this); }
 //     void Open(int64_t deadline_nanos) {
-//       ...                                    // Under the lock of Sessions.
+//       ...
 //       reaper_.WakeAt(this, deadline_nanos);
 //     }
 //     int64_t RunDue(int64_t now_nanos) override;  // Closes some that are due.
+//     ...
 //   };
 //
 // Guarantees. The thread sleeps until the earliest point in time that a client
@@ -30,7 +31,8 @@
 // first WakeAt of a client that has something due earlier than what is planned;
 // then each client is called once, and plans anew. A call that another thread
 // was making, RunDue included, is over: a client whose RunDue takes a lock must
-// keep that lock whole itself (wheel/internal/at_fork.h).
+// keep that lock whole itself (wheel/internal/at_fork.h). It must not live on
+// the stack of another thread, which the child does not have.
 //
 // Exit. Shared() is never destroyed, so clients with static storage may
 // unregister from it as late as they like.

@@ -154,7 +154,7 @@ void SimulatedClock::BeforeFork() { mu_.Lock(); }
 void SimulatedClock::AfterForkInParent() { mu_.Unlock(); }
 
 void SimulatedClock::AfterForkInChild() {
-  new (&mu_) Mutex;
+  mu_.Unlock();
   new (&fell_asleep_) CondVar;
   sleepers_.clear();
 }

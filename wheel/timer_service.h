@@ -11,7 +11,7 @@
 //   ...
 //   (*sessions)->Set("ada", session, absl::Minutes(30)).IgnoreError();
 //   (*sessions)->Move("ada", absl::Minutes(30)).IgnoreError();  // Still there.
-//   (*sessions)->Remove("ada").IgnoreError();                   // Logged out.
+//   (*sessions)->Remove("ada").IgnoreError();  // Logged out by hand.
 //
 // Guarantees. A timer fires once, never early, and is handed out at most one
 // interval late, however often it was moved and however long the process stood

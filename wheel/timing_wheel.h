@@ -4,6 +4,7 @@
 //     int fd;
 //     wheelcache::Timer idle;
 //   };
+//   auto connection = std::make_unique<Connection>();
 //   wheelcache::TimingWheel wheel(NowInTicks());
 //   wheel.Schedule(&connection->idle, NowInTicks() + 30'000);
 //   ...

@@ -108,7 +108,7 @@ void Arena::AfterForkInParent() {
 }
 
 void Arena::AfterForkInChild() {
-  ::new (&mu_) Mutex;
+  mu_.Unlock();
   for (Stripe& stripe : stripes_) stripe.mu.Unlock();
 }
 

@@ -54,7 +54,7 @@ auto BlockHeap::Carve(uint32_t granules) -> Ref {
     const int chunk = chunks_.count();
     chunks_.Add();
     if (sizes_ == Sizes::kMany && carved_ != carve_end_) {
-      Insert(carved_, carve_end_ - carved_);
+      Give(carved_, carve_end_ - carved_);
     }
     // Null is no block. The last granule of a chunk stays unused, so that
     // blocks of different chunks are not taken for neighbours.
@@ -67,21 +67,33 @@ auto BlockHeap::Carve(uint32_t granules) -> Ref {
 }
 
 void BlockHeap::Give(Ref ref, uint32_t granules) {
-  if (sizes_ == Sizes::kMany) {
-    if (IsEdge(ref - 1)) {
-      const uint32_t before = SizeBefore(ref);
-      Remove(ref - before, before);
-      ref -= before;
-      granules += before;
-    }
-    const Ref end = ref + granules;
-    if (IsEdge(end)) {
-      const uint32_t behind = Size(end);
-      Remove(end, behind);
-      granules += behind;
+  if (sizes_ == Sizes::kOne) {
+    Insert(ref, granules);
+    return;
+  }
+  Ref begin = ref;
+  Ref end = ref + granules;
+  if (IsEdge(ref - 1)) {
+    begin -= SizeBefore(ref);
+    Remove(begin, ref - begin);
+  }
+  if (IsEdge(end)) {
+    const uint32_t behind = Size(end);
+    Remove(end, behind);
+    end += behind;
+  }
+  Insert(begin, end - begin);
+  if (free_granules_ > carved_ / 8) Release(ref, ref + granules, begin, end);
+}
+
+// The edges of the free block stay: they say what it is.
+void BlockHeap::Release(Ref given, Ref given_end, Ref begin, Ref end) {
+  for (Ref unit = given / kMaxBlock * kMaxBlock; unit < given_end;
+       unit += kMaxBlock) {
+    if (begin + 2 <= unit && unit + kMaxBlock < end) {
+      chunks_.Release(unit, kMaxBlock);
     }
   }
-  Insert(ref, granules);
 }
 
 void BlockHeap::Insert(Ref ref, uint32_t granules) {

@@ -13,8 +13,13 @@
 // free. It touches a few lines of memory that are likely not in the cache:
 // the price of coalescing, which Arena's stripes keep small.
 //
+// While more than an eighth is free, as after a Clear or when other sizes come
+// to be asked for, memory goes back to the system: whenever 64 KiB have become
+// free at a stretch.
+//
 // With Sizes::kOne all blocks are promised to have one size. Then there is
-// nothing to fit and to coalesce, and a block costs its granules alone.
+// nothing to fit, to coalesce and to give back, and a block costs its granules
+// alone.
 //
 // Threads. Thread-compatible.
 
@@ -94,6 +99,11 @@ class BlockHeap {
 
   Ref FindFit(uint32_t granules) const;
   int FirstBin(int from) const;  // That is not empty; or kBins.
+
+  // Gives the memory back of which the granules from `given` to `given_end`
+  // were the last in use. They now belong to the free block from `begin` to
+  // `end`.
+  void Release(Ref given, Ref given_end, Ref begin, Ref end);
 
   // Adds a free block to the bins, or takes it out of them.
   void Insert(Ref ref, uint32_t granules);

@@ -1,7 +1,7 @@
 // The two limits of a cache, and what is used of them.
 //
 //   Claim claim(&budget);
-//   if (!claim.Cover({1, charge})) claim.Add(Evict());  // ... until it does.
+//   while (!claim.Cover({1, charge})) claim.Add(Evict());
 //   claim.Spend({1, charge});  // The entry lives in the cache from here on.
 //
 // Room is taken before an entry becomes visible and comes back after the entry

@@ -36,12 +36,19 @@ Cache<Key, Value, Hash, Equal>::Cache(CacheOptions options, Hooks hooks)
 template <typename Key, typename Value, typename Hash, typename Equal>
 Cache<Key, Value, Hash, Equal>::~Cache() {
   Stop();
-  Removed removed(shared_.pool.get(), &shared_.limbo);
-  for (auto& shard : shards_) {
-    shard->Lock();
-    shard->TakeAllLocked(&removed);
-    shard->Unlock();
-  }
+  // While the cache is whole, for destructors of values may call it; and again
+  // for what they have Set.
+  do {
+    {
+      Removed removed(shared_.pool.get(), &shared_.limbo);
+      for (auto& shard : shards_) {
+        shard->Lock();
+        shard->TakeAllLocked(&removed);
+        shard->Unlock();
+      }
+    }
+    shared_.limbo.DestroyAll();
+  } while (size() > 0 || !shared_.limbo.empty());
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
@@ -100,6 +107,7 @@ template <typename K, typename V>
 bool Cache<Key, Value, Hash, Equal>::Set(K&& key, V&& value,
                                          absl::Duration ttl) {
   const Place place = PlaceOf(key);
+  place.shard.Prefetch(place.hash);
   const EntryRef ref =
       shared_.pool->New(std::forward<K>(key), std::forward<V>(value));
   return Store(ref, place, ttl, /*load=*/nullptr);
@@ -163,6 +171,8 @@ bool Cache<Key, Value, Hash, Equal>::Publish(
     outcome = home.Publish(write, &claim, &removed);
     if (outcome == internal::Publication::kReclaimOthers) {
       ReclaimAll(write.now_nanos, &claim, &removed);
+    } else if (outcome == internal::Publication::kEvictOlder) {
+      OldestBut(home).Evict(&claim, &removed);
     } else if (outcome == internal::Publication::kEvictOthers) {
       EvictFromOthers(home, &claim, &removed);
     }
@@ -184,6 +194,21 @@ void Cache<Key, Value, Hash, Equal>::ReclaimAll(int64_t now_nanos, Claim* claim,
     if (shared_.due.Get(static_cast<int>(i)) > now_nanos) continue;
     shards_[i]->Reclaim(now_nanos, shared_.maintenance_budget, claim, removed);
   }
+}
+
+// The shard, other than `home`, whose last entry is longest unused.
+template <typename Key, typename Value, typename Hash, typename Equal>
+auto Cache<Key, Value, Hash, Equal>::OldestBut(const ShardType& home) const
+    -> ShardType& {
+  int oldest = home.number() ^ 1;
+  for (int i = 0; i < shared_.shards; ++i) {
+    if (i != home.number() &&
+        internal::IsOlderBy(shared_.uses.tail(i), shared_.uses.tail(oldest),
+                            0)) {
+      oldest = i;
+    }
+  }
+  return *shards_[oldest];
 }
 
 // Where `home` is empty and has no room. The victims come from the shards that
@@ -375,7 +400,7 @@ void Cache<Key, Value, Hash, Equal>::WakeReaperFor(const ShardType& shard,
                                                    int64_t now_nanos) {
   if (options_.reaper == nullptr) return;
   const int64_t due =
-      shared_.limbo.empty() ? shared_.due.Get(shard.number()) : now_nanos;
+      shared_.limbo.HasOwn() ? now_nanos : shared_.due.Get(shard.number());
   if (due == Clock::kNever) return;
   options_.reaper->WakeAt(&client_,
                           Clock::NanosAfter(due, options_.reclaim_delay));

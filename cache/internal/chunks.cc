@@ -66,6 +66,10 @@ void Chunks::Add() {
   ++count_;
 }
 
+void Chunks::Release(Ref ref, uint32_t granules) {
+  madvise(At(ref), size_t{granules} * kGranuleBytes, MADV_DONTNEED);
+}
+
 // Only once a huge page is full: so none is resident before it is needed. The
 // pages must be asked for at once, as the kernel makes huge ones of pages that
 // are in use in its own time only; where it cannot be asked, that will do.

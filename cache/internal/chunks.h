@@ -38,7 +38,8 @@ class Chunks {
   // the top 704 are the wheel's.
   static constexpr int kMaxChunks = 15;
 
-  // The granules of a huge page.
+  // The granules of a page, and of a huge one.
+  static constexpr uint32_t kPage = (4 << 10) / kGranuleBytes;
   static constexpr uint32_t kHugePage = (2 << 20) / kGranuleBytes;
 
   Chunks() = default;
@@ -86,6 +87,11 @@ class Chunks {
   // The references of a chunk.
   static Ref Begin(int chunk) { return (kFirstChunk << chunk) - kFirstChunk; }
   static Ref End(int chunk) { return Begin(chunk + 1); }
+
+  // Gives the memory of granules in nobody's use back to the system. They read
+  // as anything, and may be used again.
+  // REQUIRES: both numbers are multiples of kPage.
+  void Release(Ref ref, uint32_t granules);
 
   // Tells that memory is now in use from the beginning up to `now`, which was
   // `before`: turns what is complete into huge pages. Thread-safe.

@@ -129,7 +129,8 @@ class EntryPool {
 
   // Gives up the pin of the cache; if it was the last, destroys the entry.
   void Unpin(EntryRef ref) {
-    if (DropPin(ref)) {
+    // Nobody finds the entry any more, so a last pin stays the last.
+    if (At(ref).pins.load(std::memory_order_acquire) == 1 || DropPin(ref)) {
       Delete(ref);
     } else {
       owners_.fetch_add(1, std::memory_order_relaxed);

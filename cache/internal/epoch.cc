@@ -66,10 +66,11 @@ EpochRecord* TakeAnyRecord() {
   }
   auto* record = new EpochRecord;
   record->taken.store(true, std::memory_order_relaxed);
-  record->next = all_records.load(std::memory_order_relaxed);
-  while (!all_records.compare_exchange_weak(record->next, record,
-                                            std::memory_order_release)) {
-  }
+  record->next = all_records.load(std::memory_order_acquire);
+  do {
+    record->index = record->next == nullptr ? 0 : record->next->index + 1;
+  } while (!all_records.compare_exchange_weak(record->next, record,
+                                              std::memory_order_acq_rel));
   return record;
 }
 

@@ -32,6 +32,7 @@
 #define WHEELCACHE_CACHE_INTERNAL_EPOCH_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -61,7 +62,10 @@ struct alignas(ABSL_CACHELINE_SIZE) EpochRecord {
   // Whether a thread has the record; a thread's end makes it free for another.
   std::atomic<bool> taken{false};
 
-  EpochRecord* next = nullptr;  // Constant once the record is in the list.
+  // Both constant once the record is in the list. Indexes count from 0; no two
+  // threads have the same at a time.
+  size_t index = 0;
+  EpochRecord* next = nullptr;
 };
 
 struct EpochState {
@@ -76,7 +80,7 @@ inline EpochState epoch_state;
 // The calling thread's record, once it has one.
 inline thread_local EpochRecord* epoch_record = nullptr;
 
-// Gives the calling thread a record.
+// Gives the calling thread a record; at its very end, one to give back at once.
 EpochRecord* TakeEpochRecord();
 
 // Gives the record back at the end of a section, if the thread is so near its

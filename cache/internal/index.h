@@ -36,6 +36,7 @@
 #include "absl/base/optimization.h"
 #include "absl/numeric/bits.h"
 #include "wheelcache/cache/internal/epoch.h"
+#include "wheelcache/cache/internal/prefetch.h"
 
 namespace wheelcache {
 namespace internal {
@@ -68,6 +69,13 @@ class Index {
       return true;
     });
     return found;
+  }
+
+  // Has the processor fetch the line where a look-up begins. Takes no lock, and
+  // needs a ReadSection.
+  void Prefetch(Hash32 hash) const {
+    Table& table = *table_.load(std::memory_order_acquire);
+    PrefetchLine(&table.bucket(table.Home(hash)));
   }
 
   // Adds a reference. `hash_of(ref)` gives the hash of any reference in the

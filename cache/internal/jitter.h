@@ -8,7 +8,6 @@
 
 #include <cstdint>
 
-#include "absl/random/random.h"
 #include "wheelcache/cache/options.h"
 
 namespace wheelcache {
@@ -24,10 +23,14 @@ class Jitter {
   int64_t Vary(int64_t ttl_nanos);
 
  private:
-  // The TTL is multiplied by a number drawn from [low_, high_].
+  // A random number from [0, 1).
+  double NextFraction();
+
+  // The TTL is multiplied by a number drawn from between these.
   double low_;
   double high_;
-  absl::InsecureBitGen random_;
+
+  uint64_t state_;  // Of the random numbers.
 };
 
 }  // namespace internal

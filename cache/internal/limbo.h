@@ -51,11 +51,8 @@ class Limbo {
   Limbo(const Limbo&) = delete;
   Limbo& operator=(const Limbo&) = delete;
 
-  // REQUIRES: no thread is in the cache.
-  ~Limbo() {
-    for (Stripe& stripe : stripes_) UnpinChain(TakeChain(stripe));
-    for (const Batch& batch : waiting_) UnpinChain(batch.first);
-  }
+  // REQUIRES: it is empty.
+  ~Limbo() = default;
 
   // Takes over the cache's pin on an entry that no index shows any more.
   void Add(EntryRef ref) {
@@ -75,6 +72,26 @@ class Limbo {
     if (has_waiting_.load(std::memory_order_relaxed)) Release(0);
   }
 
+  // Whether this thread has left anything for Flush.
+  bool HasOwn() const {
+    return stripes_[ThreadIndex() % kStripes].load(std::memory_order_relaxed) !=
+               0 ||
+           has_waiting_.load(std::memory_order_relaxed);
+  }
+
+  // Destroys all that has been added, at the end of the cache.
+  // REQUIRES: no other thread is in the cache.
+  void DestroyAll() {
+    for (Stripe& stripe : stripes_) UnpinChain(TakeChain(stripe));
+    std::vector<Batch> batches;
+    {
+      MutexLock lock(&mu_);
+      batches.swap(waiting_);
+      has_waiting_.store(false, std::memory_order_relaxed);
+    }
+    for (const Batch& batch : batches) UnpinChain(batch.first);
+  }
+
   // Whether Flush has anything to look at.
   bool empty() const {
     for (const Stripe& stripe : stripes_) {
@@ -86,7 +103,7 @@ class Limbo {
   // Around fork(): keeps the one lock whole in the child.
   void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.Lock(); }
   void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.Unlock(); }
-  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS { ::new (&mu_) Mutex; }
+  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS { mu_.Unlock(); }
 
  private:
   static constexpr size_t kStripes = 16;

@@ -1,16 +1,18 @@
-// Decides when a hit has to move its entry to the front of the LRU list.
+// Decides when a hit has to move its entry to the front of the LRU list, and
+// tells which shard's list ends with the entry that is longest unused.
 //
-// A shard counts the moves to the front; an entry bears the count of its last
-// one as its stamp. An entry whose stamp is among the newest is near the front
+// A cache counts the moves to the front. An entry bears the count of its last
+// move as its stamp. One whose stamp is among the newest is near the front
 // already: it is young, and a hit leaves it where it is, so that hits on what
 // is used most write nothing. What may be given up is a little of the order
 // among young entries, which are far from being evicted. In exact mode only the
 // entry at the very front is young.
 //
-// Readers see the count a little late, so that their copy of its cache line is
-// not taken from them at each move.
+// The shards of a cache share one count, so that stamps can be compared: the
+// one whose last entry has the oldest stamp is the one to evict from.
 //
-// Threads. NextStamp is for whoever holds the shard's lock, IsYoung for all.
+// Threads. UseClock is thread-safe. Of Recency, IsYoung is for all, the rest
+// for whoever holds the shard's lock.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_RECENCY_H_
 #define WHEELCACHE_CACHE_INTERNAL_RECENCY_H_
@@ -19,58 +21,92 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
+
+#include "absl/base/optimization.h"
 
 namespace wheelcache {
 namespace internal {
 
+// A count of moves to the front. Counts wrap around, and are compared by their
+// difference: what was not moved for two billion moves may be taken for young.
+using Stamp = uint32_t;
+
+inline bool IsOlderBy(Stamp a, Stamp b, int64_t moves) {
+  return static_cast<int32_t>(b - a) > moves;
+}
+
+// What the shards of a cache share.
+class UseClock {
+ public:
+  explicit UseClock(int shards) : tails_(shards) {}
+
+  Stamp Now() const { return now_.load(std::memory_order_relaxed); }
+  void Advance(uint32_t moves) {
+    now_.fetch_add(moves, std::memory_order_relaxed);
+  }
+
+  // The stamp of the last entry of a shard's list, when its lock was last held
+  // to evict; Now() of that time if the list was empty.
+  Stamp tail(int shard) const {
+    return tails_[shard].load(std::memory_order_relaxed);
+  }
+  void set_tail(int shard, Stamp stamp) {
+    tails_[shard].store(stamp, std::memory_order_relaxed);
+  }
+
+ private:
+  alignas(ABSL_CACHELINE_SIZE) std::atomic<Stamp> now_{0};
+  alignas(ABSL_CACHELINE_SIZE) std::vector<std::atomic<Stamp>> tails_;
+};
+
+// What each shard has.
 class Recency {
  public:
-  explicit Recency(bool exact) : exact_(exact) {}
+  Recency(UseClock* clock, bool exact)
+      : clock_(*clock), stride_(exact ? 1 : kStride) {}
 
   Recency(const Recency&) = delete;
   Recency& operator=(const Recency&) = delete;
 
-  // Whether an entry with this stamp need not be moved. Stamps may wrap around;
-  // an entry that is taken for young by that is so once in four billion moves.
-  bool IsYoung(uint32_t stamp) const {
-    const uint32_t age = shown_.load(std::memory_order_relaxed) - stamp;
-    // A stamp ahead of what is shown is newer still.
-    return static_cast<int32_t>(age) <
-           static_cast<int32_t>(youth_.load(std::memory_order_relaxed));
+  // Whether an entry with this stamp need not be moved.
+  bool IsYoung(Stamp stamp) const {
+    return !IsOlderBy(stamp, clock_.Now(),
+                      youth_.load(std::memory_order_relaxed) - 1);
   }
 
-  // The stamp of an entry that is moved to the front now, in a list of
+  // The stamp of an entry that is moved to the front now, in a cache of
   // `entries`.
-  uint32_t NextStamp(size_t entries) {
-    ++count_;
-    if (count_ - shown_.load(std::memory_order_relaxed) >= stride_) {
-      Show(entries);
+  Stamp NextStamp(int64_t entries) {
+    if (++moves_ >= stride_) {
+      clock_.Advance(moves_);
+      moves_ = 0;
+      if (stride_ > 1) SetYouth(entries);
     }
-    return count_;
+    return clock_.Now();
+  }
+
+  // By how many moves another shard's last entry has to be older than this
+  // one's to be the better victim.
+  int64_t Margin() const {
+    return youth_.load(std::memory_order_relaxed) / 8 + stride_;
   }
 
  private:
-  // An entry is young until a quarter of the list has passed it. Half would
-  // save moves, and costs half a point of the hit ratio on a real trace.
-  static constexpr size_t kYoungFraction = 4;
-  static constexpr size_t kMostYouth = size_t{1} << 30;
+  // A shard counts so many moves at a time, so that not each takes the cache
+  // line of the count away from all who read it.
+  static constexpr uint32_t kStride = 16;
 
-  void Show(size_t entries) {
-    if (!exact_) {
-      const size_t youth =
-          std::clamp<size_t>(entries / kYoungFraction, 1, kMostYouth);
-      youth_.store(static_cast<uint32_t>(youth), std::memory_order_relaxed);
-      stride_ = static_cast<uint32_t>(std::max<size_t>(youth / 16, 1));
-    }
-    shown_.store(count_, std::memory_order_relaxed);
+  // An entry is young until half the cache has been moved before it.
+  void SetYouth(int64_t entries) {
+    youth_.store(std::clamp<int64_t>(entries / 2, 1, int64_t{1} << 30),
+                 std::memory_order_relaxed);
   }
 
-  std::atomic<uint32_t> shown_{0};
-  std::atomic<uint32_t> youth_{1};
-
-  const bool exact_;
-  uint32_t count_ = 0;
-  uint32_t stride_ = 1;  // How far the count runs ahead of what is shown.
+  UseClock& clock_;
+  const uint32_t stride_;
+  uint32_t moves_ = 0;  // Not counted yet.
+  std::atomic<int64_t> youth_{1};
 };
 
 }  // namespace internal

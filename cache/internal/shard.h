@@ -36,6 +36,7 @@
 #include "wheelcache/cache/internal/jitter.h"
 #include "wheelcache/cache/internal/key_hash.h"
 #include "wheelcache/cache/internal/loads.h"
+#include "wheelcache/cache/internal/prefetch.h"
 #include "wheelcache/cache/internal/recency.h"
 #include "wheelcache/cache/internal/removed_list.h"
 #include "wheelcache/cache/internal/shared_state.h"
@@ -55,6 +56,7 @@ enum class Publication {
   kSuperseded,     // It comes from a load that a Set or Del has overtaken.
   kMoreToDo,       // The lock was held for long enough: call again.
   kReclaimOthers,  // Other shards have expired entries, which go first.
+  kEvictOlder,     // Another shard has an entry that is longer unused.
   kEvictOthers,    // This shard has nothing left to evict.
 };
 
@@ -78,7 +80,7 @@ class Shard {
   Shard(Shared* shared, int number, const CacheOptions& options)
       : shared_(*shared),
         number_(number),
-        recency_(/*exact=*/ShardCount(options) == 1),
+        recency_(&shared->uses, /*exact=*/ShardCount(options) == 1),
         jitter_(options, static_cast<uint32_t>(number)),
         wheel_(Entries{shared}, FloorTick(options.clock->NowNanos())),
         lru_(Entries{shared}) {}
@@ -93,11 +95,18 @@ class Shard {
   template <typename K>
   EntryRef Find(const K& key, Hash32 hash, ReadSection* section) const;
 
+  // Has the processor fetch what a call for this hash will look at first.
+  void Prefetch(Hash32 hash) const {
+    const ReadSection section;
+    index_.Prefetch(hash);
+  }
+
   // Notes that an entry which Find returned in the present section was used.
   // Writes nothing if it is young; never waits for the lock.
   void Use(EntryRef ref, Hash32 hash) {
-    if (recency_.IsYoung(At(ref).stamp.load(std::memory_order_relaxed))) return;
+    if (recency_.IsYoung(StampOf(ref))) return;
     if (!mu_.TryLock()) return;
+    PrefetchNeighboursLocked(ref);
     // It may have left meanwhile.
     if (index_.Holds(hash, ref)) MoveToFrontLocked(ref);
     mu_.Unlock();
@@ -160,11 +169,11 @@ class Shard {
   // Removes all entries and gives their room back, in O(1) of their number.
   void TakeAllLocked(Removed* removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // In the child of fork(), where the lock of the parent means nothing and the
-  // threads that were loading are gone.
-  void ResetAfterFork() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    ::new (&mu_) Mutex;
+  // In the child of fork(), which still holds the lock that was taken before
+  // it, but has none of the threads that were loading.
+  void ResetAfterFork() ABSL_UNLOCK_FUNCTION(mu_) {
     loads_.SupersedeAll();
+    mu_.Unlock();
   }
 
   // For tests: finds the first broken invariant, and adds to *used what the
@@ -193,6 +202,9 @@ class Shard {
   };
 
   EntryType& At(EntryRef ref) const { return shared_.pool->At(ref); }
+  Stamp StampOf(EntryRef ref) const {
+    return At(ref).stamp.load(std::memory_order_relaxed);
+  }
   Room RoomOf(EntryRef ref) const { return {1, At(ref).charge}; }
   Hash32 HashOf(EntryRef ref) const {
     return HashKey<Hash>(At(ref).key()).for_index;
@@ -220,13 +232,21 @@ class Shard {
                              uint64_t budget, Claim* claim, Removed* removed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  // The entries whose links a move or a removal of this one will change: they
+  // lie anywhere, and the processor fetches them side by side.
+  void PrefetchNeighboursLocked(EntryRef ref) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const LruLinks<EntryRef> lru = At(ref).lru;
+    if (lru.newer != 0) PrefetchLineToWrite(&At(lru.newer));
+    if (lru.older != 0) PrefetchLineToWrite(&At(lru.older));
+  }
   void MoveToFrontLocked(EntryRef ref) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     lru_.MoveToFront(ref);
     StampLocked(ref);
   }
   // Notes that the entry is at the front.
   void StampLocked(EntryRef ref) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    At(ref).stamp.store(recency_.NextStamp(index_.size()),
+    At(ref).stamp.store(recency_.NextStamp(shared_.budget.used().entries),
                         std::memory_order_relaxed);
   }
 
@@ -236,6 +256,12 @@ class Shard {
 
   void RemoveLocked(EntryRef ref, RemovalCause cause, Claim* claim,
                     Removed* removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  void EvictLocked(EntryRef ref, Claim* claim, Removed* removed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool AnotherHasOlderLocked(EntryRef victim)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ShowTailLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   uint64_t ReclaimLocked(int64_t now_nanos, uint64_t budget, Claim* claim,
                          Removed* removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -259,6 +285,7 @@ class Shard {
   LruList<Entries> lru_ ABSL_GUARDED_BY(mu_);
   Loads<Key, Value, Hash, Equal> loads_ ABSL_GUARDED_BY(mu_);
   Room used_ ABSL_GUARDED_BY(mu_);
+  int next_peer_ ABSL_GUARDED_BY(mu_) = 0;
   // The wheel's next wake-up, and the shard's cell on the DueBoard.
   int64_t due_nanos_ ABSL_GUARDED_BY(mu_) = Clock::kNever;
 };
@@ -294,6 +321,7 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
                                                  shared_.maintenance_budget,
                                                  claim, removed);
   EntryRef old = FindLocked(entry.key(), write.hash);
+  if (old != 0) PrefetchNeighboursLocked(old);
   if (old != 0 && At(old).ExpiredAt(write.now_nanos)) {
     RemoveLocked(old, RemovalCause::kExpired, claim, removed);
     old = 0;
@@ -327,7 +355,8 @@ Publication Shard<Key, Value, Hash, Equal>::MakeRoomLocked(
     EntryRef victim = lru_.back();
     if (victim == keep && victim != 0) victim = At(victim).lru.newer;
     if (victim == 0) return Publication::kEvictOthers;
-    RemoveLocked(victim, RemovalCause::kEvicted, claim, removed);
+    if (AnotherHasOlderLocked(victim)) return Publication::kEvictOlder;
+    EvictLocked(victim, claim, removed);
     --budget;
   }
   return Publication::kDone;
@@ -423,10 +452,36 @@ bool Shard<Key, Value, Hash, Equal>::Evict(Claim* claim, Removed* removed) {
   uint64_t evicted = 0;
   while (evicted < shared_.maintenance_budget && !lru_.empty() &&
          !claim->Cover(claim->need())) {
-    RemoveLocked(lru_.back(), RemovalCause::kEvicted, claim, removed);
+    EvictLocked(lru_.back(), claim, removed);
     ++evicted;
   }
+  ShowTailLocked();
   return evicted > 0;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+void Shard<Key, Value, Hash, Equal>::EvictLocked(EntryRef ref, Claim* claim,
+                                                 Removed* removed) {
+  RemoveLocked(ref, RemovalCause::kEvicted, claim, removed);
+  ShowTailLocked();
+}
+
+// Lets others know how old this shard's last entry is.
+template <typename Key, typename Value, typename Hash, typename Equal>
+void Shard<Key, Value, Hash, Equal>::ShowTailLocked() {
+  const EntryRef last = lru_.back();
+  shared_.uses.set_tail(number_,
+                        last == 0 ? shared_.uses.Now() : StampOf(last));
+}
+
+// Looks at one other shard, the next in turn each time: shares of the limits
+// that have drifted are mended bit by bit.
+template <typename Key, typename Value, typename Hash, typename Equal>
+bool Shard<Key, Value, Hash, Equal>::AnotherHasOlderLocked(EntryRef victim) {
+  if (shared_.shards == 1) return false;
+  next_peer_ = (next_peer_ + 1) & (shared_.shards - 1);
+  return IsOlderBy(shared_.uses.tail(next_peer_), StampOf(victim),
+                   recency_.Margin());
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>

@@ -13,6 +13,7 @@
 #include "wheelcache/cache/internal/due_board.h"
 #include "wheelcache/cache/internal/entry.h"
 #include "wheelcache/cache/internal/limbo.h"
+#include "wheelcache/cache/internal/recency.h"
 #include "wheelcache/cache/options.h"
 
 namespace wheelcache {
@@ -21,20 +22,24 @@ namespace internal {
 template <typename Key, typename Value>
 struct SharedState {
   SharedState(const CacheOptions& options, int shards)
-      : tick_nanos(absl::ToInt64Nanoseconds(options.tick)),
+      : shards(shards),
+        tick_nanos(absl::ToInt64Nanoseconds(options.tick)),
         maintenance_budget(static_cast<uint64_t>(options.maintenance_budget)),
         budget({options.max_entries, options.max_bytes}),
         due(shards),
+        uses(shards),
         pool(new EntryPool<Key, Value>),
         limbo(pool.get(), options.max_entries / 16) {}
 
   SharedState(const SharedState&) = delete;
   SharedState& operator=(const SharedState&) = delete;
 
+  const int shards;  // A power of two.
   const int64_t tick_nanos;
   const uint64_t maintenance_budget;
   Budget budget;
   DueBoard due;
+  UseClock uses;
 
   // Ends with the last handle, after the cache and its limbo.
   struct AbandonPool {

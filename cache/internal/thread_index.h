@@ -1,24 +1,32 @@
-// A small number for each thread, by which striped structures keep threads
-// apart.
+// A small number for each thread that uses a cache, by which striped structures
+// keep threads apart.
 //
-// Numbers are given in the order in which threads first ask, from 0.
+// No two threads have the same at a time; a thread that comes takes over the
+// number of one that has gone, and sees all that was written under it.
 //
 // Threads. Thread-safe.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_THREAD_INDEX_H_
 #define WHEELCACHE_CACHE_INTERNAL_THREAD_INDEX_H_
 
-#include <atomic>
 #include <cstddef>
+#include <limits>
+
+#include "absl/base/optimization.h"
+#include "wheelcache/cache/internal/epoch.h"
 
 namespace wheelcache {
 namespace internal {
 
+// What threads share that are so near their end that they can have none.
+inline constexpr size_t kSharedThreadIndex = std::numeric_limits<size_t>::max();
+
 inline size_t ThreadIndex() {
-  static std::atomic<size_t> threads{0};
-  thread_local const size_t index =
-      threads.fetch_add(1, std::memory_order_relaxed);
-  return index;
+  if (ABSL_PREDICT_TRUE(epoch_record != nullptr)) return epoch_record->index;
+  EpochRecord* const record = TakeEpochRecord();
+  if (epoch_record != nullptr) return record->index;
+  LeaveEpochRecord(record);
+  return kSharedThreadIndex;
 }
 
 }  // namespace internal

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 
@@ -122,8 +121,7 @@ void Player::Grow(const Request& request, uint64_t bytes) {
 
 void Player::Set(const Request& request, TracedValue value,
                  absl::Duration ttl) {
-  Timed(counts_.set_nanos,
-        [&] { return cache_.Set(std::string(request.key), value, ttl); });
+  Timed(counts_.set_nanos, [&] { return cache_.Set(request.key, value, ttl); });
   counts_.peak_entries = std::max(counts_.peak_entries, cache_.size());
   counts_.peak_bytes = std::max(counts_.peak_bytes, cache_.bytes());
 }

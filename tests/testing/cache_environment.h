@@ -28,6 +28,7 @@
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
+#include "wheelcache/cache/view.h"
 #include "wheelcache/wheel/mutex.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
@@ -82,10 +83,11 @@ class RemovalLog {
  public:
   typename Cache<Key, Value>::Hooks hooks() {
     typename Cache<Key, Value>::Hooks hooks;
-    hooks.on_removal = [this](const Key& key, const Value& value,
+    hooks.on_removal = [this](View<Key> key, View<Value> value,
                               RemovalCause cause) {
       MutexLock lock(&mu_);
-      removals_.push_back({key, value, cause, std::this_thread::get_id()});
+      removals_.push_back(
+          {Key(key), Value(value), cause, std::this_thread::get_id()});
     };
     return hooks;
   }
@@ -107,7 +109,7 @@ int64_t OverheadOfAnEntry() {
   CacheOptions options;
   options.reaper = nullptr;
   typename Cache<Key, Value>::Hooks hooks;
-  hooks.weigher = [](const Key&, const Value&) { return uint64_t{0}; };
+  hooks.weigher = [](View<Key>, View<Value>) { return uint64_t{0}; };
   auto cache = *Cache<Key, Value>::Create(options, std::move(hooks));
   cache->Set(Key(), Value());
   return cache->bytes();

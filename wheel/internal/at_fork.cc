@@ -2,7 +2,8 @@
 
 #include <pthread.h>
 
-#include <mutex>
+#include "absl/base/thread_annotations.h"
+#include "wheelcache/wheel/mutex.h"
 
 namespace wheelcache::internal {
 
@@ -16,14 +17,14 @@ class ForkRegistry {
   }
 
   void Add(ForkRegistration* registration) {
-    const std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     registration->older_ = youngest_;
     (youngest_ != nullptr ? youngest_->younger_ : oldest_) = registration;
     youngest_ = registration;
   }
 
   void Remove(ForkRegistration* registration) {
-    const std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(&mu_);
     ForkRegistration* const older = registration->older_;
     ForkRegistration* const younger = registration->younger_;
     (older != nullptr ? older->younger_ : oldest_) = younger;
@@ -33,9 +34,9 @@ class ForkRegistry {
  private:
   ForkRegistry() { pthread_atfork(&Before, &InParent, &InChild); }
 
-  static void Before() {
+  static void Before() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     ForkRegistry& registry = Get();
-    registry.mu_.lock();
+    registry.mu_.Lock();
     for (ForkRegistration* r = registry.youngest_; r != nullptr;
          r = r->older_) {
       r->before_(r->object_);
@@ -45,19 +46,19 @@ class ForkRegistry {
   static void InParent() { After(&ForkRegistration::in_parent_); }
   static void InChild() { After(&ForkRegistration::in_child_); }
 
-  static void After(const ForkRegistration::Method ForkRegistration::*method) {
+  static void After(const ForkRegistration::Method ForkRegistration::*method)
+      ABSL_NO_THREAD_SAFETY_ANALYSIS {
     ForkRegistry& registry = Get();
     for (ForkRegistration* r = registry.oldest_; r != nullptr;
          r = r->younger_) {
       (r->*method)(r->object_);
     }
-    registry.mu_.unlock();
+    registry.mu_.Unlock();
   }
 
-  // A POSIX mutex, which the child of the thread that locked it may unlock.
-  std::mutex mu_;
-  ForkRegistration* oldest_ = nullptr;
-  ForkRegistration* youngest_ = nullptr;
+  Mutex mu_;
+  ForkRegistration* oldest_ ABSL_GUARDED_BY(mu_) = nullptr;
+  ForkRegistration* youngest_ ABSL_GUARDED_BY(mu_) = nullptr;
 };
 
 void ForkRegistration::Add() { ForkRegistry::Get().Add(this); }

@@ -4,11 +4,12 @@
 //     ...
 //    private:
 //     friend class internal::ForkRegistration;
-//     void BeforeFork() { mu_.Lock(); }
-//     void AfterForkInParent() { mu_.Unlock(); }
-//     void AfterForkInChild() { new (&mu_) Mutex; }
+//     void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.Lock(); }
+//     void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.Unlock(); }
+//     void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mu_) { mu_.Unlock(); }
 //
 //     Mutex mu_;
+//     ...
 //     internal::ForkRegistration fork_registration_{this};  // The last member.
 //   };
 //
@@ -22,8 +23,8 @@
 // runs: a thread that forks under a lock of its own would wait for a callback
 // that waits for that lock.
 //
-// The child builds its locks anew and unlocks none: threads that no longer
-// exist may be queued in them.
+// A condition variable has to be built anew in the child, without destroying
+// the old one: threads that no longer exist may wait in it.
 
 #ifndef WHEELCACHE_WHEEL_INTERNAL_AT_FORK_H_
 #define WHEELCACHE_WHEEL_INTERNAL_AT_FORK_H_

@@ -249,7 +249,7 @@ void TimerQueue::AfterForkInParent() { mu_.Unlock(); }
 
 // The callbacks of other threads end in the parent only, and their tasks too.
 void TimerQueue::AfterForkInChild() {
-  new (&mu_) Mutex;
+  mu_.Unlock();
   new (&none_running_) CondVar;
   tasks_ = 0;
   running_ = CallbackScope::CountOf(this);

@@ -1,0 +1,33 @@
+// Asks the processor for a cache line ahead of its use, where the compiler can.
+//
+// An address that is not mapped is ignored.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_PREFETCH_H_
+#define WHEELCACHE_CACHE_INTERNAL_PREFETCH_H_
+
+#include "absl/base/config.h"
+
+namespace wheelcache {
+namespace internal {
+
+inline void PrefetchLine(const void* address) {
+#if ABSL_HAVE_BUILTIN(__builtin_prefetch) || defined(__GNUC__)
+  __builtin_prefetch(address, 0, 3);
+#else
+  static_cast<void>(address);
+#endif
+}
+
+// For a line that will be written to.
+inline void PrefetchLineToWrite(const void* address) {
+#if ABSL_HAVE_BUILTIN(__builtin_prefetch) || defined(__GNUC__)
+  __builtin_prefetch(address, 1, 3);
+#else
+  static_cast<void>(address);
+#endif
+}
+
+}  // namespace internal
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_PREFETCH_H_

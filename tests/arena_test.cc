@@ -1,0 +1,274 @@
+// The memory of entries: blocks do not overlap, whatever their sizes, and
+// memory that was freed in one size serves all others.
+
+#include "wheelcache/cache/internal/arena.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/config.h"
+#include "absl/status/status.h"
+#include "gtest/gtest.h"
+
+namespace wheelcache {
+namespace internal {
+namespace {
+
+// Blocks that are in use, each filled with a number of its own.
+class Blocks {
+ public:
+  explicit Blocks(Arena* arena) : arena_(*arena) {}
+  Blocks(const Blocks&) = delete;
+  Blocks& operator=(const Blocks&) = delete;
+  ~Blocks() {
+    while (!blocks_.empty()) FreeAt(blocks_.size() - 1);
+  }
+
+  size_t size() const { return blocks_.size(); }
+  size_t bytes() const { return bytes_; }
+
+  Arena::Ref Allocate(size_t bytes) {
+    const Arena::Ref ref = arena_.Allocate(bytes);
+    blocks_.push_back({ref, bytes, ++fill_});
+    bytes_ += Arena::BlockBytes(bytes);
+    std::memset(arena_.At(ref), fill_, bytes);
+    return ref;
+  }
+
+  // Frees a block after a look at what it holds.
+  void FreeAt(size_t i) {
+    const Block block = blocks_[i];
+    const auto* const begin =
+        static_cast<const unsigned char*>(arena_.At(block.ref));
+    EXPECT_EQ(std::count(begin, begin + block.bytes, block.fill),
+              static_cast<std::ptrdiff_t>(block.bytes));
+    arena_.Free(block.ref, block.bytes);
+    bytes_ -= Arena::BlockBytes(block.bytes);
+    blocks_[i] = blocks_.back();
+    blocks_.pop_back();
+  }
+
+ private:
+  struct Block {
+    Arena::Ref ref;
+    size_t bytes;
+    unsigned char fill;
+  };
+
+  Arena& arena_;
+  std::vector<Block> blocks_;
+  size_t bytes_ = 0;
+  unsigned char fill_ = 0;
+};
+
+// Mostly small, up to the largest.
+size_t SomeSize(std::mt19937_64& random) {
+  const size_t most = size_t{64} << random() % 11;
+  return Arena::kMinBytes + random() % (most - Arena::kMinBytes + 1);
+}
+
+TEST(ArenaTest, BlocksAreAlignedAndNotNull) {
+  Arena arena(Arena::Sizes::kMany);
+  Blocks blocks(&arena);
+  for (size_t bytes = Arena::kMinBytes; bytes < 1000; ++bytes) {
+    const Arena::Ref ref = blocks.Allocate(bytes);
+    EXPECT_NE(ref, 0u);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(arena.At(ref)) % 8, 0u);
+  }
+}
+
+TEST(ArenaTest, BlocksKeepWhatIsInThem) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    Arena arena(Arena::Sizes::kMany);
+    Blocks blocks(&arena);
+    for (int i = 0; i < 20'000; ++i) {
+      if (blocks.size() > 0 && random() % 1000 >= 1000 - blocks.size() / 2) {
+        blocks.FreeAt(random() % blocks.size());
+      } else {
+        blocks.Allocate(SomeSize(random));
+      }
+      if (i % 1000 == 0) {
+        ASSERT_EQ(arena.CheckInvariants(), absl::OkStatus());
+      }
+    }
+  }
+}
+
+TEST(ArenaTest, BlocksOfOneSizeKeepWhatIsInThem) {
+  for (const size_t bytes :
+       {size_t{16}, size_t{56}, size_t{520}, size_t{Arena::kMaxBytes}}) {
+    std::mt19937_64 random(bytes);
+    Arena arena(Arena::Sizes::kOne);
+    Blocks blocks(&arena);
+    for (int i = 0; i < 5'000; ++i) {
+      if (blocks.size() > 0 && random() % 100 < blocks.size()) {
+        blocks.FreeAt(random() % blocks.size());
+      } else {
+        blocks.Allocate(bytes);
+      }
+    }
+    EXPECT_EQ(arena.CheckInvariants(), absl::OkStatus());
+  }
+}
+
+TEST(ArenaTest, TheBlockThatWasFreedLastIsUsedFirst) {
+  Arena arena(Arena::Sizes::kMany);
+  for (const size_t bytes : {size_t{56}, size_t{512}}) {
+    const Arena::Ref first = arena.Allocate(bytes);
+    const Arena::Ref second = arena.Allocate(bytes);
+    arena.Free(second, bytes);
+    arena.Free(first, bytes);
+    EXPECT_EQ(arena.Allocate(bytes), first);
+    EXPECT_EQ(arena.Allocate(bytes), second);
+  }
+}
+
+// Without what it was once divided into being left over.
+TEST(ArenaTest, MemoryServesOneSizeAfterTheOther) {
+  constexpr size_t kTotal = 8 << 20;
+  Arena arena(Arena::Sizes::kMany);
+  for (const size_t bytes : {size_t{56}, size_t{4096}, size_t{136},
+                             size_t{Arena::kMaxBytes}, size_t{16}}) {
+    Blocks blocks(&arena);
+    while (blocks.bytes() < kTotal) blocks.Allocate(bytes);
+  }
+  // What a stripe keeps, and the ends of the chunks.
+  EXPECT_LT(arena.carved_bytes(), kTotal + (512 << 10));
+}
+
+// The oldest go, as in a cache without hits, or any; the total is constant.
+TEST(ArenaTest, RandomSizesWasteLessThanATwentieth) {
+  constexpr size_t kTotal = 16 << 20;
+  for (const bool oldest_first : {true, false}) {
+    std::mt19937_64 random(1);
+    Arena arena(Arena::Sizes::kMany);
+    std::vector<std::pair<Arena::Ref, size_t>> blocks;
+    size_t total = 0;
+    size_t next = 0;
+    for (int i = 0; i < 200'000; ++i) {
+      const size_t bytes = 64 + random() % 4081;
+      while (total + bytes > kTotal) {
+        const size_t victim =
+            oldest_first ? next : next + random() % (blocks.size() - next);
+        arena.Free(blocks[victim].first, blocks[victim].second);
+        total -= blocks[victim].second;
+        blocks[victim] = blocks[next++];
+      }
+      blocks.emplace_back(arena.Allocate(bytes), bytes);
+      total += bytes;
+    }
+    EXPECT_LT(arena.carved_bytes(), kTotal + kTotal / 20) << oldest_first;
+    EXPECT_EQ(arena.CheckInvariants(), absl::OkStatus());
+  }
+}
+
+// Whether the memory at an address is the process's at present.
+bool IsResident(void* address) {
+  const auto page = reinterpret_cast<uintptr_t>(address) & ~uintptr_t{4095};
+  unsigned char resident = 0;
+  EXPECT_EQ(mincore(reinterpret_cast<void*>(page), 4096, &resident), 0);
+  return (resident & 1) != 0;
+}
+
+TEST(ArenaTest, WhatNobodyNeedsGoesBackToTheSystem) {
+  Arena arena(Arena::Sizes::kMany);
+  std::vector<Arena::Ref> refs(20'000);
+  for (Arena::Ref& ref : refs) {
+    ref = arena.Allocate(1000);
+    std::memset(arena.At(ref), 1, 1000);
+  }
+  const auto resident = [&] {
+    return std::count_if(refs.begin(), refs.end(), [&](Arena::Ref ref) {
+      return IsResident(arena.At(ref));
+    });
+  };
+  EXPECT_EQ(resident(), 20'000);
+  for (const Arena::Ref ref : refs) arena.Free(ref, 1000);
+  EXPECT_LT(resident(), 20'000 / 4);
+  EXPECT_EQ(arena.CheckInvariants(), absl::OkStatus());
+}
+
+// A thread that only frees does not keep memory from one that only allocates.
+TEST(ArenaTest, WhatOneThreadFreesAnotherCanUse) {
+  Arena arena(Arena::Sizes::kMany);
+  std::vector<Arena::Ref> refs(10'000);
+  for (int round = 0; round < 20; ++round) {
+    for (Arena::Ref& ref : refs) ref = arena.Allocate(100);
+    std::thread([&] {
+      for (const Arena::Ref ref : refs) arena.Free(ref, 100);
+    }).join();
+  }
+  EXPECT_LT(arena.carved_bytes(), refs.size() * 104 + (128 << 10));
+}
+
+TEST(ArenaTest, ThreadsGetBlocksOfTheirOwn) {
+  Arena arena(Arena::Sizes::kMany);
+  std::vector<std::thread> threads;
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    threads.emplace_back([&arena, seed] {
+      std::mt19937_64 random(seed);
+      Blocks blocks(&arena);
+      for (int i = 0; i < 20'000; ++i) {
+        if (blocks.size() > random() % 200) {
+          blocks.FreeAt(random() % blocks.size());
+        } else {
+          blocks.Allocate(Arena::kMinBytes + random() % 1000);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(arena.CheckInvariants(), absl::OkStatus());
+}
+
+// A block changes hands with all that was written to it.
+TEST(ArenaTest, ThreadsMayFreeWhatOthersAllocated) {
+  Arena arena(Arena::Sizes::kMany);
+  std::atomic<Arena::Ref> mail{0};
+  constexpr int kBlocks = 50'000;
+  std::thread receiver([&] {
+    for (int i = 0; i < kBlocks; ++i) {
+      Arena::Ref ref;
+      while ((ref = mail.exchange(0, std::memory_order_acquire)) == 0) {
+        std::this_thread::yield();
+      }
+      EXPECT_EQ(*static_cast<int*>(arena.At(ref)), i);
+      arena.Free(ref, 64 + i % 7 * 100);
+    }
+  });
+  for (int i = 0; i < kBlocks; ++i) {
+    const Arena::Ref ref = arena.Allocate(64 + i % 7 * 100);
+    *static_cast<int*>(arena.At(ref)) = i;
+    while (mail.load(std::memory_order_relaxed) != 0) {
+      std::this_thread::yield();
+    }
+    mail.store(ref, std::memory_order_release);
+  }
+  receiver.join();
+  EXPECT_EQ(arena.CheckInvariants(), absl::OkStatus());
+}
+
+#ifdef ABSL_HAVE_ADDRESS_SANITIZER
+TEST(ArenaDeathTest, UseOfAFreeBlockIsReported) {
+  Arena arena(Arena::Sizes::kMany);
+  const Arena::Ref ref = arena.Allocate(100);
+  auto* const block = static_cast<volatile char*>(arena.At(ref));
+  arena.Free(ref, 100);
+  EXPECT_DEATH(block[50] = 1, "AddressSanitizer");
+}
+#endif
+
+}  // namespace
+}  // namespace internal
+}  // namespace wheelcache

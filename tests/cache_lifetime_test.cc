@@ -1,0 +1,138 @@
+// The end of a cache, and of its background work; and its life in the child of
+// a fork().
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "wheelcache/cache/cache.h"
+#include "wheelcache/tests/testing/cache_environment.h"
+#include "wheelcache/tests/testing/child.h"
+#include "wheelcache/wheel/reaper.h"
+
+namespace wheelcache {
+namespace {
+
+using testing::HoldsInChild;
+using testing::kChildMayStartThreads;
+
+class CacheLifetimeTest : public CacheEnvironment {
+ protected:
+  Reaper reaper_{clock_};
+};
+
+TEST_F(CacheLifetimeTest, StopEndsTheBackgroundWorkAndMayBeCalledTwice) {
+  options_.reaper = &reaper_;
+  auto cache = New<int, int>();
+  cache->Set(1, 1, absl::Seconds(1));
+  cache->Stop();
+  cache->Stop();
+  clock_.RunFor(absl::Hours(1));
+  EXPECT_EQ(cache->size(), 1);
+  EXPECT_EQ(cache->Get(1), std::nullopt);
+}
+
+TEST_F(CacheLifetimeTest, StoppedCacheIsOfUse) {
+  options_.reaper = &reaper_;
+  auto cache = New<int, int>();
+  cache->Stop();
+  EXPECT_TRUE(cache->Set(1, 1, absl::Seconds(1)));
+  EXPECT_EQ(cache->Get(1), 1);
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_GT(cache->RunMaintenance(), 0);
+  EXPECT_EQ(cache->size(), 0);
+}
+
+TEST_F(CacheLifetimeTest, CacheMayBeDestroyedWhileItsThreadIsBusy) {
+  options_.reaper = &reaper_;
+  options_.maintenance_budget = 1;
+  for (int i = 0; i < 100; ++i) {
+    auto cache = New<int, int>();
+    for (int key = 0; key < 100; ++key) cache->Set(key, key, absl::Seconds(1));
+    clock_.Advance(absl::Minutes(1));
+  }
+}
+
+TEST_F(CacheLifetimeTest, ChildOfForkGoesOnUsingTheCache) {
+  for (const int shards : {1, 16}) {
+    options_.shards = shards;
+    auto cache = New<std::string, std::string>();
+    cache->Set("old", "before");
+    EXPECT_TRUE(HoldsInChild([&] {
+      cache->Set("old", "after");
+      cache->Set("new", "there");
+      cache->Del("absent");
+      return cache->Get("old") == "after" && cache->Get("new") == "there" &&
+             cache->size() == 2 && cache->CheckInvariants().ok();
+    }));
+    EXPECT_EQ(cache->Get("old"), "before");
+    EXPECT_EQ(cache->size(), 1);
+  }
+}
+
+// Whatever another thread was doing to the cache at that instant.
+TEST_F(CacheLifetimeTest, ChildIsNotHeldUpByLocksOfOtherThreads) {
+  auto cache = New<int, int>();
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    for (int i = 0; !stop.load(); ++i) cache->Set(i % 1000, i);
+  });
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(HoldsInChild([&] {
+      for (int key = 0; key < 1000; ++key) cache->Set(key, -key);
+      return cache->Get(7) == -7 && cache->CheckInvariants().ok();
+    }));
+  }
+  stop.store(true);
+  writer.join();
+}
+
+TEST_F(CacheLifetimeTest, ChildOfForkReclaimsInTheBackground) {
+  if (!kChildMayStartThreads) GTEST_SKIP();
+  options_.reaper = &reaper_;
+  auto cache = New<int, int>();
+  cache->Set(1, 1, absl::Seconds(5));
+  EXPECT_TRUE(HoldsInChild([&] {
+    cache->Set(2, 2, absl::Seconds(1));
+    clock_.RunFor(absl::Seconds(6));
+    return cache->size() == 0;
+  }));
+}
+
+TEST_F(CacheLifetimeTest, HandleMayBeLetGoOfInTheChild) {
+  auto cache = New<std::string, std::string>();
+  cache->Set("key", "value");
+  auto handle = cache->Find("key");
+  EXPECT_TRUE(HoldsInChild([&] {
+    cache.reset();
+    const bool whole = *handle == "value";
+    handle = {};
+    return whole;
+  }));
+  EXPECT_EQ(*handle, "value");
+}
+
+[[noreturn]] void ExitWithACacheThatIsNotDestroyed() {
+  static auto& cache = *Cache<int, int>::Create({})->release();
+  std::exit(cache.Set(1, 1, absl::Milliseconds(1)) ? 0 : 1);
+}
+
+[[noreturn]] void ExitWithACacheThatIsDestroyed() {
+  static const auto cache = *Cache<int, int>::Create({});
+  std::exit(cache->Set(1, 1, absl::Milliseconds(1)) ? 0 : 1);
+}
+
+TEST(CacheLifetimeDeathTest, CacheMayBeAGlobal) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const ::testing::ExitedWithCode well(0);
+  EXPECT_EXIT(ExitWithACacheThatIsNotDestroyed(), well, "");
+  EXPECT_EXIT(ExitWithACacheThatIsDestroyed(), well, "");
+}
+
+}  // namespace
+}  // namespace wheelcache

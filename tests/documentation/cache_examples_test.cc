@@ -1,0 +1,156 @@
+// The examples that cache/ shows its users, each in a frame that supplies what
+// is theirs. documentation_test.cc compares them with the headers.
+
+#include <cstddef>
+#include <cstdint>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/removal.h"
+#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/weigh.h"
+
+namespace wheelcache {
+namespace {
+
+using ::testing::ElementsAre;
+
+struct User {
+  std::string name;
+};
+
+User LoadUser(std::string_view name) { return {std::string(name)}; }
+
+// What the examples did with their data.
+std::vector<std::string> deeds;
+
+void Note(absl::string_view deed, std::string_view name) {
+  deeds.push_back(std::string(deed) + " " + std::string(name));
+}
+
+void Greet(const User& user) { Note("greet", user.name); }
+void Send(std::string_view name) { Note("send", name); }
+void Refresh(std::string_view key) { Note("refresh", key); }
+
+struct Session {
+  void LogOut(std::string_view user) const { Note("log out", user); }
+};
+
+class CacheExamples : public ::testing::Test {
+ protected:
+  CacheExamples() { deeds.clear(); }
+};
+
+absl::Status UseACache() {
+  wheelcache::CacheOptions options;
+  options.max_entries = 100'000;
+  options.default_ttl = absl::Minutes(5);
+  auto cache = wheelcache::Cache<std::string, User>::Create(options);
+  if (!cache.ok()) return cache.status();
+
+  (*cache)->Set("alice", LoadUser("alice"));
+  (*cache)->Set("bob", LoadUser("bob"), absl::Seconds(30));
+  if (std::optional<User> user = (*cache)->Get("alice")) Greet(*user);
+  (*cache)->Del("bob");
+  EXPECT_EQ((*cache)->size(), 1);
+  return absl::OkStatus();
+}
+
+TEST_F(CacheExamples, Cache) {
+  EXPECT_TRUE(UseACache().ok());
+  EXPECT_THAT(deeds, ElementsAre("greet alice"));
+}
+
+TEST_F(CacheExamples, Handle) {
+  auto cache = *Cache<std::string, User>::Create({});
+  cache->Set("alice", LoadUser("Alice"), absl::Milliseconds(900));
+  if (auto user = cache->Find("alice")) {
+    Send(user->name);
+    if (user.TimeToLive() < absl::Seconds(1)) Refresh(user.key());
+  }
+  EXPECT_THAT(deeds, ElementsAre("send Alice", "refresh alice"));
+}
+
+TEST_F(CacheExamples, Hash) {
+  const char buffer[] = "literally";
+  const size_t n = 7;
+  auto cache = *wheelcache::Cache<std::string, int>::Create({});
+  cache->Get("literal");                     // No std::string is made.
+  cache->Get(absl::string_view(buffer, n));  // Nor here.
+  EXPECT_EQ(cache->stats().misses, 2);
+  cache->Set("literal", 1);
+  EXPECT_EQ(cache->Get(absl::string_view(buffer, n)), 1);
+}
+
+TEST_F(CacheExamples, Options) {
+  wheelcache::CacheOptions options;
+  options.name = "sessions";
+  options.max_entries = 100'000;
+  options.max_bytes = 256 << 20;
+  options.default_ttl = absl::Minutes(30);
+  auto cache = wheelcache::Cache<std::string, Session>::Create(options);
+  ASSERT_TRUE(cache.ok());
+  EXPECT_EQ((*cache)->options().name, "sessions");
+}
+
+TEST_F(CacheExamples, Removal) {
+  Cache<std::string, Session>::Hooks hooks;
+  hooks.on_removal = [](std::string_view user, const Session& session,
+                        wheelcache::RemovalCause cause) {
+    if (cause == wheelcache::RemovalCause::kExpired) session.LogOut(user);
+  };
+  hooks.on_removal("alice", Session(), RemovalCause::kExpired);
+  hooks.on_removal("bob", Session(), RemovalCause::kDeleted);
+  EXPECT_THAT(deeds, ElementsAre("log out alice"));
+}
+
+TEST_F(CacheExamples, View) {
+  Cache<std::string, Session>::Hooks hooks;
+  hooks.on_removal = [](std::string_view key, const Session& session,
+                        wheelcache::RemovalCause cause) {
+    if (cause == RemovalCause::kDeleted) session.LogOut(key);
+  };
+  auto cache = *Cache<std::string, Session>::Create({}, hooks);
+  cache->Set("alice", Session());
+  cache->Del("alice");
+  EXPECT_THAT(deeds, ElementsAre("log out alice"));
+}
+
+TEST_F(CacheExamples, Stats) {
+  auto cache = *Cache<int, int>::Create({});
+  cache->Set(1, 1);
+  cache->Get(1);
+  const wheelcache::CacheStats stats = cache->stats();
+  std::cout << "hit ratio " << stats.hit_ratio() << "\n";
+  EXPECT_EQ(stats.hit_ratio(), 1);
+}
+
+struct Page {
+  std::string text;
+};
+
+TEST_F(CacheExamples, Weigher) {
+  Cache<std::string, Page>::Hooks hooks;
+  hooks.weigher = [](std::string_view key, const Page& page) {
+    return key.size() + wheelcache::MemoryOf(page) +
+           wheelcache::MemoryOf(page.text) - sizeof(page.text);
+  };
+  auto cache = *Cache<std::string, Page>::Create({}, hooks);
+  cache->Set("page", Page{std::string(1000, 'x')});
+  const auto weight = cache->bytes() - static_cast<int64_t>(kEntryOverhead);
+  EXPECT_GE(weight, 4 + 1000 + int64_t{sizeof(Page)});
+  EXPECT_LE(weight, 4 + 1032 + int64_t{sizeof(Page)});
+}
+
+}  // namespace
+}  // namespace wheelcache

@@ -1,0 +1,91 @@
+// The examples that the library shows those who change it, each in a frame that
+// supplies what is theirs. documentation_test.cc compares them with the
+// headers.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <new>
+
+#include "absl/base/thread_annotations.h"
+#include "gtest/gtest.h"
+#include "wheelcache/cache/internal/arena.h"
+#include "wheelcache/cache/internal/budget.h"
+#include "wheelcache/wheel/internal/at_fork.h"
+#include "wheelcache/wheel/mutex.h"
+
+namespace wheelcache {
+namespace {
+
+class Queue {
+ public:
+  void Add() {
+    MutexLock lock(&mu_);
+    ++size_;
+  }
+
+  int size() {
+    MutexLock lock(&mu_);
+    return size_;
+  }
+
+ private:
+  friend class internal::ForkRegistration;
+  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.Lock(); }
+  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.Unlock(); }
+  void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mu_) { mu_.Unlock(); }
+
+  Mutex mu_;
+  int size_ ABSL_GUARDED_BY(mu_) = 0;
+  internal::ForkRegistration fork_registration_{this};  // The last member.
+};
+
+TEST(InternalExamples, AtFork) {
+  Queue queue;
+  queue.Add();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  queue.Add();
+  if (child == 0) _exit(queue.size());
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 2);
+  EXPECT_EQ(queue.size(), 2);
+}
+
+}  // namespace
+
+namespace internal {
+namespace {
+
+struct Page {
+  char text[100];
+};
+
+TEST(InternalExamples, Arena) {
+  Arena arena(Arena::Sizes::kMany);
+  const Arena::Ref ref = arena.Allocate(100);  // 104 bytes, aligned to 8.
+  new (arena.At(ref)) Page();
+  arena.Free(ref, 100);
+  EXPECT_EQ(arena.Allocate(100), ref);
+}
+
+TEST(InternalExamples, Budget) {
+  Budget budget({2, 100});
+  const Room victim = {1, 80};
+  ASSERT_TRUE(budget.TryTake(victim));
+  const auto Evict = [victim] { return victim; };
+  const int64_t charge = 50;
+  {
+    Claim claim(&budget);
+    while (!claim.Cover({1, charge})) claim.Add(Evict());
+    claim.Spend({1, charge});  // The entry lives in the cache from here on.
+  }
+  EXPECT_EQ(budget.used().entries, 1);
+  EXPECT_EQ(budget.used().bytes, charge);
+}
+
+}  // namespace
+}  // namespace internal
+}  // namespace wheelcache

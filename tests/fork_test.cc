@@ -1,0 +1,291 @@
+// What the headers of wheel/ say about fork(): in the child, threads of the
+// parent are gone, and nothing that they held or did may be waited for.
+
+#include <errno.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>  // NOLINT(build/c++11)
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "wheelcache/tests/testing/child.h"
+#include "wheelcache/tests/testing/notification.h"
+#include "wheelcache/tests/testing/recording_client.h"
+#include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/reaper.h"
+#include "wheelcache/wheel/simulated_clock.h"
+#include "wheelcache/wheel/timer_service.h"
+
+namespace wheelcache {
+namespace {
+
+using testing::HoldsInChild;
+using testing::kChildMayStartThreads;
+using testing::Notification;
+using testing::RecordingClient;
+
+constexpr int64_t kNever = Clock::kNever;
+
+using Calls = std::vector<int64_t>;
+
+TEST(SimulatedClockFork, GoesOnInTheChild) {
+  SimulatedClock clock;
+  Reaper reaper(clock);
+  RecordingClient client;
+  ASSERT_TRUE(reaper.Register(&client).ok());
+  EXPECT_TRUE(HoldsInChild([&] {
+    clock.RunFor(absl::Seconds(5));  // Waits for no thread of the parent.
+    return clock.Now() == absl::Seconds(5);
+  }));
+  EXPECT_EQ(clock.Now(), absl::ZeroDuration());
+  reaper.Unregister(&client);
+}
+
+TEST(ReaperFork, TheChildGetsAThreadAtTheFirstWakeUp) {
+  if (!kChildMayStartThreads) GTEST_SKIP();
+  SimulatedClock clock;
+  Reaper reaper(clock);
+  RecordingClient client([](int64_t now) { return now < 100 ? 100 : kNever; });
+  ASSERT_TRUE(reaper.Register(&client).ok());
+  reaper.WakeAt(&client, 50);
+  EXPECT_TRUE(HoldsInChild([&] {
+    clock.RunFor(absl::Nanoseconds(70));
+    if (client.calls() != Calls{}) return false;  // No thread is there.
+    reaper.WakeAt(&client, 1'000'000);  // Later than what was planned.
+    clock.RunFor(absl::Nanoseconds(100));
+    return client.calls() == Calls{70, 100};
+  }));
+  clock.RunFor(absl::Nanoseconds(100));
+  EXPECT_EQ(client.calls(), (Calls{50, 100}));
+  reaper.Unregister(&client);
+}
+
+TEST(ReaperFork, TheChildGetsAThreadAtTheFirstRegister) {
+  if (!kChildMayStartThreads) GTEST_SKIP();
+  SimulatedClock clock;
+  Reaper reaper(clock);
+  RecordingClient client;
+  RecordingClient another;
+  ASSERT_TRUE(reaper.Register(&client).ok());
+  reaper.WakeAt(&client, 50);
+  EXPECT_TRUE(HoldsInChild([&] {
+    clock.RunFor(absl::Nanoseconds(70));
+    if (!reaper.Register(&another).ok()) return false;
+    clock.WaitUntilAsleep();
+    return client.calls() == Calls{70};
+  }));
+  reaper.Unregister(&client);
+}
+
+TEST(ReaperFork, TheSharedReaperWorksInTheChild) {
+  if (!kChildMayStartThreads) GTEST_SKIP();
+  RecordingClient client;
+  ASSERT_TRUE(Reaper::Shared().Register(&client).ok());
+  EXPECT_TRUE(HoldsInChild([&] {
+    Reaper::Shared().WakeAt(&client, 0);
+    while (client.calls().empty()) std::this_thread::yield();
+    Reaper::Shared().Unregister(&client);
+    return true;
+  }));
+  Reaper::Shared().Unregister(&client);
+}
+
+TEST(ReaperFork, TheChildDoesNotWaitForACallThatOnlyTheParentHas) {
+  SimulatedClock clock;
+  Notification started, forked;
+  RecordingClient client([&](int64_t) {
+    started.Notify();
+    forked.Wait();
+    return kNever;
+  });
+  Reaper reaper(clock);
+  ASSERT_TRUE(reaper.Register(&client).ok());
+  reaper.WakeAt(&client, 0);
+  started.Wait();
+  EXPECT_TRUE(HoldsInChild([&] {
+    reaper.Unregister(&client);
+    return true;
+  }));
+  forked.Notify();
+  reaper.Unregister(&client);
+}
+
+TEST(ReaperFork, TheChildMayDestroyTheReaper) {
+  SimulatedClock clock;
+  auto reaper = std::make_unique<Reaper>(clock);
+  auto real = std::make_unique<Reaper>(Clock::Monotonic());
+  RecordingClient client, another;
+  ASSERT_TRUE(reaper->Register(&client).ok());
+  ASSERT_TRUE(real->Register(&another).ok());
+  clock.WaitUntilAsleep();
+  EXPECT_TRUE(HoldsInChild([&] {
+    reaper = nullptr;
+    real = nullptr;
+    return true;
+  }));
+  reaper->Unregister(&client);
+  real->Unregister(&another);
+}
+
+TEST(ReaperFork, ACallMayFork) {
+  SimulatedClock clock;
+  Reaper reaper(clock);
+  std::atomic<bool> held{false};
+  RecordingClient client([&](int64_t) {
+    held = HoldsInChild([&] {
+      reaper.Unregister(&client);
+      return true;
+    });
+    return kNever;
+  });
+  ASSERT_TRUE(reaper.Register(&client).ok());
+  reaper.WakeAt(&client, 0);
+  clock.WaitUntilAsleep();
+  EXPECT_TRUE(held);
+  reaper.Unregister(&client);
+}
+
+bool no_threads_left = false;
+
+int CreateThread(pthread_t* thread, const pthread_attr_t* attributes,
+                 void* (*main)(void*), void* argument) {
+  if (no_threads_left) return EAGAIN;
+  return pthread_create(thread, attributes, main, argument);
+}
+
+TEST(ReaperFork, AChildWithoutThreadsGoesOnWithoutOne) {
+  if (!kChildMayStartThreads) GTEST_SKIP();
+  SimulatedClock clock;
+  Reaper reaper(clock, &CreateThread);
+  RecordingClient client;
+  ASSERT_TRUE(reaper.Register(&client).ok());
+  EXPECT_TRUE(HoldsInChild([&] {
+    no_threads_left = true;
+    reaper.WakeAt(&client, 10);
+    clock.RunFor(absl::Nanoseconds(100));
+    if (client.calls() != Calls{}) return false;
+    no_threads_left = false;
+    reaper.WakeAt(&client, 5);  // Earlier, so it tries again.
+    clock.WaitUntilAsleep();
+    return client.calls() == Calls{100};
+  }));
+  reaper.Unregister(&client);
+}
+
+// Takes no lock in RunDue, as that would not be whole in the child.
+class CountingClient : public Reaper::Client {
+ public:
+  int64_t RunDue(int64_t now) override {
+    ++calls;
+    return now + 1'000;
+  }
+
+  std::atomic<int> calls{0};
+};
+
+// Forks again and again while other threads are inside every method: whatever
+// lock they hold at that moment, the child must not wait for it.
+TEST(ReaperFork, NoLockOfTheParentStopsTheChild) {
+  if (!kChildMayStartThreads) GTEST_SKIP();
+  Reaper reaper(Clock::Monotonic());
+  CountingClient steady;
+  ASSERT_TRUE(reaper.Register(&steady).ok());
+  reaper.WakeAt(&steady, 0);
+  std::atomic<bool> stop{false};
+  std::thread busy([&] {
+    while (!stop) {
+      // Not on this stack, which the child does not have.
+      const auto client = std::make_unique<CountingClient>();
+      EXPECT_TRUE(reaper.Register(client.get()).ok());
+      reaper.WakeAt(client.get(),
+                    Clock::Monotonic().NowNanos() + 1'000'000'000);
+      reaper.WakeAt(client.get(), Clock::Monotonic().NowNanos());
+      reaper.Unregister(client.get());
+    }
+  });
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(HoldsInChild([&] {
+      const int before = steady.calls;
+      CountingClient client;
+      if (!reaper.Register(&client).ok()) return false;
+      reaper.WakeAt(&client, 0);
+      while (client.calls == 0) std::this_thread::yield();
+      while (steady.calls == before) std::this_thread::yield();
+      reaper.Unregister(&client);
+      return true;
+    }));
+  }
+  stop = true;
+  busy.join();
+  reaper.Unregister(&steady);
+}
+
+using Service = TimerService<int, int>;
+
+TEST(TimerServiceFork, TheTimersGoOnInTheChildWithItsFirstSet) {
+  if (!kChildMayStartThreads) GTEST_SKIP();
+  SimulatedClock clock;
+  std::atomic<int> fired{0};
+  Service::Options options;
+  options.clock = &clock;
+  options.execute = [&](int, int value) { fired += value; };
+  auto service = *Service::Create(std::move(options));
+  ASSERT_TRUE(service->Set(1, 100, absl::Seconds(5)).ok());
+  EXPECT_TRUE(HoldsInChild([&] {
+    if (!service->Set(2, 10, absl::Seconds(60)).ok()) return false;
+    clock.RunFor(absl::Seconds(5));
+    if (fired != 100) return false;
+    service = nullptr;
+    return true;
+  }));
+  EXPECT_EQ(fired, 0);
+  clock.RunFor(absl::Seconds(60));
+  EXPECT_EQ(fired, 100);
+}
+
+TEST(TimerServiceFork, TheChildDoesNotWaitForACallbackThatOnlyTheParentHas) {
+  SimulatedClock clock;
+  Notification started, forked;
+  Service::Options options;
+  options.clock = &clock;
+  options.execute = [&](int, int) {
+    started.Notify();
+    forked.Wait();
+  };
+  auto service = *Service::Create(std::move(options));
+  ASSERT_TRUE(service->Set(1, 1, absl::ZeroDuration()).ok());
+  started.Wait();
+  EXPECT_TRUE(HoldsInChild([&] {
+    service = nullptr;
+    return true;
+  }));
+  forked.Notify();
+  service->Stop();
+}
+
+TEST(TimerServiceFork, ACallbackMayForkAndTheChildStop) {
+  SimulatedClock clock;
+  std::atomic<bool> held{false};
+  Service* service = nullptr;
+  Service::Options options;
+  options.clock = &clock;
+  options.execute = [&](int, int) {
+    held = HoldsInChild([&] {
+      service->Stop();
+      return !service->Set(2, 2, absl::Seconds(1)).ok();
+    });
+  };
+  auto owner = *Service::Create(std::move(options));
+  service = owner.get();
+  ASSERT_TRUE(service->Set(1, 1, absl::ZeroDuration()).ok());
+  clock.WaitUntilAsleep();
+  EXPECT_TRUE(held);
+}
+
+}  // namespace
+}  // namespace wheelcache
