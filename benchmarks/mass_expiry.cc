@@ -96,7 +96,9 @@ class MassExpiry {
   }
 
   template <typename Operation>
-  void Repeat(AccessCursor cursor, Latencies* latencies, Operation operation) {
+  void Repeat(const AccessCursor& begin, Latencies* latencies,
+              Operation operation) {
+    AccessCursor cursor = begin;
     const Clock::time_point end = start_ + kExpiry + kAfterExpiry;
     Clock::time_point before = Clock::now();
     while (before < end) {

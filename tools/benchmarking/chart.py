@@ -8,8 +8,9 @@ COLORS = ["#2f81f7", "#8b949e", "#d29922", "#a371f7", "#3fb950", "#db61a2", "#e5
 TEXT = "#7d8590"
 
 WIDTH = 860
-HEIGHT = 360
-LEFT, RIGHT, TOP, BOTTOM = 64, 16, 76, 36
+HEIGHT = 376
+LEFT, RIGHT, TOP, BOTTOM = 64, 16, 92, 36
+LETTER = 6.8  # The average width, in the fonts that browsers choose.
 PLOT_WIDTH = WIDTH - LEFT - RIGHT
 PLOT_HEIGHT = HEIGHT - TOP - BOTTOM
 
@@ -75,14 +76,18 @@ def _grid(axis, write):
 
 
 def _legend(series, line):
-    x = LEFT
-    for i, name in enumerate(series):
-        yield f'<rect x="{x}" y="34" width="11" height="11" rx="2" fill="{COLORS[i]}"/>'
-        yield f'<text x="{x + 16}" y="44">{html.escape(name)}</text>'
-        x += 34 + 6.4 * len(name)
-    if line:
-        yield f'<path d="M{x:.0f} 40h20" stroke="{TEXT}" stroke-dasharray="5 4"/>'
-        yield f'<text x="{x + 26:.0f}" y="44">{html.escape(line[0])}</text>'
+    """In as many rows as it takes; there is room for two."""
+    x, y = LEFT, 40
+    for i, name in enumerate([*series, *(line or [])[:1]]):
+        width = 34 + LETTER * len(name)
+        if x + width > WIDTH:
+            x, y = LEFT, y + 18
+        if i < len(series):
+            yield f'<rect x="{x:.0f}" y="{y - 6}" width="11" height="11" rx="2" fill="{COLORS[i]}"/>'
+        else:
+            yield f'<path d="M{x:.0f} {y}h12" stroke="{TEXT}" stroke-dasharray="5 2"/>'
+        yield f'<text x="{x + 16:.0f}" y="{y + 4}">{html.escape(name)}</text>'
+        x += width
 
 
 def _bars(axis, groups, series, write):
@@ -99,7 +104,7 @@ def _bars(axis, groups, series, write):
             color = COLORS[list(series).index(name)]
             height = TOP + PLOT_HEIGHT - y
             yield f'<rect x="{x + 1:.1f}" y="{y:.1f}" width="{width - 2:.1f}" height="{height:.1f}" fill="{color}"/>'
-            if width >= 20:
+            if width >= LETTER * 5:
                 center = x + width / 2
                 yield f'<text x="{center:.1f}" y="{y - 4:.1f}" text-anchor="middle" font-size="10">{write(value)}</text>'
             x += width

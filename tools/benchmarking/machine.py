@@ -5,6 +5,7 @@ import os
 import pathlib
 import platform
 import re
+import shlex
 import subprocess
 
 
@@ -18,7 +19,7 @@ def describe(root, command):
         "Load before": f"{os.getloadavg()[0]:.2f}",
         "Commit": _commit(root),
         "Date": datetime.date.today().isoformat(),
-        "Command": f"`{' '.join(['tools/benchmark', *command[1:]])}`",
+        "Command": f"`{shlex.join(['tools/benchmark', *command[1:]])}`",
     }
 
 
