@@ -2,6 +2,7 @@
 // work that must not overlap with theirs.
 //
 //   Barrier barrier(threads);
+//   ...
 //   barrier.Pass([&] { clock.AdvanceTo(time); });  // On each of the threads.
 //
 // Guarantees: the work runs once, on the thread that arrives last, after all

@@ -3,7 +3,7 @@
 //
 //   Player player(cache, options);
 //   player.Play(request);
-//   player.counts().hits;
+//   int64_t hits = player.counts().hits;
 //
 // Operations have the meaning that they have in memcached. A trace carries
 // sizes and not contents: a TracedValue stands for the value, and its charge is

@@ -2,7 +2,7 @@
 //
 //   absl::StatusOr<ReplayResult> result = Replay(source, options);
 //   if (!result.ok()) return result.status();
-//   result->counts.hits;
+//   int64_t hits = result->counts.hits;
 //
 // Guarantees: the clock shows the time of the request that is played, and
 // never goes back: a request with an earlier time than one before it is played

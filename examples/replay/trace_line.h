@@ -2,6 +2,8 @@
 //
 //   timestamp_seconds,key,key_size,value_size,client_id,operation,ttl_seconds
 //
+// Each line is one request:
+//
 //   absl::StatusOr<Request> request = ParseTraceLine("17,b:7,3,64,0,get,0");
 //
 // Errors: every byte sequence is safe to pass. A malformed line is an
