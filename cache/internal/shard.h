@@ -333,11 +333,12 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
   const Publication outcome =
       MakeRoomLocked(need, old, write.now_nanos, budget, claim, removed);
   if (outcome != Publication::kDone) return outcome;
-  claim->Spend(need);
+  // Relaxed, as charge and key: the index publishes them together.
   entry.deadline_nanos.store(DeadlineLocked(write.now_nanos, write.ttl_nanos),
                              std::memory_order_relaxed);
+  LinkLocked(write.ref, write.hash, old, removed);  // May throw, first of all.
+  claim->Spend(need);
   loads_.Supersede(entry.key());
-  LinkLocked(write.ref, write.hash, old, removed);
   return Publication::kDone;
 }
 
@@ -511,9 +512,9 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 void Shard<Key, Value, Hash, Equal>::TakeAllLocked(Removed* removed) {
   loads_.SupersedeAll();
   if (lru_.empty()) return;
+  index_.Clear();  // May throw, before anything is changed.
   const EntryRef oldest = lru_.back();
   removed->AddChain(lru_.TakeAll(), oldest, RemovalCause::kDeleted);
-  index_.Clear();
   wheel_.Reset();
   SetDueLocked(std::nullopt);
   shared_.budget.Give(used_);
