@@ -226,6 +226,7 @@ class Cache final {
  private:
   using ShardType = internal::Shard<Key, Value, Hash, Equal>;
   using Removed = typename ShardType::Removed;
+  using Shards = std::vector<std::unique_ptr<ShardType>>;
   using LoadPtr = typename ShardType::LoadPtr;
   using Claim = internal::Claim;
   using EntryRef = internal::EntryRef;
@@ -284,7 +285,10 @@ class Cache final {
   // Stores an entry that was made, or destroys it.
   bool Store(EntryRef ref, Place place, absl::Duration ttl,
              const LoadPtr* load);
-  bool Publish(const typename ShardType::Write& write, ShardType& home);
+  // Returns whether the entry is in the cache; then `own` is no longer the
+  // caller's.
+  bool Publish(const typename ShardType::Write& write, ShardType& home,
+               EntryRef* own);
   bool Weigh(EntryRef ref);
 
   void ReclaimAll(int64_t now_nanos, Claim* claim, Removed* removed);
@@ -312,8 +316,7 @@ class Cache final {
   const int64_t coarse_lag_nanos_;
 
   mutable internal::SharedState<Key, Value> shared_;
-  std::vector<std::unique_ptr<ShardType>>
-      shards_;  // As many as a power of two.
+  Shards shards_;  // As many as a power of two.
   internal::Counters counters_;
   internal::StatsLogger logger_;
 

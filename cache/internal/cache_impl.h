@@ -139,9 +139,7 @@ bool Cache<Key, Value, Hash, Equal>::Store(EntryRef ref, Place place,
   write.ttl_nanos = ToNanos(ttl);
   write.now_nanos = clock_.NowNanos();
   write.load = load;
-  if (!Publish(write, place.shard)) return false;
-  unpin.ref = 0;
-  return true;
+  return Publish(write, place.shard, &unpin.ref);
 }
 
 // Computes the charge of an entry. Returns whether any cache with these limits
@@ -163,7 +161,7 @@ bool Cache<Key, Value, Hash, Equal>::Weigh(EntryRef ref) {
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 bool Cache<Key, Value, Hash, Equal>::Publish(
-    const typename ShardType::Write& write, ShardType& home) {
+    const typename ShardType::Write& write, ShardType& home, EntryRef* own) {
   Removed removed(shared_.pool.get(), &shared_.limbo);
   Claim claim(&shared_.budget);
   internal::Publication outcome;
@@ -179,7 +177,10 @@ bool Cache<Key, Value, Hash, Equal>::Publish(
   } while (outcome != internal::Publication::kDone &&
            outcome != internal::Publication::kSuperseded);
   const bool stored = outcome == internal::Publication::kDone;
-  if (stored) counters_.Add(internal::Count::kSets);
+  if (stored) {
+    *own = 0;  // The cache's, whatever is thrown from here on.
+    counters_.Add(internal::Count::kSets);
+  }
   // Only now: a listener that calls Set must find the room that is left.
   claim.GiveBack();
   Dispose(&removed);
@@ -272,9 +273,20 @@ bool Cache<Key, Value, Hash, Equal>::Touch(const K& key, absl::Duration ttl) {
 template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::Clear() {
   Removed removed(shared_.pool.get(), &shared_.limbo);
-  for (auto& shard : shards_) shard->Lock();
-  for (auto& shard : shards_) shard->TakeAllLocked(&removed);
-  for (auto& shard : shards_) shard->Unlock();
+  {
+    // Unlocks them if there is no memory for an empty index, too.
+    struct Locks {
+      explicit Locks(Shards* all) ABSL_NO_THREAD_SAFETY_ANALYSIS
+          : shards(*all) {
+        for (auto& shard : shards) shard->Lock();
+      }
+      ~Locks() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        for (auto& shard : shards) shard->Unlock();
+      }
+      Shards& shards;
+    } locks(&shards_);
+    for (auto& shard : shards_) shard->TakeAllLocked(&removed);
+  }
   Dispose(&removed);
   WakeReaperFor(*shards_[0], clock_.NowNanos());
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 
 #include "absl/base/config.h"
 #include "wheelcache/wheel/internal/at_fork.h"
@@ -36,7 +37,10 @@ void Membarrier() {
   if (syscall(SYS_membarrier, kPrivateExpedited, 0, 0) == 0) return;
   // Forgotten, as after a fork in some kernels.
   RegisterMembarrier();
-  syscall(SYS_membarrier, kPrivateExpedited, 0, 0);
+  if (syscall(SYS_membarrier, kPrivateExpedited, 0, 0) == 0) return;
+  // Forbidden since, as by a sandbox. Readers rely on it: to go on without
+  // would be to destroy what they look at.
+  std::abort();
 }
 
 #else

@@ -120,11 +120,17 @@ class ReadSection {
   // Announces the current epoch in the place of an earlier one; what was found
   // before that is no longer protected. REQUIRES: not nested.
   void Announce() {
+    // Acquire: a section of a later epoch sees what was unlinked before it. If
+    // it reads an older epoch than the current one, it holds back too much.
     announced_ = epoch_state.current.load(std::memory_order_acquire);
 #ifdef ABSL_HAVE_THREAD_SANITIZER
     record_->announced.exchange(announced_, std::memory_order_seq_cst);
 #else
-    record_->announced.store(announced_, std::memory_order_relaxed);
+    // Release: a writer that reads this epoch, too late to matter to it, frees
+    // what the section looked at under an earlier one.
+    record_->announced.store(announced_, std::memory_order_release);
+    // Relaxed: who reads false has a fence that he could do without; and who
+    // reads true, see TakeEpochRecord().
     if (ABSL_PREDICT_TRUE(epoch_state.readers_need_no_fence.load(
             std::memory_order_relaxed))) {
       std::atomic_signal_fence(std::memory_order_seq_cst);

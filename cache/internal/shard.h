@@ -108,9 +108,11 @@ class Shard {
   void Use(EntryRef ref, Hash32 hash) {
     if (recency_.IsYoung(StampOf(ref))) return;
     if (!mu_.TryLock()) return;
-    PrefetchNeighboursLocked(ref);
-    // It may have left meanwhile.
-    if (index_.Holds(hash, ref)) MoveToFrontLocked(ref);
+    // It may have left meanwhile; then its links are no longer this lock's.
+    if (index_.Holds(hash, ref)) {
+      PrefetchNeighboursLocked(ref);
+      MoveToFrontLocked(ref);
+    }
     mu_.Unlock();
   }
 
@@ -349,6 +351,7 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
     index_.Reserve([this](EntryRef other) { return HashOf(other); });
   }
   claim->Spend(need);
+  // Relaxed, as charge and key: the index publishes them together.
   entry.deadline_nanos.store(DeadlineLocked(write.now_nanos, write.ttl_nanos),
                              std::memory_order_relaxed);
   loads_.Supersede(entry.key());
@@ -526,9 +529,9 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 void Shard<Key, Value, Hash, Equal>::TakeAllLocked(Removed* removed) {
   loads_.SupersedeAll();
   if (lru_.empty()) return;
+  index_.Clear();  // May throw, before anything is changed.
   const EntryRef oldest = lru_.back();
   removed->AddChain(lru_.TakeAll(), oldest, RemovalCause::kDeleted);
-  index_.Clear();
   wheel_.Reset();
   SetDueLocked(std::nullopt);
   shared_.budget.Give(used_);
