@@ -64,18 +64,27 @@ bool Cache<Key, Value, Hash, Equal>::Read(const K& key, Recency recency,
                                           OnHit&& on_hit) const {
   const Place place = PlaceOf(key);
   internal::ReadSection section;
-  if (ABSL_PREDICT_FALSE(section.nested())) {
-    // Within another read of this thread, whose entry must stay protected.
-    const EntryRef ref =
-        place.shard.FindAndPin(key, place.hash, clock_.NowNanos());
-    if (ref == 0) return false;
-    const Handle handle(shared_.pool.get(), ref, &clock_);
-    on_hit(ref);
-    return true;
+  if (ABSL_PREDICT_TRUE(!section.nested())) {
+    const EntryRef ref = place.shard.Find(key, place.hash, &section);
+    internal::Interleave("read: between index and deadline");
+    if (ref != 0) {
+      if (!IsLive(shared_.pool->At(ref))) return false;
+      if (recency == Recency::kUse) place.shard.Use(ref, place.hash);
+      on_hit(ref);
+      return true;
+    }
+    if (ABSL_PREDICT_TRUE(!shared_.clearing.load(std::memory_order_acquire))) {
+      return false;
+    }
+    // A Clear that this shard has behind it may have others before it: waits,
+    // so that nobody who has seen the one sees the other.
   }
-  const EntryRef ref = place.shard.Find(key, place.hash, &section);
-  if (ref == 0 || !IsLive(shared_.pool->At(ref))) return false;
-  if (recency == Recency::kUse) place.shard.Use(ref, place.hash);
+  // Here, too, within another read of this thread, whose entry the section has
+  // to protect.
+  const EntryRef ref = place.shard.FindAndPin(
+      key, place.hash, clock_.NowNanos(), recency == Recency::kUse);
+  if (ref == 0) return false;
+  const Handle handle(shared_.pool.get(), ref, &clock_);
   on_hit(ref);
   return true;
 }
@@ -86,6 +95,7 @@ bool Cache<Key, Value, Hash, Equal>::IsLive(
     const internal::Entry<Key, Value>& entry) const {
   const int64_t deadline = entry.deadline();
   if (deadline == Clock::kNever) return true;
+  internal::Interleave("read: between deadline and clock");
   const int64_t coarse = clock_.CoarseNowNanos();
   if (deadline - coarse > coarse_lag_nanos_) return true;
   return deadline > coarse && deadline > clock_.NowNanos();
@@ -274,17 +284,18 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::Clear() {
   Removed removed(shared_.pool.get(), &shared_.limbo);
   {
-    // Unlocks them if there is no memory for an empty index, too.
-    struct Locks {
-      explicit Locks(Shards* all) ABSL_NO_THREAD_SAFETY_ANALYSIS
-          : shards(*all) {
-        for (auto& shard : shards) shard->Lock();
+    // Ends the clearing if there is no memory for an empty index, too.
+    struct Clearing {
+      explicit Clearing(Cache* c) ABSL_NO_THREAD_SAFETY_ANALYSIS : cache(*c) {
+        for (auto& shard : cache.shards_) shard->Lock();
+        cache.shared_.clearing.store(true, std::memory_order_relaxed);
       }
-      ~Locks() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-        for (auto& shard : shards) shard->Unlock();
+      ~Clearing() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        cache.shared_.clearing.store(false, std::memory_order_release);
+        for (auto& shard : cache.shards_) shard->Unlock();
       }
-      Shards& shards;
-    } locks(&shards_);
+      Cache& cache;
+    } clearing(this);
     for (auto& shard : shards_) shard->TakeAllLocked(&removed);
   }
   Dispose(&removed);

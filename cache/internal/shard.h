@@ -34,6 +34,7 @@
 #include "wheelcache/cache/internal/entry.h"
 #include "wheelcache/cache/internal/epoch.h"
 #include "wheelcache/cache/internal/index.h"
+#include "wheelcache/cache/internal/interleave.h"
 #include "wheelcache/cache/internal/jitter.h"
 #include "wheelcache/cache/internal/key_hash.h"
 #include "wheelcache/cache/internal/loads.h"
@@ -116,14 +117,14 @@ class Shard {
     mu_.Unlock();
   }
 
-  // Returns the live entry of `key`, pinned, or 0; and makes it the most
+  // Returns the live entry of `key`, pinned, or 0. `use` makes it the most
   // recently used.
   template <typename K>
-  EntryRef FindAndPin(const K& key, Hash32 hash, int64_t now_nanos) {
+  EntryRef FindAndPin(const K& key, Hash32 hash, int64_t now_nanos, bool use) {
     MutexLock lock(&mu_);
     const EntryRef ref = FindLiveLocked(key, hash, now_nanos);
     if (ref == 0) return 0;
-    MoveToFrontLocked(ref);
+    if (use) MoveToFrontLocked(ref);
     shared_.pool->Pin(ref);
     return ref;
   }
@@ -325,6 +326,7 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
                                                     Claim* claim,
                                                     Removed* removed) {
   EntryType& entry = At(write.ref);
+  Interleave("publish: between clock and lock");
   MutexLock lock(&mu_);
   if (write.load != nullptr && !loads_.IsCurrent(*write.load)) {
     return Publication::kSuperseded;
@@ -351,6 +353,7 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
     index_.Reserve([this](EntryRef other) { return HashOf(other); });
   }
   claim->Spend(need);
+  Interleave("publish: between claim and link");
   // Relaxed, as charge and key: the index publishes them together.
   entry.deadline_nanos.store(DeadlineLocked(write.now_nanos, write.ttl_nanos),
                              std::memory_order_relaxed);
@@ -391,6 +394,7 @@ void Shard<Key, Value, Hash, Equal>::LinkLocked(EntryRef ref, Hash32 hash,
     index_.Insert(hash, ref);
   } else {
     index_.Replace(hash, old, ref);
+    Interleave("publish: between index and list");
     lru_.Remove(old);
     if (At(old).timer.scheduled()) wheel_.Cancel(old);
     used_ -= RoomOf(old);
@@ -409,6 +413,7 @@ void Shard<Key, Value, Hash, Equal>::RemoveLocked(EntryRef ref,
                                                   Removed* removed) {
   EntryType& entry = At(ref);
   index_.Erase(HashOf(ref), ref);
+  Interleave("remove: between index and list");
   lru_.Remove(ref);
   if (entry.timer.scheduled()) wheel_.Cancel(ref);
   used_ -= RoomOf(ref);
@@ -437,6 +442,7 @@ bool Shard<Key, Value, Hash, Equal>::Remove(const K& key, Hash32 hash,
                                             int64_t now_nanos,
                                             RemovalCause cause, Claim* claim,
                                             Removed* removed) {
+  Interleave("remove: between clock and lock");
   MutexLock lock(&mu_);
   loads_.Supersede(key);
   const EntryRef ref = FindLocked(key, hash);
@@ -451,6 +457,7 @@ template <typename K>
 bool Shard<Key, Value, Hash, Equal>::Touch(const K& key, Hash32 hash,
                                            int64_t ttl_nanos,
                                            int64_t now_nanos) {
+  Interleave("touch: between clock and lock");
   MutexLock lock(&mu_);
   const EntryRef ref = FindLiveLocked(key, hash, now_nanos);
   if (ref == 0) return false;
@@ -527,6 +534,7 @@ void Shard<Key, Value, Hash, Equal>::EndLoad(const LoadPtr& load) {
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 void Shard<Key, Value, Hash, Equal>::TakeAllLocked(Removed* removed) {
+  Interleave("clear: before a shard is emptied");
   loads_.SupersedeAll();
   if (lru_.empty()) return;
   index_.Clear();  // May throw, before anything is changed.
