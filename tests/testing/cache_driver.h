@@ -1,0 +1,393 @@
+// Makes the same calls to a cache and to its oracle, and compares all that can
+// be seen of them after each.
+//
+// Setup and calls are plain data: read from a tape, which a random test or a
+// fuzzer writes; shrunk when they fail; and printed as the test that repeats
+// the failure:
+//
+//   EXPECT_EQ(Disagreement({3, 200, 1, 1000000, 0, 64},
+//                          {{CacheCall::kSet, 5, 17, 1000000},
+//                           {CacheCall::kGet, 5, 0, 0}}),
+//             "");
+
+#ifndef WHEELCACHE_TESTS_TESTING_CACHE_DRIVER_H_
+#define WHEELCACHE_TESTS_TESTING_CACHE_DRIVER_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/removal.h"
+#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/weigh.h"
+#include "wheelcache/tests/testing/cache_oracle.h"
+#include "wheelcache/wheel/simulated_clock.h"
+
+namespace wheelcache {
+
+// The keys are 0 to kKeys - 1, the weights of values below kWeights.
+inline constexpr int kKeys = 24;
+inline constexpr int kWeights = 64;
+
+struct CacheSetup {
+  int64_t max_entries;
+  int64_t max_bytes;
+  int shards;
+  int64_t tick_nanos;
+  int64_t coarse_lag_nanos;
+  int64_t maintenance_budget;
+
+  // With small steps, or several shards, a cache may leave expired entries for
+  // later; then the driver has them reclaimed before it goes on.
+  bool reclaims_at_once() const {
+    return shards == 1 && maintenance_budget >= 1000;
+  }
+};
+
+struct CacheCall {
+  enum Kind {
+    kSet,
+    kGet,
+    kFind,
+    kVisit,
+    kPeek,
+    kTouch,
+    kDel,
+    kClear,
+    kLoad,
+    kLoadError,
+    kPin,
+    kAdvance,
+    kAdvanceToDeadline,  // The next one, give or take nanos.
+    kMaintain,
+  };
+  static constexpr const char* kNames[] = {"kSet",
+                                           "kGet",
+                                           "kFind",
+                                           "kVisit",
+                                           "kPeek",
+                                           "kTouch",
+                                           "kDel",
+                                           "kClear",
+                                           "kLoad",
+                                           "kLoadError",
+                                           "kPin",
+                                           "kAdvance",
+                                           "kAdvanceToDeadline",
+                                           "kMaintain"};
+
+  Kind kind;
+  int key;
+  int weight;
+  int64_t nanos;  // A TTL, or how far to advance.
+};
+
+inline std::ostream& operator<<(std::ostream& out, const CacheSetup& s) {
+  return out << "{" << s.max_entries << ", " << s.max_bytes << ", " << s.shards
+             << ", " << s.tick_nanos << ", " << s.coarse_lag_nanos << ", "
+             << s.maintenance_budget << "}";
+}
+
+inline std::ostream& operator<<(std::ostream& out, const CacheCall& call) {
+  return out << "{CacheCall::" << CacheCall::kNames[call.kind] << ", "
+             << call.key << ", " << call.weight << ", " << call.nanos << "}";
+}
+
+class CacheDriver {
+ public:
+  explicit CacheDriver(const CacheSetup& setup)
+      : setup_(setup),
+        clock_(absl::ZeroDuration(), absl::Nanoseconds(setup.coarse_lag_nanos)),
+        oracle_(setup.max_entries, setup.max_bytes, setup.tick_nanos),
+        cache_(NewCache()) {}
+
+  // Makes a call. Returns the first difference, or nothing if all is well.
+  std::string Make(const CacheCall& call) {
+    difference_.clear();
+    left_.clear();
+    oracle_.left.clear();
+    call_ = call;
+    ++calls_;
+    MakeCall();
+    CompareLeft();
+    CompareState();
+    return difference_;
+  }
+
+ private:
+  // Values are unique, and tell their weight.
+  using Value = int64_t;
+  using CacheType = Cache<int, Value>;
+
+  std::unique_ptr<CacheType> NewCache() {
+    CacheOptions options;
+    options.max_entries = setup_.max_entries;
+    options.max_bytes = setup_.max_bytes;
+    options.shards = setup_.shards;
+    options.jitter = 0;
+    options.tick = absl::Nanoseconds(setup_.tick_nanos);
+    options.maintenance_budget = setup_.maintenance_budget;
+    options.clock = &clock_;
+    options.reaper = nullptr;
+    CacheType::Hooks hooks;
+    hooks.weigher = [](int, Value value) {
+      return static_cast<uint64_t>(value % kWeights);
+    };
+    hooks.on_removal = [this](int key, Value value, RemovalCause cause) {
+      left_.push_back({key, value, cause});
+    };
+    return std::move(*CacheType::Create(options, std::move(hooks)));
+  }
+
+  Value NewValue() const { return calls_ * kWeights + call_.weight; }
+  int64_t Charge() const {
+    return static_cast<int64_t>(kEntryOverhead) + call_.weight;
+  }
+  absl::Duration Ttl() const {
+    return call_.nanos == CacheOracle::kNever ? absl::InfiniteDuration()
+                                              : absl::Nanoseconds(call_.nanos);
+  }
+
+  void MakeCall() {
+    const int key = call_.key;
+    switch (call_.kind) {
+      case CacheCall::kSet: {
+        const bool stored = cache_->Set(key, NewValue(), Ttl());
+        Compare("stored", stored, SetInOracle());
+        break;
+      }
+      case CacheCall::kGet:
+        Compare("value", cache_->Get(key), ReadInOracle());
+        break;
+      case CacheCall::kFind: {
+        const auto handle = cache_->Find(key);
+        Compare("value", handle ? std::optional(*handle) : std::nullopt,
+                ReadInOracle());
+        break;
+      }
+      case CacheCall::kVisit: {
+        std::optional<Value> seen;
+        cache_->Visit(key, [&](const Value& value) { seen = value; });
+        Compare("value", seen, ReadInOracle());
+        break;
+      }
+      case CacheCall::kPeek:
+        break;  // The comparison of the state peeks at every key.
+      case CacheCall::kTouch: {
+        const bool live = cache_->Touch(key, Ttl());
+        Compare("live", live, oracle_.Touch(key, call_.nanos));
+        break;
+      }
+      case CacheCall::kDel:
+        Compare("live", cache_->Del(key), oracle_.Del(key));
+        break;
+      case CacheCall::kClear:
+        cache_->Clear();
+        oracle_.Clear();
+        break;
+      case CacheCall::kLoad:
+      case CacheCall::kLoadError:
+        Load();
+        break;
+      case CacheCall::kPin:
+        Pin();
+        break;
+      case CacheCall::kAdvance:
+        Advance(call_.nanos);
+        break;
+      case CacheCall::kAdvanceToDeadline:
+        AdvanceToDeadline();
+        break;
+      case CacheCall::kMaintain:
+        cache_->RunMaintenance();
+        oracle_.Reclaim();
+        break;
+    }
+  }
+
+  bool SetInOracle() {
+    if (setup_.shards > 1) {
+      oracle_.told_victims.emplace();
+      for (const CacheOracle::Left& left : left_) {
+        if (left.cause == RemovalCause::kEvicted) {
+          oracle_.told_victims->push_back(left.key);
+        }
+      }
+    }
+    const bool stored =
+        oracle_.Set(call_.key, NewValue(), Charge(), call_.nanos);
+    sets_ += stored;
+    return stored;
+  }
+
+  std::optional<Value> ReadInOracle() {
+    const std::optional<Value> value = oracle_.Get(call_.key);
+    ++(value.has_value() ? hits_ : misses_);
+    return value;
+  }
+
+  void Load() {
+    const absl::Status error = absl::UnavailableError("not now");
+    int loads = 0;
+    const absl::StatusOr<Value> got =
+        cache_->GetOrLoad(call_.key, Ttl(), [&]() -> absl::StatusOr<Value> {
+          ++loads;
+          if (call_.kind == CacheCall::kLoadError) return error;
+          return NewValue();
+        });
+    const std::optional<Value> hit = ReadInOracle();
+    Compare("loads", loads, hit ? 0 : 1);
+    if (!hit && call_.kind == CacheCall::kLoadError) {
+      Compare("ok", got.ok(), false);
+    } else {
+      Compare("value", got.value_or(-1), hit.value_or(NewValue()));
+    }
+    // What cannot be stored leaves what has expired where it is.
+    const bool may_store =
+        call_.nanos > 0 && Charge() <= setup_.max_bytes && got.ok();
+    if (!hit && may_store) SetInOracle();
+  }
+
+  // Keeps a handle in the place of an older one, which must show what it did.
+  void Pin() {
+    PinnedValue& pinned = pinned_[call_.weight % kPinned];
+    if (pinned.handle) Compare("pinned", *pinned.handle, pinned.value);
+    pinned.handle = cache_->Find(call_.key);
+    pinned.value = ReadInOracle().value_or(-1);
+    if (pinned.handle) Compare("pinned", *pinned.handle, pinned.value);
+  }
+
+  void Advance(int64_t nanos) {
+    clock_.Advance(absl::Nanoseconds(nanos));
+    oracle_.now = clock_.NowNanos();
+    if (setup_.reclaims_at_once()) return;
+    cache_->RunMaintenance();
+    oracle_.Reclaim();
+  }
+
+  void AdvanceToDeadline() {
+    int64_t next = CacheOracle::kNever;
+    for (const auto& [key, entry] : oracle_.entries) {
+      if (entry.deadline > oracle_.now) next = std::min(next, entry.deadline);
+    }
+    if (next == CacheOracle::kNever) return;
+    Advance(std::max<int64_t>(next - oracle_.now + call_.nanos, 0));
+  }
+
+  void CompareLeft() {
+    const auto to_string = [](const std::vector<CacheOracle::Left>& all) {
+      std::vector<std::string> lines;
+      for (const CacheOracle::Left& left : all) {
+        lines.push_back(absl::StrCat(left.key, "=", left.value, " ",
+                                     RemovalCauseName(left.cause)));
+      }
+      // The order is that of the causes first.
+      std::sort(lines.begin(), lines.end());
+      return absl::StrJoin(lines, ", ");
+    };
+    Compare("left", to_string(left_), to_string(oracle_.left));
+    for (const CacheOracle::Left& left : oracle_.left) {
+      ++removals_[static_cast<int>(left.cause)];
+    }
+  }
+
+  void CompareState() {
+    for (int key = 0; key < kKeys; ++key) {
+      const bool live = oracle_.Live(key);
+      Compare("contains", cache_->Contains(key), live);
+      Compare("peek", cache_->Peek(key).value_or(-1),
+              live ? oracle_.entries[key].value : -1);
+      Compare("ttl", cache_->TimeToLive(key).value_or(absl::ZeroDuration()),
+              live ? TimeToLiveInOracle(key) : absl::ZeroDuration());
+    }
+    const CacheStats stats = cache_->stats();
+    Compare("entries", stats.entries,
+            static_cast<int64_t>(oracle_.entries.size()));
+    Compare("bytes", stats.bytes, oracle_.bytes());
+    Compare("hits", stats.hits, hits_);
+    Compare("misses", stats.misses, misses_);
+    Compare("sets", stats.sets, sets_);
+    Compare("expirations", stats.expirations, removals_[0]);
+    Compare("evictions", stats.evictions, removals_[1]);
+    Compare("deletes", stats.deletes, removals_[2]);
+    Compare("replaced", stats.replaced, removals_[3]);
+    for (const auto& [key, entry] : oracle_.entries) {
+      if (entry.deadline == CacheOracle::kNever) continue;
+      const absl::Duration due = absl::Nanoseconds(oracle_.ReclaimTime(entry));
+      Compare("due in time", cache_->NextDeadline() <= due, true);
+    }
+    const absl::Status invariants = cache_->CheckInvariants();
+    Compare("invariants", invariants.ToString(), absl::OkStatus().ToString());
+  }
+
+  absl::Duration TimeToLiveInOracle(int key) {
+    const int64_t deadline = oracle_.entries[key].deadline;
+    return deadline == CacheOracle::kNever
+               ? absl::InfiniteDuration()
+               : absl::Nanoseconds(deadline - oracle_.now);
+  }
+
+  template <typename T>
+  void Compare(const char* what, const T& got, const T& want) {
+    if (got == want || !difference_.empty()) return;
+    difference_ =
+        absl::StrCat(what, ": ", Text(got), ", expected ", Text(want));
+  }
+
+  static std::string Text(absl::Duration d) { return absl::FormatDuration(d); }
+  static std::string Text(std::optional<Value> value) {
+    return value.has_value() ? absl::StrCat(*value) : "nothing";
+  }
+  static std::string Text(const std::string& text) { return text; }
+  static std::string Text(int64_t number) { return absl::StrCat(number); }
+
+  static constexpr int kPinned = 8;
+  struct PinnedValue {
+    CacheType::Handle handle;
+    Value value = -1;
+  };
+
+  const CacheSetup setup_;
+  SimulatedClock clock_;
+  CacheOracle oracle_;
+  std::vector<CacheOracle::Left> left_;
+  std::unique_ptr<CacheType> cache_;
+  PinnedValue pinned_[kPinned];
+
+  CacheCall call_ = {};
+  int64_t calls_ = 0;
+  std::string difference_;
+  int64_t hits_ = 0;
+  int64_t misses_ = 0;
+  int64_t sets_ = 0;
+  int64_t removals_[4] = {};  // By cause.
+};
+
+// Makes all calls; returns the first difference and the call, or nothing.
+inline std::string Disagreement(const CacheSetup& setup,
+                                const std::vector<CacheCall>& calls) {
+  CacheDriver driver(setup);
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const std::string difference = driver.Make(calls[i]);
+    if (!difference.empty()) {
+      return absl::StrCat("call ", i, ": ", difference);
+    }
+  }
+  return "";
+}
+
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_TESTS_TESTING_CACHE_DRIVER_H_

@@ -1,0 +1,165 @@
+// The oracle of the cache: what a cache must do, in the plainest way.
+//
+// A sorted map with the time of each key's last use, searched from one end to
+// the other. It shares no code with the cache. Where there are several shards
+// the choice of a victim is the cache's: then the oracle is told of it, and
+// says whether there had to be one.
+
+#ifndef WHEELCACHE_TESTS_TESTING_CACHE_ORACLE_H_
+#define WHEELCACHE_TESTS_TESTING_CACHE_ORACLE_H_
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "wheelcache/cache/removal.h"
+
+namespace wheelcache {
+
+class CacheOracle {
+ public:
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+  struct Entry {
+    int64_t value, charge, deadline, last_use;
+  };
+  struct Left {
+    int key;
+    int64_t value;
+    RemovalCause cause;
+  };
+
+  CacheOracle(int64_t max_entries, int64_t max_bytes, int64_t tick)
+      : max_entries_(max_entries), max_bytes_(max_bytes), tick_(tick) {}
+
+  bool Set(int key, int64_t value, int64_t charge, int64_t ttl) {
+    if (ttl <= 0) {
+      Del(key);
+      return false;
+    }
+    if (charge > max_bytes_) {
+      Leave(key, RemovalCause::kReplaced);
+      return false;
+    }
+    Reclaim();
+    if (!Live(key)) Leave(key, RemovalCause::kExpired);
+    while (!HasRoom(key, charge)) Leave(Victim(key), RemovalCause::kEvicted);
+    Leave(key, RemovalCause::kReplaced);
+    entries[key] = {value, charge, Deadline(ttl), ++uses_};
+    return true;
+  }
+
+  std::optional<int64_t> Get(int key) {
+    if (!Live(key)) return std::nullopt;
+    entries[key].last_use = ++uses_;
+    return entries[key].value;
+  }
+
+  bool Touch(int key, int64_t ttl) {
+    if (ttl <= 0) return Del(key);
+    if (!Get(key)) return false;
+    entries[key].deadline = Deadline(ttl);
+    return true;
+  }
+
+  bool Del(int key) {
+    const bool live = Live(key);
+    Leave(key, RemovalCause::kDeleted);
+    return live;
+  }
+
+  void Clear() {
+    while (!entries.empty()) {
+      left.push_back({entries.begin()->first, entries.begin()->second.value,
+                      RemovalCause::kDeleted});
+      entries.erase(entries.begin());
+    }
+  }
+
+  // Removes what has expired, as far as whole ticks tell.
+  void Reclaim() {
+    const auto copy = entries;
+    for (const auto& [key, entry] : copy) {
+      if (ReclaimTime(entry) <= now) Leave(key, RemovalCause::kExpired);
+    }
+  }
+
+  bool Live(int key) const {
+    const auto it = entries.find(key);
+    return it != entries.end() && now < it->second.deadline;
+  }
+
+  // The first tick from the deadline on.
+  int64_t ReclaimTime(const Entry& entry) const {
+    const int64_t ticks = entry.deadline / tick_ + (entry.deadline % tick_ > 0);
+    return ticks > kNever / tick_ ? kNever : ticks * tick_;
+  }
+
+  int64_t bytes() const {
+    int64_t bytes = 0;
+    for (const auto& [key, entry] : entries) bytes += entry.charge;
+    return bytes;
+  }
+
+  int64_t now = 0;
+  std::map<int, Entry> entries;
+  std::vector<Left> left;  // What was removed, in the order of its removal.
+
+  // The cache's victims in their order, if it need not choose as the oracle.
+  std::optional<std::deque<int>> told_victims;
+
+ private:
+  int64_t Deadline(int64_t ttl) const {
+    return ttl < kNever - now ? now + ttl : kNever;
+  }
+
+  bool HasRoom(int key, int64_t charge) const {
+    const auto it = entries.find(key);
+    const bool replaces = it != entries.end();
+    const auto count = static_cast<int64_t>(entries.size()) + !replaces;
+    return count <= max_entries_ &&
+           bytes() + charge - (replaces ? it->second.charge : 0) <= max_bytes_;
+  }
+
+  // The least recently used but for `spared`.
+  int Victim(int spared) {
+    if (told_victims.has_value()) {
+      if (told_victims->empty()) return entries.begin()->first;  // Mismatch.
+      const int victim = told_victims->front();
+      told_victims->pop_front();
+      return victim;
+    }
+    int victim = spared;
+    int64_t oldest = kNever;
+    for (const auto& [key, entry] : entries) {
+      if (key == spared || entry.last_use > oldest) continue;
+      victim = key;
+      oldest = entry.last_use;
+    }
+    return victim;
+  }
+
+  void Leave(int key, RemovalCause cause) {
+    const auto it = entries.find(key);
+    if (it == entries.end()) return;
+    const bool expired = now >= it->second.deadline;
+    // Evicted within the last tick counts as that.
+    if (expired && cause != RemovalCause::kEvicted) {
+      cause = RemovalCause::kExpired;
+    }
+    left.push_back({key, it->second.value, cause});
+    entries.erase(it);
+  }
+
+  const int64_t max_entries_;
+  const int64_t max_bytes_;
+  const int64_t tick_;
+  int64_t uses_ = 0;
+};
+
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_TESTS_TESTING_CACHE_ORACLE_H_
