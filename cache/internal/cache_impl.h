@@ -66,8 +66,8 @@ bool Cache<Key, Value, Hash, Equal>::Read(const K& key, Recency recency,
   internal::ReadSection section;
   if (ABSL_PREDICT_FALSE(section.nested())) {
     // Within another read of this thread, whose entry must stay protected.
-    const EntryRef ref =
-        place.shard.FindAndPin(key, place.hash, clock_.NowNanos());
+    const EntryRef ref = place.shard.FindAndPin(
+        key, place.hash, clock_.NowNanos(), recency == Recency::kUse);
     if (ref == 0) return false;
     const Handle handle(shared_.pool.get(), ref, &clock_);
     on_hit(ref);

@@ -112,14 +112,14 @@ class Shard {
     mu_.Unlock();
   }
 
-  // Returns the live entry of `key`, pinned, or 0; and makes it the most
+  // Returns the live entry of `key`, pinned, or 0. `use` makes it the most
   // recently used.
   template <typename K>
-  EntryRef FindAndPin(const K& key, Hash32 hash, int64_t now_nanos) {
+  EntryRef FindAndPin(const K& key, Hash32 hash, int64_t now_nanos, bool use) {
     MutexLock lock(&mu_);
     const EntryRef ref = FindLiveLocked(key, hash, now_nanos);
     if (ref == 0) return 0;
-    MoveToFrontLocked(ref);
+    if (use) MoveToFrontLocked(ref);
     shared_.pool->Pin(ref);
     return ref;
   }
