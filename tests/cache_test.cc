@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
@@ -108,15 +109,16 @@ TEST_F(CacheTest, FindShowsKeyAndValueInPlace) {
 }
 
 // With room for two, a use of "a" makes "b" the victim of the third.
-TEST_F(CacheTest, GetFindAndTouchCountAsUse) {
+TEST_F(CacheTest, GetFindVisitAndTouchCountAsUse) {
   options_.max_entries = 2;
-  for (int method = 0; method < 3; ++method) {
+  for (int method = 0; method < 4; ++method) {
     auto cache = NewCache();
     cache->Set("a", "");
     cache->Set("b", "");
     if (method == 0) cache->Get("a");
     if (method == 1) cache->Find("a");
     if (method == 2) cache->Touch("a", absl::Seconds(1));
+    if (method == 3) cache->Visit("a", [](std::string_view) {});
     cache->Set("c", "");
     EXPECT_TRUE(cache->Contains("a")) << method;
     EXPECT_FALSE(cache->Contains("b")) << method;
@@ -135,6 +137,35 @@ TEST_F(CacheTest, PeekContainsAndTimeToLiveCountAsNoUse) {
   EXPECT_FALSE(cache->Contains("a"));
   EXPECT_EQ(cache->stats().hits, 0);
   EXPECT_EQ(cache->stats().misses, 0);
+}
+
+TEST_F(CacheTest, VisitShowsTheValueInPlace) {
+  auto cache = NewCache();
+  cache->Set("key", "value");
+  std::string seen;
+  EXPECT_TRUE(cache->Visit("key", [&](std::string_view v) { seen = v; }));
+  EXPECT_EQ(seen, "value");
+  EXPECT_FALSE(cache->Visit("absent", [](std::string_view) { FAIL(); }));
+  EXPECT_EQ(cache->stats().hits, 1);
+  EXPECT_EQ(cache->stats().misses, 1);
+}
+
+// A read within a read goes another way to the same result.
+TEST_F(CacheTest, ReadsInsideAVisitCountAsOutside) {
+  options_.max_entries = 3;
+  auto cache = NewCache();
+  for (const char* key : {"a", "b", "c"}) cache->Set(key, key);
+  cache->Visit("c", [&](std::string_view) {
+    EXPECT_EQ(cache->Peek("a"), "a");
+    EXPECT_TRUE(cache->Contains("a"));
+    EXPECT_EQ(cache->Get("b"), "b");
+    EXPECT_EQ(cache->Get("absent"), std::nullopt);
+  });
+  EXPECT_EQ(cache->stats().hits, 2);
+  EXPECT_EQ(cache->stats().misses, 1);
+  cache->Set("d", "d");
+  EXPECT_FALSE(cache->Contains("a"));
+  EXPECT_TRUE(cache->Contains("b"));
 }
 
 TEST_F(CacheTest, TimeToLiveTellsWhatIsLeftOfTheTtl) {
