@@ -64,18 +64,26 @@ bool Cache<Key, Value, Hash, Equal>::Read(const K& key, Recency recency,
                                           OnHit&& on_hit) const {
   const Place place = PlaceOf(key);
   internal::ReadSection section;
-  if (ABSL_PREDICT_FALSE(section.nested())) {
-    // Within another read of this thread, whose entry must stay protected.
-    const EntryRef ref = place.shard.FindAndPin(
-        key, place.hash, clock_.NowNanos(), recency == Recency::kUse);
-    if (ref == 0) return false;
-    const Handle handle(shared_.pool.get(), ref, &clock_);
-    on_hit(ref);
-    return true;
+  if (ABSL_PREDICT_TRUE(!section.nested())) {
+    const EntryRef ref = place.shard.Find(key, place.hash, &section);
+    if (ref != 0) {
+      if (!IsLive(shared_.pool->At(ref))) return false;
+      if (recency == Recency::kUse) place.shard.Use(ref, place.hash);
+      on_hit(ref);
+      return true;
+    }
+    if (ABSL_PREDICT_TRUE(!shared_.clearing.load(std::memory_order_acquire))) {
+      return false;
+    }
+    // A Clear that this shard has behind it may have others before it: waits,
+    // so that nobody who has seen the one sees the other.
   }
-  const EntryRef ref = place.shard.Find(key, place.hash, &section);
-  if (ref == 0 || !IsLive(shared_.pool->At(ref))) return false;
-  if (recency == Recency::kUse) place.shard.Use(ref, place.hash);
+  // Here, too, within another read of this thread, whose entry the section has
+  // to protect.
+  const EntryRef ref = place.shard.FindAndPin(
+      key, place.hash, clock_.NowNanos(), recency == Recency::kUse);
+  if (ref == 0) return false;
+  const Handle handle(shared_.pool.get(), ref, &clock_);
   on_hit(ref);
   return true;
 }
@@ -273,7 +281,9 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::Clear() {
   Removed removed(shared_.pool.get(), &shared_.limbo);
   for (auto& shard : shards_) shard->Lock();
+  shared_.clearing.store(true, std::memory_order_relaxed);
   for (auto& shard : shards_) shard->TakeAllLocked(&removed);
+  shared_.clearing.store(false, std::memory_order_release);
   for (auto& shard : shards_) shard->Unlock();
   Dispose(&removed);
   WakeReaperFor(*shards_[0], clock_.NowNanos());

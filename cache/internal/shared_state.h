@@ -5,6 +5,7 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_SHARED_STATE_H_
 #define WHEELCACHE_CACHE_INTERNAL_SHARED_STATE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -40,6 +41,10 @@ struct SharedState {
   Budget budget;
   DueBoard due;
   UseClock uses;
+
+  // Whether a Clear is between its first shard and its last. Whoever sees one
+  // of them empty sees this, too: it is set before, and reset after.
+  std::atomic<bool> clearing{false};
 
   // Ends with the last handle, after the cache and its limbo.
   struct AbandonPool {
