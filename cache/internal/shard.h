@@ -190,10 +190,6 @@ class Shard {
  private:
   using EntryType = Entry<Key, Value>;
 
-  // What a Set reclaims though it has room: more than the one timer that it
-  // adds, and far less than would show in its latency.
-  static constexpr uint64_t kWriterBudget = 8;
-
   // How wheel and list find an entry's links.
   struct Entries {
     using Ref = EntryRef;
@@ -333,11 +329,8 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
   if (write.load != nullptr && !loads_.IsCurrent(*write.load)) {
     return Publication::kSuperseded;
   }
-  // A writer pays for a little of what has come due, so that a cache without a
-  // background thread stays clean; the more the next ones pay.
-  const uint64_t paid = ReclaimLocked(
-      write.now_nanos, std::min(shared_.maintenance_budget, kWriterBudget),
-      claim, removed);
+  const uint64_t paid =
+      ReclaimLocked(write.now_nanos, shared_.writer_budget, claim, removed);
   const uint64_t budget = shared_.maintenance_budget - paid;
   EntryRef old = FindLocked(entry.key(), write.hash);
   if (old != 0) PrefetchNeighboursLocked(old);

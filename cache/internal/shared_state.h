@@ -5,6 +5,7 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_SHARED_STATE_H_
 #define WHEELCACHE_CACHE_INTERNAL_SHARED_STATE_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -26,6 +27,9 @@ struct SharedState {
       : shards(shards),
         tick_nanos(absl::ToInt64Nanoseconds(options.tick)),
         maintenance_budget(static_cast<uint64_t>(options.maintenance_budget)),
+        writer_budget(options.reaper == nullptr
+                          ? maintenance_budget
+                          : std::min<uint64_t>(maintenance_budget, 8)),
         budget({options.max_entries, options.max_bytes}),
         due(shards),
         uses(shards),
@@ -38,6 +42,11 @@ struct SharedState {
   const int shards;  // A power of two.
   const int64_t tick_nanos;
   const uint64_t maintenance_budget;
+
+  // What a Set reclaims though it has room. All that a call may where writers
+  // alone reclaim; else more than the one timer that it adds, and far less than
+  // would show in its latency.
+  const uint64_t writer_budget;
   Budget budget;
   DueBoard due;
   UseClock uses;
