@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -24,8 +25,10 @@
 namespace wheelcache {
 namespace {
 
+using testing::EndedWell;
 using testing::HoldsInChild;
 using testing::kChildMayStartThreads;
+using testing::kOthersMayAllocate;
 using testing::Notification;
 using testing::RecordingClient;
 
@@ -150,6 +153,31 @@ TEST(ReaperFork, ACallMayFork) {
   reaper.Unregister(&client);
 }
 
+TEST(ReaperFork, InTheChildOfACallTheThreadThatForkedGoesOn) {
+  int calls_in_child = 0;
+  std::atomic<bool> held{false};
+  RecordingClient client([&](int64_t now) {
+    if (calls_in_child > 0) {
+      if (++calls_in_child == 3) _exit(0);
+      return now + 1;  // And to sleep.
+    }
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(60);
+      calls_in_child = 1;
+      return now;
+    }
+    held = EndedWell(child);
+    return kNever;
+  });
+  Reaper reaper(Clock::Monotonic());
+  ASSERT_TRUE(reaper.Register(&client).ok());
+  reaper.WakeAt(&client, 0);
+  while (client.calls().empty()) std::this_thread::yield();
+  reaper.Unregister(&client);  // Waits for the call.
+  EXPECT_TRUE(held);
+}
+
 bool no_threads_left = false;
 
 int CreateThread(pthread_t* thread, const pthread_attr_t* attributes,
@@ -191,7 +219,7 @@ class CountingClient : public Reaper::Client {
 // Forks again and again while other threads are inside every method: whatever
 // lock they hold at that moment, the child must not wait for it.
 TEST(ReaperFork, NoLockOfTheParentStopsTheChild) {
-  if (!kChildMayStartThreads) GTEST_SKIP();
+  if (!kChildMayStartThreads || !kOthersMayAllocate) GTEST_SKIP();
   Reaper reaper(Clock::Monotonic());
   CountingClient steady;
   ASSERT_TRUE(reaper.Register(&steady).ok());

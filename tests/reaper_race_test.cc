@@ -2,6 +2,7 @@
 // ThreadSanitizer.
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -231,16 +232,21 @@ TEST_F(ReaperRaceTest, NothingStaysBehindWhenManyThreadsAddWork) {
   EXPECT_EQ(shared.size(), 0);
 }
 
-// Unregisters at exit, after everything that was built later is gone.
+// At exit, when all that was built later is gone, is still served.
 struct AtExit {
   RecordingClient client{[](int64_t now) { return now + 1'000; }};
-  ~AtExit() { Reaper::Shared().Unregister(&client); }
+  ~AtExit() {
+    const size_t before = client.calls().size();
+    while (client.calls().size() == before) std::this_thread::yield();
+    Reaper::Shared().Unregister(&client);
+  }
 };
 
 TEST(ReaperExitDeathTest, AClientWithStaticStorageMayUnregisterAtExit) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
+        alarm(60);
         static AtExit at_exit;
         if (!Reaper::Shared().Register(&at_exit.client).ok()) exit(1);
         Reaper::Shared().WakeAt(&at_exit.client, 0);

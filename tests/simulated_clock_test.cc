@@ -42,6 +42,8 @@ class SleepingThread {
   void Run() {
     for (const int64_t deadline : deadlines_) {
       sleeper_->SleepUntil(deadline);
+      // Slow, so that whoever does not wait for it misses it.
+      for (int i = 0; i < 20; ++i) std::this_thread::yield();
       MutexLock lock(&mu_);
       woke_at_.push_back(clock_.NowNanos());
     }

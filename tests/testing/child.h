@@ -17,6 +17,21 @@ inline constexpr bool kChildMayStartThreads = false;
 inline constexpr bool kChildMayStartThreads = true;
 #endif
 
+// AddressSanitizer's allocator may be locked for ever in the child if another
+// thread was in it.
+#ifdef ABSL_HAVE_ADDRESS_SANITIZER
+inline constexpr bool kOthersMayAllocate = false;
+#else
+inline constexpr bool kOthersMayAllocate = true;
+#endif
+
+// Waits for a child; returns whether it ended with _exit(0).
+inline bool EndedWell(pid_t child) {
+  int status = 0;
+  return child > 0 && waitpid(child, &status, 0) == child &&
+         WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
 // Returns whether the child of a fork() came to an end within a minute, and
 // `holds` returned true there.
 template <typename Predicate>
@@ -26,9 +41,7 @@ bool HoldsInChild(Predicate&& holds) {
     alarm(60);
     _exit(holds() ? 0 : 1);
   }
-  int status = 0;
-  return child > 0 && waitpid(child, &status, 0) == child &&
-         WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  return EndedWell(child);
 }
 
 }  // namespace wheelcache::testing
