@@ -66,6 +66,13 @@ class Budget {
     return false;
   }
 
+  // In the child of fork(): makes `room` all that is used. The claims of other
+  // threads, which are gone, would never come back.
+  void ResetAfterFork(Room room) {
+    entries_.store(room.entries, std::memory_order_relaxed);
+    bytes_.store(room.bytes, std::memory_order_relaxed);
+  }
+
   void Give(Room room) {
     Add(entries_, -room.entries);
     Add(bytes_, -room.bytes);

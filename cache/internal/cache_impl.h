@@ -451,7 +451,10 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::AfterForkInChild() {
   shared_.pool->AfterForkInChild();
   shared_.limbo.AfterForkInChild();
-  for (auto& shard : shards_) shard->ResetAfterFork();
+  internal::Room used;
+  for (auto& shard : shards_) shard->ResetAfterFork(&used);
+  // No claim is this thread's: it would have forked within the cache's code.
+  shared_.budget.ResetAfterFork(used);
 }
 
 }  // namespace wheelcache

@@ -172,9 +172,11 @@ class Shard {
   void TakeAllLocked(Removed* removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // In the child of fork(), which still holds the lock that was taken before
-  // it, but has none of the threads that were loading.
-  void ResetAfterFork() ABSL_UNLOCK_FUNCTION(mu_) {
+  // it, but has none of the threads that were loading. Adds to *used what the
+  // entries use.
+  void ResetAfterFork(Room* used) ABSL_UNLOCK_FUNCTION(mu_) {
     loads_.SupersedeAll();
+    *used += used_;
     mu_.Unlock();
   }
 
