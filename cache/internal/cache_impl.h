@@ -376,6 +376,9 @@ int64_t Cache<Key, Value, Hash, Equal>::RunMaintenance(int64_t budget) {
     if (used < step) ++i;
   }
   shared_.limbo.Flush();
+  // What a reader holds back. A turn of the reaper may have found it gone while
+  // it was looked through here.
+  if (!shared_.limbo.empty()) WakeReaperFor(*shards_[0], now_nanos);
   if (logger_.due_nanos() <= now_nanos) logger_.Run(now_nanos, stats());
   return done;
 }

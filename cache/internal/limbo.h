@@ -76,7 +76,8 @@ class Limbo {
     if (has_waiting_.load(std::memory_order_relaxed)) Release(nullptr);
   }
 
-  // Whether this thread has left anything for Flush.
+  // Whether this thread has left anything for Flush. Relaxed: it sees its own
+  // additions; where they have gone, another thread has them, and asks itself.
   bool HasOwn() const {
     return stripes_[ThreadIndex() % kStripes].load(std::memory_order_relaxed) !=
                0 ||
@@ -96,12 +97,15 @@ class Limbo {
     for (const Batch& batch : batches) UnpinChain(batch.first);
   }
 
-  // Whether Flush has anything to look at.
+  // Whether Flush has anything to look at. Sequentially consistent, with the
+  // stores of what is added: a RunDue that finds nothing began before the
+  // addition in that order, so that the WakeAt after the addition sees that it
+  // began, and plans another.
   bool empty() const {
     for (const Stripe& stripe : stripes_) {
-      if (stripe.load(std::memory_order_relaxed) != 0) return false;
+      if (stripe.load(std::memory_order_seq_cst) != 0) return false;
     }
-    return !has_waiting_.load(std::memory_order_relaxed);
+    return !has_waiting_.load(std::memory_order_seq_cst);
   }
 
   // Around fork(): keeps the one lock whole in the child.
@@ -128,7 +132,9 @@ class Limbo {
   // A list, whose elements go from one to another without allocation.
   using Batches = std::list<Batch>;
 
-  // Adds the entry to the stripe's chain and returns the chain's weight.
+  // Adds the entry to the stripe's chain and returns the chain's weight. Who
+  // takes the chain sees what was written before: the removal from the index,
+  // so that the epoch it ends is late enough, and the links.
   uint32_t Push(Stripe& stripe, EntryRef ref) {
     auto& entry = pool_.At(ref);
     const uint64_t weight = 1 + entry.charge / 1024;
@@ -138,7 +144,7 @@ class Limbo {
       entry.lru.older = static_cast<EntryRef>(chain);
       longer = ((chain >> 32) + weight) << 32 | ref;
     } while (!stripe.compare_exchange_weak(
-        chain, longer, std::memory_order_release, std::memory_order_relaxed));
+        chain, longer, std::memory_order_seq_cst, std::memory_order_relaxed));
     return static_cast<uint32_t>(longer >> 32);
   }
 
@@ -192,7 +198,7 @@ class Limbo {
     }
     MutexLock lock(&mu_);
     waiting_.splice(waiting_.end(), kept);
-    has_waiting_.store(!waiting_.empty(), std::memory_order_relaxed);
+    has_waiting_.store(!waiting_.empty(), std::memory_order_seq_cst);
   }
 
   // With so many batches waiting, a reader has stalled.
