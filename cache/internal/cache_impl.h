@@ -304,9 +304,9 @@ class Cache<Key, Value, Hash, Equal>::LoadScope {
   }
 
   void Finish(absl::StatusOr<Value> result) {
-    finished_ = true;
     shard_.EndLoad(load_);
     load_->Finish(std::move(result));
+    finished_ = true;  // Last: where moving throws, those who wait get an error.
   }
 
  private:
