@@ -264,9 +264,8 @@ template <typename K>
 bool Cache<Key, Value, Hash, Equal>::Touch(const K& key, absl::Duration ttl) {
   if (ttl <= absl::ZeroDuration()) return Remove(key, RemovalCause::kDeleted);
   const Place place = PlaceOf(key);
-  const int64_t now_nanos = clock_.NowNanos();
-  const bool live = place.shard.Touch(key, place.hash, ToNanos(ttl), now_nanos);
-  if (live) WakeReaperFor(place.shard, now_nanos);
+  const bool live = place.shard.Touch(key, place.hash, ToNanos(ttl), clock_);
+  if (live) WakeReaperFor(place.shard, clock_.NowNanos());
   return live;
 }
 

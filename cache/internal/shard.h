@@ -136,9 +136,10 @@ class Shard {
               Claim* claim, Removed* removed);
 
   // Gives the live entry of `key` a new TTL, as in Write, and makes it the most
-  // recently used. Returns whether there is one.
+  // recently used. Returns whether there is one. The TTL begins on `clock` once
+  // the lock is held.
   template <typename K>
-  bool Touch(const K& key, Hash32 hash, int64_t ttl_nanos, int64_t now_nanos);
+  bool Touch(const K& key, Hash32 hash, int64_t ttl_nanos, const Clock& clock);
 
   // Removes expired entries, within `budget` of fired and cascaded timers.
   // Returns how much of it was used: less than all means nothing due is left.
@@ -435,8 +436,11 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K>
 bool Shard<Key, Value, Hash, Equal>::Touch(const K& key, Hash32 hash,
                                            int64_t ttl_nanos,
-                                           int64_t now_nanos) {
+                                           const Clock& clock) {
   MutexLock lock(&mu_);
+  // Not before: what others see expire while this thread waits for the lock
+  // must not come back to life.
+  const int64_t now_nanos = clock.NowNanos();
   const EntryRef ref = FindLiveLocked(key, hash, now_nanos);
   if (ref == 0) return false;
   MoveToFrontLocked(ref);
