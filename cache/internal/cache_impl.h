@@ -73,8 +73,16 @@ bool Cache<Key, Value, Hash, Equal>::Read(const K& key, Recency recency,
     on_hit(ref);
     return true;
   }
-  const EntryRef ref = place.shard.Find(key, place.hash, &section);
-  if (ref == 0 || !IsLive(shared_.pool->At(ref))) return false;
+  EntryRef ref = place.shard.Find(key, place.hash, &section);
+  // Before any deadline at first. What expired since it was found may have been
+  // replaced or touched in time, and the key never without a live value.
+  int64_t before_nanos = 0;
+  while (ref != 0 && !IsLive(shared_.pool->At(ref))) {
+    if (shared_.pool->At(ref).ExpiredAt(before_nanos)) return false;
+    before_nanos = clock_.NowNanos();
+    ref = place.shard.Find(key, place.hash, &section);
+  }
+  if (ref == 0) return false;
   if (recency == Recency::kUse) place.shard.Use(ref, place.hash);
   on_hit(ref);
   return true;
