@@ -1,6 +1,7 @@
 // Interleavings of a read with writes, forced at the comparison of a key, which
 // a read makes without a lock.
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -77,6 +78,31 @@ TEST_F(CacheRaceTest, EntryDeletedDuringAReadIsNotPromoted) {
   EXPECT_EQ(cache->Get(1), 10);
   EXPECT_TRUE(cache->CheckInvariants().ok());
   EXPECT_EQ(cache->size(), 1);
+}
+
+TEST_F(CacheRaceTest, ClearIsSeenAsAWhole) {
+  constexpr int kClears = 100;
+  constexpr int kKeys = 16;
+  options_.shards = 256;
+  auto cache = NewCache();
+  std::atomic<int> seen{0};
+  std::thread reader([&] {
+    for (int i = 1; i <= kClears; ++i) {
+      const int gone = i % kKeys;
+      while (cache->Get(gone) != i) std::this_thread::yield();
+      seen.store(i);
+      while (cache->Get(gone) == i) continue;
+      for (int key = 0; key < kKeys; ++key) {
+        EXPECT_NE(cache->Get(key), i) << "after " << gone << " was gone";
+      }
+    }
+  });
+  for (int i = 1; i <= kClears; ++i) {
+    for (int key = 0; key < kKeys; ++key) cache->Set(key, i);
+    while (seen.load() < i) std::this_thread::yield();
+    cache->Clear();
+  }
+  reader.join();
 }
 
 }  // namespace

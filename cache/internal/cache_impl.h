@@ -64,8 +64,10 @@ bool Cache<Key, Value, Hash, Equal>::Read(const K& key, Recency recency,
                                           OnHit&& on_hit) const {
   const Place place = PlaceOf(key);
   internal::ReadSection section;
-  if (ABSL_PREDICT_FALSE(section.nested())) {
-    // Within another read of this thread, whose entry must stay protected.
+  if (ABSL_PREDICT_FALSE(section.nested() ||
+                         shared_.clearing.load(std::memory_order_acquire))) {
+    // Within another read of this thread, whose entry must stay protected; or
+    // during a Clear, of which nobody may see one half.
     const EntryRef ref =
         place.shard.FindAndPin(key, place.hash, clock_.NowNanos());
     if (ref == 0) return false;
@@ -283,15 +285,19 @@ void Cache<Key, Value, Hash, Equal>::Clear() {
   {
     // Unlocks them if there is no memory for an empty index, too.
     struct Locks {
-      explicit Locks(Shards* all) ABSL_NO_THREAD_SAFETY_ANALYSIS
-          : shards(*all) {
+      explicit Locks(Cache* cache) ABSL_NO_THREAD_SAFETY_ANALYSIS
+          : shards(cache->shards_),
+            clearing(cache->shared_.clearing) {
         for (auto& shard : shards) shard->Lock();
+        clearing.store(true, std::memory_order_relaxed);
       }
       ~Locks() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        clearing.store(false, std::memory_order_release);
         for (auto& shard : shards) shard->Unlock();
       }
       Shards& shards;
-    } locks(&shards_);
+      std::atomic<bool>& clearing;
+    } locks(this);
     for (auto& shard : shards_) shard->TakeAllLocked(&removed);
   }
   Dispose(&removed);
@@ -313,7 +319,8 @@ class Cache<Key, Value, Hash, Equal>::LoadScope {
   void Finish(absl::StatusOr<Value> result) {
     shard_.EndLoad(load_);
     load_->Finish(std::move(result));
-    finished_ = true;  // Last: where moving throws, those who wait get an error.
+    // Last: where moving throws, those who wait get an error.
+    finished_ = true;
   }
 
  private:

@@ -5,6 +5,7 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_SHARED_STATE_H_
 #define WHEELCACHE_CACHE_INTERNAL_SHARED_STATE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -40,6 +41,13 @@ struct SharedState {
   Budget budget;
   DueBoard due;
   UseClock uses;
+
+  // Set while a Clear empties one shard after the other, all of them locked;
+  // then readers take the lock, too, and see all or nothing of it. Who sees a
+  // shard that is empty already has seen this before, as the new index was
+  // published after it; and who sees this reset, acquiring, sees all shards
+  // empty. Beside `pool`, which readers need as well.
+  std::atomic<bool> clearing{false};
 
   // Ends with the last handle, after the cache and its limbo.
   struct AbandonPool {
