@@ -68,8 +68,8 @@ bool Cache<Key, Value, Hash, Equal>::Read(const K& key, Recency recency,
                          shared_.clearing.load(std::memory_order_acquire))) {
     // Within another read of this thread, whose entry must stay protected; or
     // during a Clear, of which nobody may see one half.
-    const EntryRef ref =
-        place.shard.FindAndPin(key, place.hash, clock_.NowNanos());
+    const EntryRef ref = place.shard.FindAndPin(
+        key, place.hash, clock_.NowNanos(), recency == Recency::kUse);
     if (ref == 0) return false;
     const Handle handle(shared_.pool.get(), ref, &clock_);
     on_hit(ref);

@@ -115,13 +115,13 @@ class Shard {
   }
 
   // Returns the live entry of `key`, pinned, or 0; and makes it the most
-  // recently used.
+  // recently used if this is a `use`.
   template <typename K>
-  EntryRef FindAndPin(const K& key, Hash32 hash, int64_t now_nanos) {
+  EntryRef FindAndPin(const K& key, Hash32 hash, int64_t now_nanos, bool use) {
     MutexLock lock(&mu_);
     const EntryRef ref = FindLiveLocked(key, hash, now_nanos);
     if (ref == 0) return 0;
-    MoveToFrontLocked(ref);
+    if (use) MoveToFrontLocked(ref);
     shared_.pool->Pin(ref);
     return ref;
   }
