@@ -80,7 +80,7 @@ class Budget {
 
  private:
   static void Add(std::atomic<int64_t>& used, int64_t amount) {
-    if (amount != 0) used.fetch_add(amount, std::memory_order_relaxed);
+    if (amount != 0) used.fetch_add(amount, std::memory_order_release);
   }
 
   static bool TryAdd(std::atomic<int64_t>& used, int64_t amount,
@@ -90,11 +90,16 @@ class Budget {
     do {
       if (now > limit - amount) return false;
     } while (!used.compare_exchange_weak(now, now + amount,
+                                         std::memory_order_acquire,
                                          std::memory_order_relaxed));
     return true;
   }
 
   const Room limit_;
+
+  // Each limit is kept by the read-modify-writes of one number. Given back with
+  // release and taken with acquire, so that an entry whose room was another's
+  // is not seen before that one has gone.
   alignas(ABSL_CACHELINE_SIZE) std::atomic<int64_t> entries_{0};
   std::atomic<int64_t> bytes_{0};
 };

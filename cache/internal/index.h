@@ -123,6 +123,12 @@ class Index {
   static constexpr int kCells = 12;
 
   // The tags are read eight and four at a time. Tag 0 marks a free cell.
+  //
+  // Cells are stored with release and loaded with acquire, so that who has a
+  // reference sees the entry. Tags likewise: who sees a tag sees the reference
+  // that was written before it, or a later one. And the count: who sees it
+  // without a key has seen it erased, and who sees that an entry went on, which
+  // is written first, may look for it in vain only until it is there.
   struct alignas(ABSL_CACHELINE_SIZE) Bucket {
     std::atomic<uint64_t> low_tags{0};
     std::atomic<uint32_t> high_tags{0};
@@ -195,6 +201,8 @@ class Index {
     Epoch epoch = 0;  // Ended when the array was taken from the readers.
   };
 
+  // Exchanged with release and loaded with acquire: who has an array sees what
+  // it was filled with. The lock holder's own loads are relaxed.
   std::atomic<Table*> table_;
   size_t size_ = 0;
   std::vector<OldTable> old_tables_;
