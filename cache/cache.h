@@ -40,6 +40,7 @@
 #ifndef WHEELCACHE_CACHE_CACHE_H_
 #define WHEELCACHE_CACHE_CACHE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <limits>

@@ -126,9 +126,9 @@ class Index {
   //
   // Cells are stored with release and loaded with acquire, so that who has a
   // reference sees the entry. Tags likewise: who sees a tag sees the reference
-  // that was written before it, or a later one. And the count: who sees it
-  // without a key has seen it erased, and who sees that an entry went on, which
-  // is written first, may look for it in vain only until it is there.
+  // that was written before it, or a later one. The count of those that passed
+  // on is raised before such an entry is there, and lowered before it goes: who
+  // reads zero may take the entry for one that is not there.
   struct alignas(ABSL_CACHELINE_SIZE) Bucket {
     std::atomic<uint64_t> low_tags{0};
     std::atomic<uint32_t> high_tags{0};
