@@ -40,6 +40,7 @@
 #ifndef WHEELCACHE_CACHE_CACHE_H_
 #define WHEELCACHE_CACHE_CACHE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -262,7 +263,8 @@ class Cache final {
 
   // Calls `on_hit(ref)` with the live entry of the key, and protects the entry
   // meanwhile. Returns whether there is one. Takes no lock, unless the entry
-  // has to become the most recently used: then not if that would block.
+  // has to become the most recently used: then not if that would block; or
+  // within another read of the thread, or during a Clear.
   template <typename K, typename OnHit>
   bool Read(const K& key, Recency recency, OnHit&& on_hit) const;
 

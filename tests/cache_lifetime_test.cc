@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
@@ -95,6 +96,28 @@ TEST_F(CacheLifetimeTest, ChildIsNotHeldUpByLocksOfOtherThreads) {
   }
   stop.store(true);
   writer.join();
+}
+
+TEST_F(CacheLifetimeTest, ChildOfForkGetsTheRoomThatOtherThreadsHadClaimed) {
+  options_.max_entries = 16;
+  options_.shards = 8;
+  auto cache = New<int, int>();
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> writers;
+  for (int first = 0; first < 4; ++first) {
+    writers.emplace_back([&, first] {
+      for (int i = first; !stop.load(); i += 4) cache->Set(i, i);
+    });
+  }
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_TRUE(HoldsInChild([&] {
+      const bool whole = cache->CheckInvariants().ok();
+      cache.reset();  // Ends when nothing is in use any more.
+      return whole;
+    }));
+  }
+  stop.store(true);
+  for (std::thread& writer : writers) writer.join();
 }
 
 TEST_F(CacheLifetimeTest, ChildOfForkReclaimsInTheBackground) {

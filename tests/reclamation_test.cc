@@ -143,6 +143,17 @@ TEST_F(ReclamationTest, AVisitorMayUseTheCache) {
   EXPECT_FALSE(cache->Contains("a"));
 }
 
+TEST_F(ReclamationTest, APeekWithinAVisitIsNoUse) {
+  options_.max_entries = 2;
+  auto cache = New<int, int>();
+  cache->Set(1, 10);
+  cache->Set(2, 20);
+  cache->Visit(2, [&](int) { EXPECT_EQ(cache->Peek(1), 10); });
+  cache->Set(3, 30);
+  EXPECT_FALSE(cache->Contains(1));
+  EXPECT_TRUE(cache->Contains(2));
+}
+
 TEST_F(ReclamationTest, AThreadMayReadOneCacheAfterAnother) {
   std::atomic<int> stage{0};
   auto first = New<int, Counted>();

@@ -121,6 +121,8 @@ class Arena {
     }
 
    private:
+    // Acquire and release, as any lock; the look ahead of the exchange spares
+    // the cache line, and decides nothing.
     std::atomic<bool> taken_{false};
   };
 
@@ -129,7 +131,9 @@ class Arena {
     TryOnlyLock mu;
     uint32_t granules ABSL_GUARDED_BY(mu) = 0;      // The sum of the sizes.
     uint32_t next_to_trim ABSL_GUARDED_BY(mu) = 0;  // A size.
-    // Written under the lock; read without it to see whether one is empty.
+    // Written under the lock; read without it to see whether one is empty: a
+    // hint, so relaxed suffices. What it refers to is read under the lock
+    // alone.
     std::array<std::atomic<Ref>, kMaxSmall + 1> lists = {};
   };
 

@@ -66,6 +66,13 @@ class Budget {
     return false;
   }
 
+  // In the child of fork(): makes `room` all that is used. The claims of other
+  // threads, which are gone, would never come back.
+  void ResetAfterFork(Room room) {
+    entries_.store(room.entries, std::memory_order_relaxed);
+    bytes_.store(room.bytes, std::memory_order_relaxed);
+  }
+
   void Give(Room room) {
     Add(entries_, -room.entries);
     Add(bytes_, -room.bytes);
@@ -73,7 +80,7 @@ class Budget {
 
  private:
   static void Add(std::atomic<int64_t>& used, int64_t amount) {
-    if (amount != 0) used.fetch_add(amount, std::memory_order_relaxed);
+    if (amount != 0) used.fetch_add(amount, std::memory_order_release);
   }
 
   static bool TryAdd(std::atomic<int64_t>& used, int64_t amount,
@@ -83,11 +90,16 @@ class Budget {
     do {
       if (now > limit - amount) return false;
     } while (!used.compare_exchange_weak(now, now + amount,
+                                         std::memory_order_acquire,
                                          std::memory_order_relaxed));
     return true;
   }
 
   const Room limit_;
+
+  // Each limit is kept by the read-modify-writes of one number. Given back with
+  // release and taken with acquire, so that an entry whose room was another's
+  // is not seen before that one has gone.
   alignas(ABSL_CACHELINE_SIZE) std::atomic<int64_t> entries_{0};
   std::atomic<int64_t> bytes_{0};
 };

@@ -316,9 +316,10 @@ class Cache<Key, Value, Hash, Equal>::LoadScope {
   }
 
   void Finish(absl::StatusOr<Value> result) {
-    finished_ = true;
     shard_.EndLoad(load_);
     load_->Finish(std::move(result));
+    // Last: where moving throws, those who wait get an error.
+    finished_ = true;
   }
 
  private:
@@ -388,6 +389,9 @@ int64_t Cache<Key, Value, Hash, Equal>::RunMaintenance(int64_t budget) {
     if (used < step) ++i;
   }
   shared_.limbo.Flush();
+  // What a reader holds back. A turn of the reaper may have found it gone while
+  // it was looked through here.
+  if (!shared_.limbo.empty()) WakeReaperFor(*shards_[0], now_nanos);
   if (logger_.due_nanos() <= now_nanos) logger_.Run(now_nanos, stats());
   return done;
 }
@@ -463,7 +467,10 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::AfterForkInChild() {
   shared_.pool->AfterForkInChild();
   shared_.limbo.AfterForkInChild();
-  for (auto& shard : shards_) shard->ResetAfterFork();
+  internal::Room used;
+  for (auto& shard : shards_) shard->ResetAfterFork(&used);
+  // No claim is this thread's: it would have forked within the cache's code.
+  shared_.budget.ResetAfterFork(used);
 }
 
 }  // namespace wheelcache

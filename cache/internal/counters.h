@@ -59,6 +59,8 @@ class Counters {
   static constexpr size_t kOwnStripes = 31;
   static constexpr size_t kCounts = 8;
 
+  // Relaxed: numbers to look at. A thread that takes over another's index sees
+  // its counts; see ThreadIndex().
   struct alignas(ABSL_CACHELINE_SIZE) Line {
     std::array<std::atomic<int64_t>, kCounts> counts = {};
   };

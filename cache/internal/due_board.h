@@ -43,6 +43,8 @@ class DueBoard {
   }
 
  private:
+  // Relaxed: a hint for whom to visit. What decides stands under the lock of
+  // the shard.
   using Cell = std::atomic<int64_t>;
 
   // Close together: Earliest reads them all.

@@ -46,13 +46,17 @@ struct EntryHeader {
   LruLinks<EntryRef> lru;
   TimerLinks<EntryRef> timer;
 
-  // When the value is no longer returned, on the cache's clock.
+  // When the value is no longer returned, on the cache's clock. Relaxed: the
+  // index publishes the first one with the entry, later ones come with nothing.
   std::atomic<int64_t> deadline_nanos{Clock::kNever};
 
+  // Added relaxed, by who is protected by a section, a lock or another pin; the
+  // end of that orders it before the cache's Unpin. Given up with release, and
+  // by the last one with acquire: all looks come before the destruction.
   std::atomic<uint32_t> pins{0};
 
-  // The shard's count of uses at the entry's last move to the front of the LRU
-  // list. The pool's while the slot is free.
+  // The cache's count of uses at the entry's last move to the front of the LRU
+  // list. Relaxed: a hint, by which nothing is found.
   std::atomic<uint32_t> stamp{0};
 
   Birth birth = 0;
@@ -206,7 +210,11 @@ class EntryPool {
 
   Arena arena_{EntryType::LayoutType::kOneSize ? Arena::Sizes::kOne
                                                : Arena::Sizes::kMany};
-  std::atomic<int64_t> owners_{kCache};  // The cache, and each orphan.
+
+  // The cache, and each orphan. Counted up relaxed, by the cache, which is
+  // still an owner; down with release and acquire: whoever is last comes after
+  // all.
+  std::atomic<int64_t> owners_{kCache};
 };
 
 }  // namespace internal

@@ -18,9 +18,13 @@ namespace {
 
 // The list of all records, which only grows; as long as the most threads that
 // ever read at one time. Never destroyed: threads may outlive static objects.
+// Pushed with release and read with acquire, for the constants of a record;
+// that a writer does not miss a new reader's record is the fences' matter.
 std::atomic<EpochRecord*> all_records{nullptr};
 
-// How many records are taken.
+// How many records are taken. Counted down with release: who finds nobody else,
+// acquiring, comes after the last look of all who have gone. Counted up before
+// a fence; see TakeEpochRecord().
 std::atomic<int> readers{0};
 
 #if defined(__linux__) && defined(SYS_membarrier)

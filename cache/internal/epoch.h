@@ -53,13 +53,18 @@ inline constexpr int kEpochsPerBirthBits = 8;
 
 // The record of a thread.
 struct alignas(ABSL_CACHELINE_SIZE) EpochRecord {
-  // The epoch of the thread's open section, or 0.
+  // The epoch of the thread's open section, or 0. Stored with release and
+  // loaded by writers with acquire, so that what a section looked at comes
+  // before its destruction; that a writer does not miss a store is the fences'
+  // matter.
   std::atomic<Epoch> announced{0};
 
   // How many sections are open, one in the other. The owner's alone.
   int depth = 0;
 
   // Whether a thread has the record; a thread's end makes it free for another.
+  // Given back with release and taken with acquire: the next owner sees all
+  // that the last one wrote here, and wherever the index is used.
   std::atomic<bool> taken{false};
 
   // Both constant once the record is in the list. Indexes count from 0; no two
@@ -69,6 +74,9 @@ struct alignas(ABSL_CACHELINE_SIZE) EpochRecord {
 };
 
 struct EpochState {
+  // Counted up after unlinking, and acquired by Announce(): who announces the
+  // later epoch sees the unlinking. All changes are read-modify-writes, so that
+  // this holds for each earlier epoch, too.
   alignas(ABSL_CACHELINE_SIZE) std::atomic<Epoch> current{1};
 
   // Whether AdvanceEpoch() uses membarrier, so that readers need no fence.
@@ -113,6 +121,8 @@ class ReadSection {
   // this section. If not, Announce() and load the link again.
   // REQUIRES: not nested.
   bool Covers() const {
+    // Relaxed: the link, which was acquired, leads to the maker's own load in
+    // BirthNow(); a load after that reads no older value.
     const Epoch now = epoch_state.current.load(std::memory_order_relaxed);
     return (now ^ announced_) >> kEpochsPerBirthBits == 0;
   }

@@ -135,6 +135,12 @@ class Index {
 
   // The tags are read eight and four at a time. Tag 0 marks a free cell. Made
   // of zeros, not by a constructor: pages that nobody touched take no memory.
+  //
+  // Cells are stored with release and loaded with acquire, so that who has a
+  // reference sees the entry. Tags likewise: who sees a tag sees the reference
+  // that was written before it, or a later one. The count of those that passed
+  // on is raised before such an entry is there, and lowered before it goes: who
+  // reads zero may take the entry for one that is not there.
   struct alignas(ABSL_CACHELINE_SIZE) Bucket {
     std::atomic<uint64_t> low_tags;
     std::atomic<uint32_t> high_tags;
@@ -226,6 +232,8 @@ class Index {
   };
 
   const size_t wanted_;  // Buckets in the end, as far as is known.
+  // Exchanged with release and loaded with acquire: who has an array sees what
+  // it was filled with. The lock holder's own loads are relaxed.
   std::atomic<Table*> table_;
   size_t size_ = 0;
   std::vector<OldTable> old_tables_;

@@ -13,6 +13,9 @@
 // as the cache holds, however long it stalls.
 //
 // Threads. Thread-safe. Entries are destroyed without a lock.
+//
+// Errors. None: where there is no memory to note a collection, it goes on
+// collecting.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_LIMBO_H_
 #define WHEELCACHE_CACHE_INTERNAL_LIMBO_H_
@@ -22,9 +25,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <new>
 #include <utility>
-#include <vector>
 
 #include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
@@ -32,6 +35,7 @@
 #include "wheelcache/cache/internal/epoch.h"
 #include "wheelcache/cache/internal/interleave.h"
 #include "wheelcache/cache/internal/thread_index.h"
+#include "wheelcache/wheel/internal/contain.h"
 #include "wheelcache/wheel/mutex.h"
 
 namespace wheelcache {
@@ -63,18 +67,19 @@ class Limbo {
       return;
     }
     Stripe& stripe = stripes_[ThreadIndex() % kStripes];
-    if (Push(stripe, ref) >= patience_) Release(TakeChain(stripe));
+    if (Push(stripe, ref) >= patience_) Release(&stripe);
   }
 
   // Destroys, of what has been added before, all that no reader holds back.
   void Flush() {
     for (Stripe& stripe : stripes_) {
-      if (const EntryRef first = TakeChain(stripe); first != 0) Release(first);
+      if (stripe.load(std::memory_order_relaxed) != 0) Release(&stripe);
     }
-    if (has_waiting_.load(std::memory_order_relaxed)) Release(0);
+    if (has_waiting_.load(std::memory_order_relaxed)) Release(nullptr);
   }
 
-  // Whether this thread has left anything for Flush.
+  // Whether this thread has left anything for Flush. Relaxed: it sees its own
+  // additions; where they have gone, another thread has them, and asks itself.
   bool HasOwn() const {
     return stripes_[ThreadIndex() % kStripes].load(std::memory_order_relaxed) !=
                0 ||
@@ -85,7 +90,7 @@ class Limbo {
   // REQUIRES: no other thread is in the cache.
   void DestroyAll() {
     for (Stripe& stripe : stripes_) UnpinChain(TakeChain(stripe));
-    std::vector<Batch> batches;
+    Batches batches;
     {
       MutexLock lock(&mu_);
       batches.swap(waiting_);
@@ -94,12 +99,15 @@ class Limbo {
     for (const Batch& batch : batches) UnpinChain(batch.first);
   }
 
-  // Whether Flush has anything to look at.
+  // Whether Flush has anything to look at. Sequentially consistent, with the
+  // stores of what is added: a RunDue that finds nothing began before the
+  // addition in that order, so that the WakeAt after the addition sees that it
+  // began, and plans another.
   bool empty() const {
     for (const Stripe& stripe : stripes_) {
-      if (stripe.load(std::memory_order_relaxed) != 0) return false;
+      if (stripe.load(std::memory_order_seq_cst) != 0) return false;
     }
-    return !has_waiting_.load(std::memory_order_relaxed);
+    return !has_waiting_.load(std::memory_order_seq_cst);
   }
 
   // Around fork(): keeps the one lock whole in the child.
@@ -118,13 +126,17 @@ class Limbo {
 
   // A chain that was unlinked before `epoch` ended.
   struct Batch {
-    EntryRef first;
-    Epoch epoch;
+    EntryRef first = 0;
+    Epoch epoch = 0;
     // The reader for whose sake it was looked through, or 0.
-    Epoch sifted_for;
+    Epoch sifted_for = 0;
   };
+  // A list, whose elements go from one to another without allocation.
+  using Batches = std::list<Batch>;
 
-  // Adds the entry to the stripe's chain and returns the chain's weight.
+  // Adds the entry to the stripe's chain and returns the chain's weight. Who
+  // takes the chain sees what was written before: the removal from the index,
+  // so that the epoch it ends is late enough, and the links.
   uint32_t Push(Stripe& stripe, EntryRef ref) {
     auto& entry = pool_.At(ref);
     const uint64_t weight = 1 + entry.charge / 1024;
@@ -134,7 +146,7 @@ class Limbo {
       entry.lru.older = static_cast<EntryRef>(chain);
       longer = ((chain >> 32) + weight) << 32 | ref;
     } while (!stripe.compare_exchange_weak(
-        chain, longer, std::memory_order_release, std::memory_order_relaxed));
+        chain, longer, std::memory_order_seq_cst, std::memory_order_relaxed));
     return static_cast<uint32_t>(longer >> 32);
   }
 
@@ -143,26 +155,36 @@ class Limbo {
     return static_cast<EntryRef>(stripe.exchange(0, std::memory_order_acquire));
   }
 
-  // Ends an epoch for the chain, if any, and destroys what can be of it and of
-  // those that wait.
-  void Release(EntryRef first) {
-    std::vector<Batch> batches;
+  // Ends an epoch for the stripe's chain, if any, and destroys what can be of
+  // it and of those that wait.
+  void Release(Stripe* stripe) {
+    Batches batches;
+    // Before anything is taken that would have to be put back.
+    if (stripe != nullptr && !Contain([&] { batches.emplace_back(); })) return;
+    Batches waiting;
     {
       MutexLock lock(&mu_);
-      batches.swap(waiting_);
+      waiting.swap(waiting_);
     }
     const bool stalled =
-        batches.size() >= kStalled ||
-        std::any_of(batches.begin(), batches.end(),
+        waiting.size() >= kStalled ||
+        std::any_of(waiting.begin(), waiting.end(),
                     [](const Batch& batch) { return batch.sifted_for != 0; });
-    if (first != 0) {
-      // What is made from here on, a reader that has stalled cannot see.
-      const Epoch ended = stalled ? AdvanceBirth() : AdvanceEpoch();
-      batches.push_back({first, ended, 0});
+    if (stripe != nullptr) {
+      Batch& fresh = batches.back();
+      fresh.first = TakeChain(*stripe);
+      if (fresh.first == 0) {
+        batches.pop_back();  // Another thread was faster.
+      } else {
+        // What is made from here on, a reader that has stalled cannot see.
+        fresh.epoch = stalled ? AdvanceBirth() : AdvanceEpoch();
+      }
     }
     Interleave("limbo: between the epoch's end and the scan of readers");
-    std::vector<Batch> kept;
-    for (const Batch& batch : batches) {
+    batches.splice(batches.begin(), waiting);
+    Batches kept;
+    while (!batches.empty()) {
+      Batch& batch = batches.front();
       const bool same_reader =
           batch.sifted_for != 0 &&
           NewestReaderUpTo(batch.sifted_for) == batch.sifted_for;
@@ -170,28 +192,36 @@ class Limbo {
           same_reader ? batch.sifted_for : NewestReaderUpTo(batch.epoch);
       if (reader == 0) {
         UnpinChain(batch.first);
+        batches.pop_front();
       } else if (stalled && !same_reader) {
-        Sift(batch, reader, &kept);
+        Sift(reader, &batches, &kept);
       } else {
-        kept.push_back(batch);
+        kept.splice(kept.end(), batches, batches.begin());
       }
     }
     MutexLock lock(&mu_);
-    waiting_.insert(waiting_.end(), kept.begin(), kept.end());
-    has_waiting_.store(!waiting_.empty(), std::memory_order_relaxed);
+    waiting_.splice(waiting_.end(), kept);
+    has_waiting_.store(!waiting_.empty(), std::memory_order_seq_cst);
   }
 
   // With so many batches waiting, a reader has stalled.
   static constexpr size_t kStalled = 16;
 
-  // Destroys the entries of the batch that `reader` cannot see. The others
-  // join those that wait for the same reader, so that a long stall does not
-  // make a long list.
-  void Sift(const Batch& batch, Epoch reader, std::vector<Batch>* kept) {
+  // Destroys the entries of the first of `batches` that `reader` cannot see.
+  // The others join those that are kept for the same reader, so that a long
+  // stall does not make a long list.
+  void Sift(Epoch reader, Batches* batches, Batches* kept) {
+    const Batch batch = batches->front();
     auto same = std::find_if(
         kept->begin(), kept->end(),
         [reader](const Batch& other) { return other.sifted_for == reader; });
-    if (same == kept->end()) same = kept->insert(same, {0, 0, reader});
+    if (same == kept->end()) {
+      same = batches->begin();
+      kept->splice(kept->end(), *batches, same);
+      *same = {0, 0, reader};
+    } else {
+      batches->pop_front();
+    }
     same->epoch = std::max(same->epoch, batch.epoch);
     for (EntryRef ref = batch.first; ref != 0;) {
       auto& entry = pool_.At(ref);
@@ -218,7 +248,7 @@ class Limbo {
   std::array<Stripe, kStripes> stripes_;
 
   Mutex mu_;
-  std::vector<Batch> waiting_ ABSL_GUARDED_BY(mu_);
+  Batches waiting_ ABSL_GUARDED_BY(mu_);
   std::atomic<bool> has_waiting_{false};  // Written under mu_.
 };
 

@@ -56,6 +56,8 @@ class UseClock {
   }
 
  private:
+  // All relaxed, youth_ below as well: they decide which entry is moved or goes
+  // first, never what is there.
   alignas(ABSL_CACHELINE_SIZE) std::atomic<Stamp> now_{0};
   alignas(ABSL_CACHELINE_SIZE) std::vector<std::atomic<Stamp>> tails_;
 };

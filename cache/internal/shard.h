@@ -177,9 +177,11 @@ class Shard {
   void TakeAllLocked(Removed* removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // In the child of fork(), which still holds the lock that was taken before
-  // it, but has none of the threads that were loading.
-  void ResetAfterFork() ABSL_UNLOCK_FUNCTION(mu_) {
+  // it, but has none of the threads that were loading. Adds to *used what the
+  // entries use.
+  void ResetAfterFork(Room* used) ABSL_UNLOCK_FUNCTION(mu_) {
     loads_.SupersedeAll();
+    *used += used_;
     mu_.Unlock();
   }
 
@@ -454,6 +456,8 @@ bool Shard<Key, Value, Hash, Equal>::Touch(const K& key, Hash32 hash,
                                            const Clock& clock) {
   Interleave("touch: before the lock");
   MutexLock lock(&mu_);
+  // Not before: what others see expire while this thread waits for the lock
+  // must not come back to life.
   const int64_t now_nanos = clock.NowNanos();
   const EntryRef ref = FindLiveLocked(key, hash, now_nanos);
   if (ref == 0) return false;

@@ -51,8 +51,11 @@ struct SharedState {
   DueBoard due;
   UseClock uses;
 
-  // Whether a Clear is between its first shard and its last. Whoever sees one
-  // of them empty sees this, too: it is set before, and reset after.
+  // Set while a Clear empties one shard after the other, all of them locked;
+  // then readers take the lock, too, and see all or nothing of it. Who sees a
+  // shard that is empty already has seen this before, as the new index was
+  // published after it; and who sees this reset, acquiring, sees all shards
+  // empty. Beside `pool`, which readers need as well.
   std::atomic<bool> clearing{false};
 
   // Ends with the last handle, after the cache and its limbo.

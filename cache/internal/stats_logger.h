@@ -34,7 +34,8 @@ class StatsLogger {
   const std::string name_;
   const std::function<void(absl::string_view)> log_;
 
-  std::atomic<int64_t> due_;  // Written under mu_.
+  // Written under mu_, and looked at there again before it counts: relaxed.
+  std::atomic<int64_t> due_;
   Mutex mu_;
   CacheStats last_ ABSL_GUARDED_BY(mu_);
 };
