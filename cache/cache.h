@@ -302,6 +302,7 @@ class Cache final {
   void Dispose(Removed* removed);
 
   int64_t RunDue(int64_t now_nanos);
+  int64_t LimboDue(int64_t now_nanos) const;
   void WakeReaperFor(const ShardType& shard, int64_t now_nanos);
 
   friend class internal::ForkRegistration;

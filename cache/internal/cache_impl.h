@@ -419,14 +419,16 @@ int64_t Cache<Key, Value, Hash, Equal>::RunDue(int64_t now_nanos) {
   for (const auto& shard : shards_) due = std::min(due, shard->due_nanos());
   int64_t next =
       Clock::NanosAfter(std::max(due, now_nanos), options_.reclaim_delay);
-  if (!shared_.limbo.empty()) {
-    // It is up to the readers when that ends: asks again, but now and then.
-    constexpr absl::Duration kPause = absl::Milliseconds(10);
-    next = std::min(
-        next,
-        Clock::NanosAfter(now_nanos, std::max(options_.reclaim_delay, kPause)));
-  }
+  if (!shared_.limbo.empty()) next = std::min(next, LimboDue(now_nanos));
   return std::min(next, logger_.due_nanos());
+}
+
+// When the reaper should look at what waits in limbo. It is up to the readers
+// when that ends: it asks now and then.
+template <typename Key, typename Value, typename Hash, typename Equal>
+int64_t Cache<Key, Value, Hash, Equal>::LimboDue(int64_t now_nanos) const {
+  constexpr absl::Duration kPause = absl::Milliseconds(10);
+  return Clock::NanosAfter(now_nanos, std::max(options_.reclaim_delay, kPause));
 }
 
 // Has the reaper come for what is due in the shard, or waits in limbo.
@@ -434,11 +436,10 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::WakeReaperFor(const ShardType& shard,
                                                    int64_t now_nanos) {
   if (options_.reaper == nullptr) return;
-  const int64_t due =
-      shared_.limbo.HasOwn() ? now_nanos : shared_.due.Get(shard.number());
-  if (due == Clock::kNever) return;
-  options_.reaper->WakeAt(&client_,
-                          Clock::NanosAfter(due, options_.reclaim_delay));
+  int64_t due = Clock::NanosAfter(shared_.due.Get(shard.number()),
+                                  options_.reclaim_delay);
+  if (shared_.limbo.HasOwn()) due = std::min(due, LimboDue(now_nanos));
+  options_.reaper->WakeAt(&client_, due);
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>

@@ -29,6 +29,7 @@ def system_libraries():
             "absl/base": ["base", "config", "core_headers", "dynamic_annotations", "log_severity"],
             "absl/cleanup": ["cleanup"],
             "absl/container": [
+                "btree",
                 "fixed_array",
                 "flat_hash_map",
                 "flat_hash_set",

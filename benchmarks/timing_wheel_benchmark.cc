@@ -1,0 +1,364 @@
+// The timing wheel beside what else could keep a million timers.
+//
+// A million timers are pending, their delays uniform over 3.6 million ticks.
+// All subjects are given the same timers in the same random order, generated
+// before the clock starts. Times are per timer (or per call, where a call is
+// all there is). Compare subjects within one run only:
+//
+//   timing_wheel_benchmark --benchmark_enable_random_interleaving=true \
+//       --benchmark_repetitions=9 --benchmark_report_aggregates_only=true
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "benchmark/benchmark.h"
+#include "wheelcache/benchmarks/baselines/btree_timers.h"
+#include "wheelcache/benchmarks/baselines/heap_timers.h"
+#include "wheelcache/benchmarks/baselines/multimap_timers.h"
+#include "wheelcache/benchmarks/baselines/rounds_timers.h"
+#include "wheelcache/wheel/basic_timing_wheel.h"
+#include "wheelcache/wheel/timing_wheel.h"
+
+namespace wheelcache {
+namespace {
+
+constexpr size_t kPending = 1'000'000;
+constexpr size_t kExtra = 100'000;  // Added to these, or cancelled.
+constexpr size_t kTimers = kPending + kExtra;
+constexpr uint64_t kLongestDelay = 3'600'000;
+
+// The wheel as most use it: a timer in each object, linked by pointers.
+class PointerWheel {
+ public:
+  explicit PointerWheel(size_t timers) : timers_(timers) {}
+
+  void Add(uint32_t timer, uint64_t deadline) {
+    wheel_.Schedule(&timers_[timer], deadline);
+  }
+  void Move(uint32_t timer, uint64_t deadline) { Add(timer, deadline); }
+  void Cancel(uint32_t timer) { wheel_.Cancel(&timers_[timer]); }
+
+  template <typename Fire>
+  void Advance(uint64_t now, Fire&& fire) {
+    wheel_.Advance(now, kNoBudget, [&](Timer* timer) {
+      fire(static_cast<uint32_t>(timer - timers_.data()));
+    });
+  }
+
+  uint64_t NextWakeup() const { return *wheel_.NextWakeup(); }
+
+ private:
+  TimingWheel wheel_;
+  std::vector<Timer> timers_;
+};
+
+// The wheel over an array, linked by 32-bit references.
+class CompactWheel {
+ public:
+  explicit CompactWheel(size_t timers)
+      : timers_(timers + 1), wheel_(Store{timers_.data()}) {}
+
+  void Add(uint32_t timer, uint64_t deadline) {
+    timers_[timer + 1].deadline = deadline;
+    wheel_.Schedule(timer + 1);
+  }
+
+  void Move(uint32_t timer, uint64_t deadline) {
+    if (deadline >= timers_[timer + 1].deadline) {
+      timers_[timer + 1].deadline = deadline;
+      return;
+    }
+    wheel_.Cancel(timer + 1);
+    Add(timer, deadline);
+  }
+
+  void Cancel(uint32_t timer) { wheel_.Cancel(timer + 1); }
+
+  template <typename Fire>
+  void Advance(uint64_t now, Fire&& fire) {
+    wheel_.Advance(now, kNoBudget, [&](uint32_t ref) { fire(ref - 1); });
+  }
+
+  uint64_t NextWakeup() const { return *wheel_.NextWakeup(); }
+
+ private:
+  struct ArrayTimer {
+    TimerLinks<uint32_t> links;
+    uint64_t deadline = 0;
+  };
+
+  struct Store {
+    using Ref = uint32_t;
+    TimerLinks<Ref>& links(Ref ref) const { return timers[ref].links; }
+    uint64_t deadline(Ref ref) const { return timers[ref].deadline; }
+    ArrayTimer* timers;
+  };
+
+  std::vector<ArrayTimer> timers_;  // The one at 0 stands for null.
+  BasicTimingWheel<Store> wheel_;
+};
+
+// A timer and how long it is to run.
+struct Draw {
+  uint32_t timer;
+  uint64_t delay;
+};
+
+// All timers, in random order, with random delays.
+std::vector<Draw> DrawTimers(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<Draw> draws(kTimers);
+  for (uint32_t timer = 0; timer < kTimers; ++timer) {
+    draws[timer] = {timer, 1 + random() % kLongestDelay};
+  }
+  std::shuffle(draws.begin(), draws.end(), random);
+  return draws;
+}
+
+// What timers are given first, and what is done to them then: drawn before any
+// clock starts, and the same for all subjects.
+const std::vector<Draw>& FirstDraws() {
+  static const auto* const draws = new std::vector<Draw>(DrawTimers(1));
+  return *draws;
+}
+const std::vector<Draw>& SecondDraws() {
+  static const auto* const draws = new std::vector<Draw>(DrawTimers(2));
+  return *draws;
+}
+
+// Has malloc keep what it was given, so that new pages are touched before the
+// clock starts, and join what was freed, so that subjects that allocate start
+// with nodes that lie side by side.
+void SettleMemory() {
+  constexpr int kAll = 1 << 30;
+  mallopt(M_MMAP_THRESHOLD, kAll);
+  mallopt(M_TRIM_THRESHOLD, kAll);
+  std::vector<char> touched(256 << 20, 1);
+  benchmark::DoNotOptimize(touched.data());
+}
+
+// Makes a subject in which `pending` timers wait, or none.
+template <typename Timers>
+std::unique_ptr<Timers> Make(size_t pending, uint64_t base = 0) {
+  SettleMemory();
+  auto timers = std::make_unique<Timers>(kTimers);
+  for (size_t i = 0; i < pending; ++i) {
+    timers->Add(FirstDraws()[i].timer, base + FirstDraws()[i].delay);
+  }
+  return timers;
+}
+
+// Runs `operations` once for each batch, each time on a new subject.
+template <typename Timers, typename Operations>
+void Measure(benchmark::State& state, size_t batch, size_t pending,
+             Operations operations) {
+  while (state.KeepRunningBatch(static_cast<int64_t>(batch))) {
+    state.PauseTiming();
+    std::unique_ptr<Timers> timers = Make<Timers>(pending);
+    state.ResumeTiming();
+    operations(*timers);
+    state.PauseTiming();
+    timers.reset();
+    state.ResumeTiming();
+  }
+}
+
+// Adds a million timers to an empty subject, in the order of memory.
+template <typename Timers>
+void BM_Fill(benchmark::State& state) {
+  const std::vector<Draw>& draws = FirstDraws();
+  Measure<Timers>(state, kPending, 0, [&](Timers& timers) {
+    for (uint32_t timer = 0; timer < kPending; ++timer) {
+      timers.Add(timer, draws[timer].delay);
+    }
+  });
+}
+
+// Adds timers, in random order, to a million that are pending.
+template <typename Timers>
+void BM_Add(benchmark::State& state) {
+  const std::vector<Draw>& draws = FirstDraws();
+  Measure<Timers>(state, kExtra, kPending, [&](Timers& timers) {
+    for (size_t i = kPending; i < kTimers; ++i) {
+      timers.Add(draws[i].timer, draws[i].delay);
+    }
+  });
+}
+
+// Moves each of a million timers, in random order, to a new random deadline.
+template <typename Timers>
+void BM_Move(benchmark::State& state) {
+  const std::vector<Draw>& draws = SecondDraws();
+  Measure<Timers>(state, kTimers, kTimers, [&](Timers& timers) {
+    for (const Draw& draw : draws) timers.Move(draw.timer, draw.delay);
+  });
+}
+
+// Cancels random ones of a million timers.
+template <typename Timers>
+void BM_Cancel(benchmark::State& state) {
+  const std::vector<Draw>& draws = SecondDraws();
+  Measure<Timers>(state, kExtra, kTimers, [&](Timers& timers) {
+    for (size_t i = 0; i < kExtra; ++i) timers.Cancel(draws[i].timer);
+  });
+}
+
+// Advances to `until` in steps of `step` and counts what fires.
+template <typename Timers>
+size_t Expire(Timers& timers, uint64_t step, uint64_t until) {
+  size_t fired = 0;
+  uint64_t sum = 0;
+  for (uint64_t now = step; now < until + step; now += step) {
+    timers.Advance(std::min(now, until), [&](uint32_t timer) {
+      ++fired;
+      sum += timer;
+    });
+  }
+  benchmark::DoNotOptimize(sum);
+  return fired;
+}
+
+// Lets a million timers expire, advancing by as many ticks at a time as the
+// first argument says, to the tick that the second one names.
+template <typename Timers>
+void BM_Expire(benchmark::State& state) {
+  const auto step = static_cast<uint64_t>(state.range(0));
+  const auto until = static_cast<uint64_t>(state.range(1));
+  const std::vector<Draw>& draws = FirstDraws();
+  const auto due = static_cast<size_t>(
+      std::count_if(draws.begin(), draws.begin() + kPending,
+                    [&](const Draw& draw) { return draw.delay <= until; }));
+  Measure<Timers>(state, due, kPending, [&](Timers& timers) {
+    if (Expire(timers, step, until) != due) state.SkipWithError("lost timers");
+  });
+}
+
+// The same after each timer was moved once.
+template <typename Timers>
+void BM_ExpireMoved(benchmark::State& state) {
+  const auto step = static_cast<uint64_t>(state.range(0));
+  Measure<Timers>(state, kTimers, kTimers, [&](Timers& timers) {
+    state.PauseTiming();
+    for (const Draw& draw : SecondDraws()) timers.Move(draw.timer, draw.delay);
+    state.ResumeTiming();
+    if (Expire(timers, step, kLongestDelay) != kTimers) {
+      state.SkipWithError("lost timers");
+    }
+  });
+}
+
+// Lets a million timers expire that have one deadline, the argument.
+template <typename Timers>
+void BM_ExpireOneSlot(benchmark::State& state) {
+  const auto deadline = static_cast<uint64_t>(state.range(0));
+  Measure<Timers>(state, kPending, 0, [&](Timers& timers) {
+    state.PauseTiming();
+    for (size_t i = 0; i < kPending; ++i) {
+      timers.Add(FirstDraws()[i].timer, deadline);
+    }
+    state.ResumeTiming();
+    if (Expire(timers, deadline, deadline) != kPending) {
+      state.SkipWithError("lost timers");
+    }
+  });
+}
+
+// Asks when to wake up while as many timers are pending as the argument says.
+template <typename Timers>
+void BM_NextWakeup(benchmark::State& state) {
+  const auto timers = Make<Timers>(static_cast<size_t>(state.range(0)));
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(timers->NextWakeup());
+    benchmark::ClobberMemory();
+  }
+}
+
+// Advances by as many ticks as the argument says, while a million timers are
+// pending that none of the calls reaches.
+template <typename Timers>
+void BM_IdleJump(benchmark::State& state) {
+  const auto timers = Make<Timers>(kPending, uint64_t{1} << 62);
+  uint64_t now = 0;
+  size_t fired = 0;
+  for (auto _ : state) {
+    now += static_cast<uint64_t>(state.range(0));
+    timers->Advance(now, [&](uint32_t) { ++fired; });
+    benchmark::ClobberMemory();
+  }
+  if (fired != 0) state.SkipWithError("not idle");
+}
+
+constexpr int64_t kAllTicks = kLongestDelay;
+constexpr int64_t kRevolution = 300;  // Of the wheel with rounds.
+
+void Batches(benchmark::internal::Benchmark* benchmark) {
+  benchmark->Iterations(1);  // One batch.
+}
+
+void Steps(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgNames({"step", "until"})->Iterations(1);
+  benchmark->Args({1, kAllTicks})->Args({1000, kAllTicks});
+}
+
+void Deadlines(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgName("tick")->Iterations(1)->Arg(kRevolution)->Arg(kAllTicks);
+}
+
+void Sizes(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgName("pending")->Iterations(1 << 20);
+  benchmark->Arg(1'000)->Arg(30'000)->Arg(kPending);
+}
+
+void Jumps(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgName("ticks")->Iterations(1 << 20);
+  benchmark->Arg(1)->Arg(1'000)->Arg(100'000'000);
+}
+
+#define BENCHMARK_TIMERS(Timers)                                  \
+  BENCHMARK_TEMPLATE(BM_Fill, Timers)->Apply(Batches);            \
+  BENCHMARK_TEMPLATE(BM_Add, Timers)->Apply(Batches);             \
+  BENCHMARK_TEMPLATE(BM_Move, Timers)->Apply(Batches);            \
+  BENCHMARK_TEMPLATE(BM_Cancel, Timers)->Apply(Batches);          \
+  BENCHMARK_TEMPLATE(BM_Expire, Timers)->Apply(Steps);            \
+  BENCHMARK_TEMPLATE(BM_ExpireMoved, Timers)                      \
+      ->ArgName("step")                                           \
+      ->Arg(1000)                                                 \
+      ->Apply(Batches);                                           \
+  BENCHMARK_TEMPLATE(BM_ExpireOneSlot, Timers)->Apply(Deadlines); \
+  BENCHMARK_TEMPLATE(BM_NextWakeup, Timers)->Apply(Sizes);        \
+  BENCHMARK_TEMPLATE(BM_IdleJump, Timers)->Apply(Jumps)
+
+BENCHMARK_TIMERS(PointerWheel);
+BENCHMARK_TIMERS(CompactWheel);
+BENCHMARK_TIMERS(MultimapTimers);
+BENCHMARK_TIMERS(BtreeTimers);
+BENCHMARK_TIMERS(HeapTimers);
+
+// The wheel with rounds walks every timer in each revolution, so all that it
+// can be asked for is one: 3.6 million ticks, or one jump of 1e8, take hours.
+BENCHMARK_TEMPLATE(BM_Fill, RoundsTimers)->Apply(Batches);
+BENCHMARK_TEMPLATE(BM_Add, RoundsTimers)->Apply(Batches);
+BENCHMARK_TEMPLATE(BM_Move, RoundsTimers)->Apply(Batches);
+BENCHMARK_TEMPLATE(BM_Cancel, RoundsTimers)->Apply(Batches);
+BENCHMARK_TEMPLATE(BM_Expire, RoundsTimers)
+    ->ArgNames({"step", "until"})
+    ->Args({1, kRevolution})
+    ->Apply(Batches);
+BENCHMARK_TEMPLATE(BM_ExpireOneSlot, RoundsTimers)
+    ->ArgName("tick")
+    ->Arg(kRevolution)
+    ->Apply(Batches);
+BENCHMARK_TEMPLATE(BM_IdleJump, RoundsTimers)
+    ->ArgName("ticks")
+    ->Arg(1)
+    ->Arg(1'000)
+    ->Iterations(1);
+
+}  // namespace
+}  // namespace wheelcache
