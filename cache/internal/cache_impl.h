@@ -411,11 +411,18 @@ int64_t Cache<Key, Value, Hash, Equal>::RunDue(int64_t now_nanos) {
   if (RunMaintenance(turn) == turn) return now_nanos;
   // Under the locks, not from the DueBoard: a Set that found this turn still
   // planned has left its deadline there, and will not wake the reaper.
-  int64_t due = shared_.limbo.empty() ? Clock::kNever : now_nanos;
+  int64_t due = Clock::kNever;
   for (const auto& shard : shards_) due = std::min(due, shard->due_nanos());
-  return std::min(
-      Clock::NanosAfter(std::max(due, now_nanos), options_.reclaim_delay),
-      logger_.due_nanos());
+  int64_t next =
+      Clock::NanosAfter(std::max(due, now_nanos), options_.reclaim_delay);
+  if (!shared_.limbo.empty()) {
+    // It is up to the readers when that ends: asks again, but now and then.
+    constexpr absl::Duration kPause = absl::Milliseconds(10);
+    next = std::min(
+        next,
+        Clock::NanosAfter(now_nanos, std::max(options_.reclaim_delay, kPause)));
+  }
+  return std::min(next, logger_.due_nanos());
 }
 
 // Has the reaper come for what is due in the shard, or waits in limbo.
