@@ -97,6 +97,23 @@ TEST_F(ReclamationTest, TheReaperDestroysWhatOtherThreadsMightHaveSeen) {
   EXPECT_EQ(clock_.wake_ups(), wake_ups);
 }
 
+TEST_F(ReclamationTest, AStalledReaderDoesNotKeepTheReaperBusy) {
+  Reaper reaper(clock_);
+  options_.reaper = &reaper;
+  options_.reclaim_delay = absl::ZeroDuration();
+  auto cache = New<int, Counted>();
+  cache->Set(1, Counted(&values_));
+  cache->Set(2, Counted(&values_));
+  StalledReader reader(cache.get(), 1);
+  cache->Del(2);
+  const int64_t wake_ups = clock_.wake_ups();
+  clock_.RunFor(absl::Seconds(1));
+  EXPECT_LE(clock_.wake_ups(), wake_ups + 101);
+  reader.GoOn();
+  clock_.RunFor(absl::Seconds(1));
+  EXPECT_EQ(values_.load(), 1);
+}
+
 TEST_F(ReclamationTest, AStalledReaderHoldsBackNoMoreThanOneCacheful) {
   constexpr int64_t kEntries = 1'000;
   options_.max_entries = kEntries;
