@@ -457,10 +457,12 @@ void Cache<Key, Value, Hash, Equal>::BeforeFork() {
   for (auto& shard : shards_) shard->Lock();
   shared_.limbo.BeforeFork();
   shared_.pool->BeforeFork();
+  logger_.BeforeFork();
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::AfterForkInParent() {
+  logger_.AfterForkInParent();
   shared_.pool->AfterForkInParent();
   shared_.limbo.AfterForkInParent();
   for (auto& shard : shards_) shard->Unlock();
@@ -468,6 +470,7 @@ void Cache<Key, Value, Hash, Equal>::AfterForkInParent() {
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::AfterForkInChild() {
+  logger_.AfterForkInChild();
   shared_.pool->AfterForkInChild();
   shared_.limbo.AfterForkInChild();
   for (auto& shard : shards_) shard->ResetAfterFork();

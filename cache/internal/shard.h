@@ -179,7 +179,7 @@ class Shard {
   // In the child of fork(), which still holds the lock that was taken before
   // it, but has none of the threads that were loading.
   void ResetAfterFork() ABSL_UNLOCK_FUNCTION(mu_) {
-    loads_.SupersedeAll();
+    loads_.ResetAfterFork();
     mu_.Unlock();
   }
 
