@@ -1,7 +1,12 @@
 // The end of a cache, and of its background work; and its life in the child of
 // a fork().
 
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -9,9 +14,12 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/removal.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/child.h"
 #include "wheelcache/wheel/reaper.h"
@@ -143,6 +151,72 @@ TEST_F(CacheLifetimeTest, HandleMayBeLetGoOfInTheChild) {
     return whole;
   }));
   EXPECT_EQ(*handle, "value");
+}
+
+// A loader, a visitor, a listener: user code may fork, and the call it is part
+// of ends in the child as in the parent.
+TEST_F(CacheLifetimeTest, UserCodeMayFork) {
+  auto hooks = Cache<int, int>::Hooks();
+  bool in_child = false;
+  bool children_end = true;
+  const auto fork_here = [&] {
+    if (in_child) return;
+    const pid_t child = fork();
+    in_child = child == 0;
+    if (in_child) {
+      alarm(60);
+      return;
+    }
+    int status = 0;
+    children_end = children_end && waitpid(child, &status, 0) == child &&
+                   WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  };
+  hooks.on_removal = [&](int, int, RemovalCause) { fork_here(); };
+  auto cache = New<int, int>(hooks);
+  // Ends a child, and goes on in the parent.
+  const auto check = [&](bool holds) {
+    holds = holds && cache->Set(3, 3) && cache->Get(3) == 3 &&
+            cache->CheckInvariants().ok();
+    if (in_child) _exit(holds ? 0 : 1);
+    return holds && children_end;
+  };
+  EXPECT_TRUE(check(*cache->GetOrLoad(1, [&] {
+    fork_here();
+    return absl::StatusOr<int>(7);
+  }) == 7));
+  EXPECT_TRUE(check(cache->Visit(3, [&](int value) {
+    fork_here();
+    EXPECT_EQ(value, 3);
+  })));
+  EXPECT_TRUE(check(cache->Del(1)));
+}
+
+TEST_F(CacheLifetimeTest, ChildOfForkWritesTheLineOfStatistics) {
+  int lines = 0;
+  options_.stats_log = [&lines](absl::string_view) { ++lines; };
+  auto cache = New<int, int>();
+  EXPECT_TRUE(HoldsInChild([&] {
+    (void)cache->Get(1);
+    clock_.Advance(absl::Minutes(1));
+    cache->RunMaintenance();
+    return lines == 1;
+  }));
+}
+
+TEST_F(CacheLifetimeTest, CacheWorksWhereNoThreadCanBeCreated) {
+  Reaper reaper(clock_, [](pthread_t*, const pthread_attr_t*, void* (*)(void*),
+                           void*) { return EAGAIN; });
+  options_.reaper = &reaper;
+  options_.shards = 1;
+  auto cache = New<int, int>();
+  EXPECT_FALSE(cache->reaper_status().ok());
+  cache->Set(1, 1, absl::Seconds(1));
+  EXPECT_EQ(cache->Get(1), 1);
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(cache->Get(1), std::nullopt);
+  cache->Set(2, 2);  // Reclaims in the thread's stead.
+  EXPECT_EQ(cache->size(), 1);
+  cache->Stop();
 }
 
 [[noreturn]] void ExitWithACacheThatIsNotDestroyed() {

@@ -462,10 +462,12 @@ void Cache<Key, Value, Hash, Equal>::BeforeFork() {
   for (auto& shard : shards_) shard->Lock();
   shared_.limbo.BeforeFork();
   shared_.pool->BeforeFork();
+  logger_.BeforeFork();
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::AfterForkInParent() {
+  logger_.AfterForkInParent();
   shared_.pool->AfterForkInParent();
   shared_.limbo.AfterForkInParent();
   for (auto& shard : shards_) shard->Unlock();
@@ -473,6 +475,7 @@ void Cache<Key, Value, Hash, Equal>::AfterForkInParent() {
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::AfterForkInChild() {
+  logger_.AfterForkInChild();
   shared_.pool->AfterForkInChild();
   shared_.limbo.AfterForkInChild();
   internal::Room used;

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -53,6 +54,13 @@ class Load {
       while (!finished_) has_finished_.Wait(&mu_);
     }
     return *result_;
+  }
+
+  // In the child of fork(), where nobody waits any more, and a thread that is
+  // gone may have held the lock.
+  void ResetAfterFork() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    ::new (&mu_) Mutex;
+    ::new (&has_finished_) CondVar;
   }
 
  private:
@@ -97,6 +105,12 @@ class Loads {
   }
 
   void SupersedeAll() { loads_.clear(); }
+
+  // In the child of fork(), where at most the forking thread is still loading.
+  void ResetAfterFork() {
+    for (const auto& load : loads_) load->ResetAfterFork();
+    SupersedeAll();
+  }
 
  private:
   struct HashLoad {

@@ -180,7 +180,7 @@ class Shard {
   // it, but has none of the threads that were loading. Adds to *used what the
   // entries use.
   void ResetAfterFork(Room* used) ABSL_UNLOCK_FUNCTION(mu_) {
-    loads_.SupersedeAll();
+    loads_.ResetAfterFork();
     *used += used_;
     mu_.Unlock();
   }

@@ -30,6 +30,11 @@ class StatsLogger {
   // Logs the line that is due, if it is, from the present statistics.
   void Run(int64_t now_nanos, const CacheStats& stats);
 
+  // Around fork(): keeps the lock whole in the child.
+  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.Lock(); }
+  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.Unlock(); }
+  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS { mu_.Unlock(); }
+
  private:
   const std::string name_;
   const std::function<void(absl::string_view)> log_;

@@ -1,0 +1,224 @@
+// Statistics: what counts as what, and the line that tells of it once a minute.
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/stats.h"
+#include "wheelcache/tests/testing/cache_environment.h"
+#include "wheelcache/wheel/reaper.h"
+
+namespace wheelcache {
+namespace {
+
+using ::testing::ElementsAre;
+
+class CacheStatsTest : public CacheEnvironment {
+ protected:
+  // Each value leaves for some reason, or stays.
+  static void ExpectSetsAddUp(const CacheStats& stats) {
+    EXPECT_EQ(stats.sets, stats.entries + stats.deletes + stats.evictions +
+                              stats.expirations + stats.replaced);
+  }
+};
+
+TEST_F(CacheStatsTest, NewCacheHasDoneNothing) {
+  const CacheStats stats = New<int, int>()->stats();
+  EXPECT_EQ(stats.hits + stats.misses + stats.sets + stats.entries, 0);
+  EXPECT_EQ(stats.hit_ratio(), 0.0);
+}
+
+TEST_F(CacheStatsTest, ReadsCountAsHitsOrMisses) {
+  auto cache = New<int, int>();
+  cache->Set(1, 1, absl::Seconds(1));
+  (void)cache->Get(1);
+  (void)cache->Find(1);
+  cache->Visit(1, [](int) {});
+  (void)cache->GetOrLoad(1, [] { return absl::StatusOr<int>(1); });
+  (void)cache->Get(2);
+  clock_.Advance(absl::Seconds(1));
+  (void)cache->Get(1);
+  (void)cache->GetOrLoad(3, [] { return absl::StatusOr<int>(1); });
+  (void)cache->Peek(1);
+  (void)cache->Contains(1);
+  (void)cache->TimeToLive(1);
+  EXPECT_EQ(cache->stats().hits, 4);
+  EXPECT_EQ(cache->stats().misses, 3);
+  EXPECT_DOUBLE_EQ(cache->stats().hit_ratio(), 4.0 / 7);
+}
+
+TEST_F(CacheStatsTest, SetsAreValuesThatBecameVisible) {
+  options_.max_bytes = 1000;
+  auto cache = New<int, std::string>();
+  cache->Set(1, "stored");
+  cache->Set(1, "replaced");
+  cache->Set(2, std::string(2000, 'x'));        // Too large.
+  cache->Set(3, "dead", absl::ZeroDuration());  // Never alive.
+  (void)cache->GetOrLoad(4,
+                         [] { return absl::StatusOr<std::string>("loaded"); });
+  EXPECT_EQ(cache->stats().sets, 3);
+  ExpectSetsAddUp(cache->stats());
+}
+
+TEST_F(CacheStatsTest, EachCauseOfRemovalIsCounted) {
+  options_.max_entries = 3;
+  auto cache = New<int, int>();
+  for (int i = 0; i < 8; ++i) cache->Set(i, i);  // Evicts 5.
+  cache->Set(7, 0);
+  cache->Set(7, 1);
+  cache->Del(7);
+  cache->Touch(6, absl::Seconds(1));
+  clock_.Advance(absl::Seconds(2));
+  cache->RunMaintenance();
+  const CacheStats stats = cache->stats();
+  EXPECT_EQ(stats.evictions, 5);
+  EXPECT_EQ(stats.replaced, 2);
+  EXPECT_EQ(stats.deletes, 1);
+  EXPECT_EQ(stats.expirations, 1);
+  EXPECT_EQ(stats.entries, 1);
+  EXPECT_EQ(stats.bytes, cache->bytes());
+  ExpectSetsAddUp(stats);
+}
+
+TEST_F(CacheStatsTest, CountsOfManyThreadsAddUp) {
+  constexpr int kThreads = 20;  // More than there are stripes of counters.
+  constexpr int kCalls = 1000;
+  options_.max_entries = 64;
+  options_.shards = 4;
+  auto cache = New<int, int>();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(t);
+      for (int i = 0; i < kCalls; ++i) {
+        const int key = static_cast<int>(random() % 100);
+        (void)cache->Get(key);
+        cache->Set(key, i, absl::Milliseconds(1 + random() % 20));
+        if (random() % 8 == 0) cache->Del(key);
+        if (random() % 8 == 0) clock_.Advance(absl::Milliseconds(1));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const CacheStats stats = cache->stats();
+  EXPECT_EQ(stats.hits + stats.misses, kThreads * kCalls);
+  EXPECT_EQ(stats.sets, kThreads * kCalls);
+  ExpectSetsAddUp(stats);
+  EXPECT_TRUE(cache->CheckInvariants().ok());
+}
+
+// As go-zero writes it, with a fraction in the ratio.
+TEST_F(CacheStatsTest, LineTellsOfTheMinuteBetweenTwoReadings) {
+  CacheStats before;
+  before.hits = 100;
+  before.misses = 50;
+  CacheStats after;
+  after.hits = 109;
+  after.misses = 53;
+  after.entries = 7;
+  EXPECT_EQ(StatsLine("sessions", before, after),
+            "cache(sessions) - qpm: 12, hit_ratio: 75.0%, elements: 7, "
+            "hit: 9, miss: 3");
+  EXPECT_EQ(StatsLine("idle", after, after),
+            "cache(idle) - qpm: 0, hit_ratio: 0.0%, elements: 7, "
+            "hit: 0, miss: 0");
+}
+
+class StatsLogTest : public CacheStatsTest {
+ protected:
+  StatsLogTest() {
+    options_.name = "proc";
+    options_.reaper = &reaper_;
+    options_.stats_log = [this](absl::string_view line) {
+      lines_.emplace_back(line);
+    };
+  }
+
+  std::vector<std::string> RunForAMinute() {
+    clock_.RunFor(absl::Minutes(1));
+    return std::exchange(lines_, {});
+  }
+
+  std::vector<std::string> lines_;
+  Reaper reaper_{clock_};
+};
+
+TEST_F(StatsLogTest, TellsOnceAMinuteWhatWasDoneInIt) {
+  auto cache = New<int, int>();
+  cache->Set(1, 1);
+  for (int i = 0; i < 3; ++i) (void)cache->Get(1);
+  (void)cache->Get(2);
+  EXPECT_THAT(RunForAMinute(),
+              ElementsAre("cache(proc) - qpm: 4, hit_ratio: 75.0%, "
+                          "elements: 1, hit: 3, miss: 1"));
+  (void)cache->Get(2);
+  EXPECT_THAT(RunForAMinute(),
+              ElementsAre("cache(proc) - qpm: 1, hit_ratio: 0.0%, "
+                          "elements: 1, hit: 0, miss: 1"));
+}
+
+TEST_F(StatsLogTest, IsSilentWhileTheCacheIsIdle) {
+  auto cache = New<int, int>();
+  EXPECT_THAT(RunForAMinute(), ElementsAre());
+  (void)cache->Get(1);
+  EXPECT_EQ(RunForAMinute().size(), 1u);
+  cache->Set(1, 1);
+  EXPECT_THAT(RunForAMinute(), ElementsAre());
+  (void)cache->Get(1);
+  EXPECT_EQ(RunForAMinute().size(), 1u);
+}
+
+TEST_F(StatsLogTest, IsOnlyWrittenOnRequest) {
+  options_.stats_log = nullptr;
+  auto cache = New<int, int>();
+  clock_.WaitUntilAsleep();
+  const int64_t wake_ups = clock_.wake_ups();
+  (void)cache->Get(1);
+  EXPECT_THAT(RunForAMinute(), ElementsAre());
+  EXPECT_EQ(clock_.wake_ups(), wake_ups);
+}
+
+TEST_F(StatsLogTest, IsWrittenByRunMaintenanceWhereThereIsNoReaper) {
+  options_.reaper = nullptr;
+  auto cache = New<int, int>();
+  (void)cache->Get(1);
+  EXPECT_EQ(cache->NextDeadline(), absl::Minutes(1));
+  cache->RunMaintenance();
+  EXPECT_THAT(lines_, ElementsAre());
+  clock_.Advance(absl::Minutes(1));
+  cache->RunMaintenance();
+  cache->RunMaintenance();
+  EXPECT_EQ(lines_.size(), 1u);
+  EXPECT_EQ(cache->NextDeadline(), absl::Minutes(2));
+}
+
+TEST_F(StatsLogTest, MayCallTheCacheAndThrow) {
+  Cache<int, int>* cache_view = nullptr;
+  options_.stats_log = [&](absl::string_view line) {
+    lines_.emplace_back(line);
+    cache_view->Set(1, 1, absl::Seconds(1));
+    cache_view->Clear();
+    (void)cache_view->Get(1);
+    throw std::runtime_error("from the log");
+  };
+  auto cache = New<int, int>();
+  cache_view = cache.get();
+  (void)cache->Get(1);
+  EXPECT_EQ(RunForAMinute().size(), 1u);
+  EXPECT_EQ(reaper_.exceptions(), 1);
+  EXPECT_EQ(RunForAMinute().size(), 1u);
+}
+
+}  // namespace
+}  // namespace wheelcache
