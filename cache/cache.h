@@ -60,6 +60,7 @@
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/counters.h"
 #include "wheelcache/cache/internal/epoch.h"
+#include "wheelcache/cache/internal/interleave.h"
 #include "wheelcache/cache/internal/key_hash.h"
 #include "wheelcache/cache/internal/shard.h"
 #include "wheelcache/cache/internal/shared_state.h"

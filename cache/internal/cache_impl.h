@@ -66,6 +66,7 @@ bool Cache<Key, Value, Hash, Equal>::Read(const K& key, Recency recency,
   internal::ReadSection section;
   if (ABSL_PREDICT_TRUE(!section.nested())) {
     const EntryRef ref = place.shard.Find(key, place.hash, &section);
+    internal::Interleave("read: between index and deadline");
     if (ref != 0) {
       if (!IsLive(shared_.pool->At(ref))) return false;
       if (recency == Recency::kUse) place.shard.Use(ref, place.hash);
@@ -94,6 +95,7 @@ bool Cache<Key, Value, Hash, Equal>::IsLive(
     const internal::Entry<Key, Value>& entry) const {
   const int64_t deadline = entry.deadline();
   if (deadline == Clock::kNever) return true;
+  internal::Interleave("read: between deadline and clock");
   const int64_t coarse = clock_.CoarseNowNanos();
   if (deadline - coarse > coarse_lag_nanos_) return true;
   return deadline > coarse && deadline > clock_.NowNanos();

@@ -36,6 +36,7 @@
 #include "absl/base/optimization.h"
 #include "absl/numeric/bits.h"
 #include "wheelcache/cache/internal/epoch.h"
+#include "wheelcache/cache/internal/interleave.h"
 #include "wheelcache/cache/internal/prefetch.h"
 
 namespace wheelcache {
@@ -186,6 +187,7 @@ class Index {
     old_tables_.emplace_back();
     old_tables_.back().table.reset(
         table_.exchange(table.release(), std::memory_order_acq_rel));
+    Interleave("index: between the new table and the epoch's end");
     old_tables_.back().epoch = AdvanceEpoch();
     FreeOldTables();
   }
@@ -207,6 +209,7 @@ inline std::atomic<Index::Ref>* Index::FindCell(Hash32 hash,
   const auto find = [&match](std::atomic<Ref>* cells, uint64_t candidates) {
     for (; candidates != 0; candidates &= candidates - 1) {
       std::atomic<Ref>& cell = cells[absl::countr_zero(candidates) / 8];
+      Interleave("index: between tag and cell");
       const Ref ref = cell.load(std::memory_order_acquire);
       if (ref != 0 && match(ref)) return &cell;
     }
@@ -281,6 +284,7 @@ inline void Index::Table::Erase(Hash32 hash, Ref ref) {
     for (int cell = 0; cell < kCells; ++cell) {
       if (bucket.cells[cell].load(std::memory_order_relaxed) != ref) continue;
       bucket.SetTag(cell, 0);
+      Interleave("index: between the tag's end and the cell's");
       bucket.cells[cell].store(0, std::memory_order_release);
       return;
     }

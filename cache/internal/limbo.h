@@ -30,6 +30,7 @@
 #include "absl/base/thread_annotations.h"
 #include "wheelcache/cache/internal/entry.h"
 #include "wheelcache/cache/internal/epoch.h"
+#include "wheelcache/cache/internal/interleave.h"
 #include "wheelcache/cache/internal/thread_index.h"
 #include "wheelcache/wheel/mutex.h"
 
@@ -56,6 +57,7 @@ class Limbo {
 
   // Takes over the cache's pin on an entry that no index shows any more.
   void Add(EntryRef ref) {
+    Interleave("limbo: before an entry is added");
     if (NobodyReads()) {
       pool_.Unpin(ref);
       return;
@@ -158,6 +160,7 @@ class Limbo {
       const Epoch ended = stalled ? AdvanceBirth() : AdvanceEpoch();
       batches.push_back({first, ended, 0});
     }
+    Interleave("limbo: between the epoch's end and the scan of readers");
     std::vector<Batch> kept;
     for (const Batch& batch : batches) {
       const bool same_reader =

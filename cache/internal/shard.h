@@ -33,6 +33,7 @@
 #include "wheelcache/cache/internal/entry.h"
 #include "wheelcache/cache/internal/epoch.h"
 #include "wheelcache/cache/internal/index.h"
+#include "wheelcache/cache/internal/interleave.h"
 #include "wheelcache/cache/internal/jitter.h"
 #include "wheelcache/cache/internal/key_hash.h"
 #include "wheelcache/cache/internal/loads.h"
@@ -310,6 +311,7 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
                                                     Claim* claim,
                                                     Removed* removed) {
   EntryType& entry = At(write.ref);
+  Interleave("publish: between clock and lock");
   MutexLock lock(&mu_);
   if (write.load != nullptr && !loads_.IsCurrent(*write.load)) {
     return Publication::kSuperseded;
@@ -332,6 +334,7 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
       MakeRoomLocked(need, old, write.now_nanos, budget, claim, removed);
   if (outcome != Publication::kDone) return outcome;
   claim->Spend(need);
+  Interleave("publish: between claim and link");
   entry.deadline_nanos.store(DeadlineLocked(write.now_nanos, write.ttl_nanos),
                              std::memory_order_relaxed);
   loads_.Supersede(entry.key());
@@ -371,6 +374,7 @@ void Shard<Key, Value, Hash, Equal>::LinkLocked(EntryRef ref, Hash32 hash,
     index_.Insert(hash, ref, [this](EntryRef other) { return HashOf(other); });
   } else {
     index_.Replace(hash, old, ref);
+    Interleave("publish: between index and list");
     lru_.Remove(old);
     if (At(old).timer.scheduled()) wheel_.Cancel(old);
     used_ -= RoomOf(old);
@@ -389,6 +393,7 @@ void Shard<Key, Value, Hash, Equal>::RemoveLocked(EntryRef ref,
                                                   Removed* removed) {
   EntryType& entry = At(ref);
   index_.Erase(HashOf(ref), ref);
+  Interleave("remove: between index and list");
   lru_.Remove(ref);
   if (entry.timer.scheduled()) wheel_.Cancel(ref);
   used_ -= RoomOf(ref);
@@ -417,6 +422,7 @@ bool Shard<Key, Value, Hash, Equal>::Remove(const K& key, Hash32 hash,
                                             int64_t now_nanos,
                                             RemovalCause cause, Claim* claim,
                                             Removed* removed) {
+  Interleave("remove: between clock and lock");
   MutexLock lock(&mu_);
   loads_.Supersede(key);
   const EntryRef ref = FindLocked(key, hash);
@@ -431,6 +437,7 @@ template <typename K>
 bool Shard<Key, Value, Hash, Equal>::Touch(const K& key, Hash32 hash,
                                            int64_t ttl_nanos,
                                            int64_t now_nanos) {
+  Interleave("touch: between clock and lock");
   MutexLock lock(&mu_);
   const EntryRef ref = FindLiveLocked(key, hash, now_nanos);
   if (ref == 0) return false;
@@ -507,6 +514,7 @@ void Shard<Key, Value, Hash, Equal>::EndLoad(const LoadPtr& load) {
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 void Shard<Key, Value, Hash, Equal>::TakeAllLocked(Removed* removed) {
+  Interleave("clear: before a shard is emptied");
   loads_.SupersedeAll();
   if (lru_.empty()) return;
   const EntryRef oldest = lru_.back();
