@@ -1,0 +1,165 @@
+// The judge of histories, judged: histories of a register that are
+// known to be right or wrong.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "wheelcache/tests/testing/linearizability.h"
+
+namespace wheelcache {
+namespace {
+
+// A register that is 0 in the beginning.
+struct RegisterCall {
+  enum { kWrite, kRead } what;
+  int value;  // Written, or read.
+};
+using Register = std::vector<Recorded<RegisterCall>>;
+
+std::vector<int> AfterRegisterCall(int value, const RegisterCall& call) {
+  if (call.what == RegisterCall::kWrite) return {call.value};
+  return call.value == value ? std::vector<int>{value} : std::vector<int>{};
+}
+
+bool Accepts(const Register& history) {
+  return IsLinearizable(history, 0, AfterRegisterCall);
+}
+
+Recorded<RegisterCall> Write(int value, uint64_t began, uint64_t ended) {
+  return {{RegisterCall::kWrite, value}, began, ended};
+}
+Recorded<RegisterCall> Read(int value, uint64_t began, uint64_t ended) {
+  return {{RegisterCall::kRead, value}, began, ended};
+}
+
+TEST(LinearizabilityCheckerTest, AcceptsTheEmptyHistory) {
+  EXPECT_TRUE(Accepts({}));
+}
+
+TEST(LinearizabilityCheckerTest, AcceptsCallsOneAfterTheOther) {
+  EXPECT_TRUE(Accepts({Read(0, 1, 2), Write(1, 3, 4), Read(1, 5, 6)}));
+}
+
+TEST(LinearizabilityCheckerTest, OverlappingCallsMayComeInEitherOrder) {
+  EXPECT_TRUE(Accepts({Write(1, 1, 4), Read(0, 2, 3)}));
+  EXPECT_TRUE(Accepts({Write(1, 1, 4), Read(1, 2, 3)}));
+  EXPECT_TRUE(Accepts({Write(1, 1, 8), Read(0, 2, 3), Read(1, 4, 5)}));
+}
+
+TEST(LinearizabilityCheckerTest, TheOrderOfTheRecordDoesNotMatter) {
+  EXPECT_TRUE(Accepts({Read(1, 5, 6), Write(1, 3, 4), Read(0, 1, 2)}));
+  EXPECT_FALSE(Accepts({Read(0, 5, 6), Write(1, 3, 4)}));
+}
+
+TEST(LinearizabilityCheckerTest, RejectsAStaleRead) {
+  EXPECT_FALSE(Accepts({Write(1, 1, 2), Read(0, 3, 4)}));
+  EXPECT_FALSE(Accepts({Write(1, 1, 2), Write(2, 3, 4), Read(1, 5, 6)}));
+}
+
+TEST(LinearizabilityCheckerTest, RejectsAValueFromNowhere) {
+  EXPECT_FALSE(Accepts({Write(1, 1, 4), Read(2, 2, 3)}));
+}
+
+TEST(LinearizabilityCheckerTest, RejectsAReadOfWhatIsYetToBeWritten) {
+  EXPECT_FALSE(Accepts({Read(1, 1, 2), Write(1, 3, 4)}));
+}
+
+TEST(LinearizabilityCheckerTest, RejectsAValueThatComesBack) {
+  EXPECT_FALSE(Accepts({Write(1, 1, 8), Read(1, 2, 3), Read(0, 4, 5)}));
+}
+
+// Each read alone can be explained, but not both.
+TEST(LinearizabilityCheckerTest, RejectsReadersWhoDisagreeOnAnOrder) {
+  EXPECT_FALSE(Accepts({Write(1, 1, 12), Write(2, 2, 11), Read(1, 3, 4),
+                        Read(2, 5, 6), Read(1, 7, 8)}));
+  EXPECT_TRUE(Accepts({Write(1, 1, 12), Write(2, 2, 11), Read(1, 3, 4),
+                       Read(2, 5, 6), Read(2, 7, 8)}));
+}
+
+// A specification may leave open what a call did: here, whether a write was
+// lost.
+TEST(LinearizabilityCheckerTest, FollowsEachStateThatACallMayLeave) {
+  const auto lossy = [](int value, const RegisterCall& call) {
+    std::vector<int> after = AfterRegisterCall(value, call);
+    if (call.what == RegisterCall::kWrite) after.push_back(value);
+    return after;
+  };
+  EXPECT_TRUE(
+      IsLinearizable(Register{Write(1, 1, 2), Read(0, 3, 4)}, 0, lossy));
+  EXPECT_TRUE(
+      IsLinearizable(Register{Write(1, 1, 2), Read(1, 3, 4)}, 0, lossy));
+  EXPECT_FALSE(IsLinearizable(
+      Register{Write(1, 1, 2), Read(0, 3, 4), Read(1, 5, 6)}, 0, lossy));
+}
+
+// Without a memory of what was tried, this would take 2^31 steps and more.
+TEST(LinearizabilityCheckerTest, ManyOverlappingCallsTakeNotTooLong) {
+  Register history;
+  for (int i = 0; i < 16; ++i) history.push_back(Write(i % 2 + 1, 1 + i, 99));
+  history.push_back(Read(3, 40, 98));
+  EXPECT_FALSE(Accepts(history));
+}
+
+TEST(LinearizabilityCheckerTest, TakesAHistoryOfSixtyFourCalls) {
+  Register history;
+  for (uint64_t i = 0; i < 64; ++i) {
+    history.push_back(Write(1, 2 * i, 2 * i + 1));
+  }
+  EXPECT_TRUE(Accepts(history));
+  history.back() = Read(2, 126, 127);
+  EXPECT_FALSE(Accepts(history));
+}
+
+// All orders that real time allows, one after the other: slow, and hard to get
+// wrong.
+bool AcceptsByTrial(const Register& history) {
+  std::vector<size_t> order(history.size());
+  std::iota(order.begin(), order.end(), 0);
+  do {
+    int value = 0;
+    bool right = true;
+    for (size_t i = 0; i < order.size() && right; ++i) {
+      const auto& now = history[order[i]];
+      for (size_t j = i + 1; j < order.size(); ++j) {
+        right = right && history[order[j]].ended > now.began;
+      }
+      const std::vector<int> after = AfterRegisterCall(value, now.call);
+      right = right && !after.empty();
+      if (right) value = after[0];
+    }
+    if (right) return true;
+  } while (std::next_permutation(order.begin(), order.end()));
+  return false;
+}
+
+TEST(LinearizabilityCheckerTest, AgreesWithATrialOfAllOrders) {
+  std::mt19937 random(1);
+  int accepted = 0;
+  constexpr int kHistories = 2000;
+  for (int i = 0; i < kHistories; ++i) {
+    std::vector<uint64_t> ticks(10);
+    std::iota(ticks.begin(), ticks.end(), 1);
+    std::shuffle(ticks.begin(), ticks.end(), random);
+    Register history;
+    for (size_t call = 0; call < 5; ++call) {
+      const auto [began, ended] =
+          std::minmax(ticks[2 * call], ticks[2 * call + 1]);
+      const int value = static_cast<int>(random() % 3);
+      history.push_back(random() % 2 == 0 ? Write(value, began, ended)
+                                          : Read(value, began, ended));
+    }
+    const bool expected = AcceptsByTrial(history);
+    ASSERT_EQ(Accepts(history), expected) << "history " << i;
+    accepted += expected ? 1 : 0;
+  }
+  EXPECT_GT(accepted, kHistories / 10);
+  EXPECT_LT(accepted, kHistories * 9 / 10);
+}
+
+}  // namespace
+}  // namespace wheelcache
