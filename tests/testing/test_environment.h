@@ -1,6 +1,7 @@
 // What the environment asks of a random test: how much, and from which seed.
 //
 //   WHEELCACHE_TEST_OPERATIONS=10000000   the nightly size
+//   WHEELCACHE_TEST_HISTORIES=170000      the same, of concurrent histories
 //   WHEELCACHE_TEST_SEED=1234             repeats a failure
 //
 // Under Bazel they are passed on with --test_env.
@@ -24,6 +25,11 @@ inline uint64_t NumberFromEnvironment(const char* name, uint64_t otherwise) {
 
 inline uint64_t TestOperations() {
   return NumberFromEnvironment("WHEELCACHE_TEST_OPERATIONS", 100'000);
+}
+
+// For each of several kinds.
+inline uint64_t TestHistories() {
+  return NumberFromEnvironment("WHEELCACHE_TEST_HISTORIES", 2'000);
 }
 
 // The first seed; a test that runs several times counts up from it.
