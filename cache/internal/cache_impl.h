@@ -67,22 +67,24 @@ bool Cache<Key, Value, Hash, Equal>::Read(const K& key, Recency recency,
   if (ABSL_PREDICT_TRUE(!section.nested())) {
     const EntryRef ref = place.shard.Find(key, place.hash, &section);
     internal::Interleave("read: between index and deadline");
-    if (ref != 0) {
-      if (!IsLive(shared_.pool->At(ref))) return false;
+    if (ref != 0 && IsLive(shared_.pool->At(ref))) {
       if (recency == Recency::kUse) place.shard.Use(ref, place.hash);
       on_hit(ref);
       return true;
     }
-    if (ABSL_PREDICT_TRUE(!shared_.clearing.load(std::memory_order_acquire))) {
+    if (ref == 0 &&
+        ABSL_PREDICT_TRUE(!shared_.clearing.load(std::memory_order_acquire))) {
       return false;
     }
-    // A Clear that this shard has behind it may have others before it: waits,
-    // so that nobody who has seen the one sees the other.
+    // Two kinds of misses are sure under the lock alone. A Clear that this
+    // shard has behind it may have others before it: nobody who has seen the
+    // one may see the other. And an entry whose time had come at the look at
+    // the clock may have been replaced or touched before it had.
   }
   // Here, too, within another read of this thread, whose entry the section has
   // to protect.
-  const EntryRef ref = place.shard.FindAndPin(
-      key, place.hash, clock_.NowNanos(), recency == Recency::kUse);
+  const EntryRef ref =
+      place.shard.FindAndPin(key, place.hash, clock_, recency == Recency::kUse);
   if (ref == 0) return false;
   const Handle handle(shared_.pool.get(), ref, &clock_);
   on_hit(ref);
@@ -273,9 +275,8 @@ template <typename K>
 bool Cache<Key, Value, Hash, Equal>::Touch(const K& key, absl::Duration ttl) {
   if (ttl <= absl::ZeroDuration()) return Remove(key, RemovalCause::kDeleted);
   const Place place = PlaceOf(key);
-  const int64_t now_nanos = clock_.NowNanos();
-  const bool live = place.shard.Touch(key, place.hash, ToNanos(ttl), now_nanos);
-  if (live) WakeReaperFor(place.shard, now_nanos);
+  const bool live = place.shard.Touch(key, place.hash, ToNanos(ttl), clock_);
+  if (live) WakeReaperFor(place.shard, clock_.NowNanos());
   return live;
 }
 

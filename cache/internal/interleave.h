@@ -2,13 +2,13 @@
 // threads do meanwhile, so that a test can have them do it there.
 //
 //   index_.Replace(hash, old, ref);
-//   Interleave("replaced in the index, old entry still in the list");
+//   Interleave("publish: between index and list");
 //   lru_.Remove(old);
 //
 // Nothing, unless WHEELCACHE_INTERLEAVE is defined: then the program defines
-// the function, which may yield or wait, and must not call a cache. No source
-// of the library may include a header with such points, or the program would
-// have two definitions of what is in it.
+// the function, which may yield, and call the cache where no lock is held. No
+// source of the library may include a header with such points, or the program
+// would have two definitions of what is in it.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_INTERLEAVE_H_
 #define WHEELCACHE_CACHE_INTERNAL_INTERLEAVE_H_

@@ -116,9 +116,9 @@ class Shard {
   // Returns the live entry of `key`, pinned, or 0. `use` makes it the most
   // recently used.
   template <typename K>
-  EntryRef FindAndPin(const K& key, Hash32 hash, int64_t now_nanos, bool use) {
+  EntryRef FindAndPin(const K& key, Hash32 hash, const Clock& clock, bool use) {
     MutexLock lock(&mu_);
-    const EntryRef ref = FindLiveLocked(key, hash, now_nanos);
+    const EntryRef ref = FindLiveLocked(key, hash, clock.NowNanos());
     if (ref == 0) return 0;
     if (use) MoveToFrontLocked(ref);
     shared_.pool->Pin(ref);
@@ -135,9 +135,10 @@ class Shard {
               Claim* claim, Removed* removed);
 
   // Gives the live entry of `key` a new TTL, as in Write, and makes it the most
-  // recently used. Returns whether there is one.
+  // recently used. Returns whether there is one. Reads the clock under the
+  // lock: an entry that some reader found expired stays so.
   template <typename K>
-  bool Touch(const K& key, Hash32 hash, int64_t ttl_nanos, int64_t now_nanos);
+  bool Touch(const K& key, Hash32 hash, int64_t ttl_nanos, const Clock& clock);
 
   // Removes expired entries, within `budget` of fired and cascaded timers.
   // Returns how much of it was used: less than all means nothing due is left.
@@ -436,9 +437,10 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K>
 bool Shard<Key, Value, Hash, Equal>::Touch(const K& key, Hash32 hash,
                                            int64_t ttl_nanos,
-                                           int64_t now_nanos) {
-  Interleave("touch: between clock and lock");
+                                           const Clock& clock) {
+  Interleave("touch: before the lock");
   MutexLock lock(&mu_);
+  const int64_t now_nanos = clock.NowNanos();
   const EntryRef ref = FindLiveLocked(key, hash, now_nanos);
   if (ref == 0) return false;
   MoveToFrontLocked(ref);
