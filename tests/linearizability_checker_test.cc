@@ -1,5 +1,5 @@
-// The judge of histories, judged: histories of a register that are
-// known to be right or wrong.
+// The judge of histories, judged: histories of a register, and of a cache, that
+// are known to be right or wrong.
 
 #include <algorithm>
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "wheelcache/tests/testing/cache_history.h"
 #include "wheelcache/tests/testing/linearizability.h"
 
 namespace wheelcache {
@@ -159,6 +160,68 @@ TEST(LinearizabilityCheckerTest, AgreesWithATrialOfAllOrders) {
   }
   EXPECT_GT(accepted, kHistories / 10);
   EXPECT_LT(accepted, kHistories * 9 / 10);
+}
+
+// Histories of a cache.
+struct CacheScript {
+  CacheScript& Call(uint64_t began, uint64_t ended, HistoryCall call) {
+    history.push_back({call, began, ended});
+    return *this;
+  }
+  bool Accepted() const {
+    return IsLinearizable(history, CacheState(), AfterCall);
+  }
+  CacheHistory history;
+};
+
+HistoryCall Set(int key, int value, int64_t ttl) {
+  return {HistoryCall::kSet, key, ttl, value};
+}
+HistoryCall Get(int key, int value) {
+  return {HistoryCall::kGet, key, 0, value};
+}
+HistoryCall Touch(int key, bool found) {
+  return {HistoryCall::kTouch, key, kForever, found ? 1 : 0};
+}
+HistoryCall Clear() { return {HistoryCall::kClear}; }
+HistoryCall Tick() { return {HistoryCall::kTick}; }
+
+TEST(LinearizabilityCheckerTest, RejectsAValuePastItsDeadline) {
+  CacheScript script;
+  script.Call(1, 2, Set(0, 7, 1)).Call(3, 4, Get(0, 7)).Call(5, 6, Tick());
+  EXPECT_TRUE(CacheScript(script).Call(7, 8, Get(0, 0)).Accepted());
+  EXPECT_FALSE(CacheScript(script).Call(7, 8, Get(0, 7)).Accepted());
+}
+
+TEST(LinearizabilityCheckerTest, RejectsTheMissOfALiveValue) {
+  CacheScript script;
+  script.Call(1, 2, Set(0, 7, 1)).Call(3, 10, Get(0, 0));
+  script.Call(4, 5, Set(0, 8, kForever)).Call(6, 7, Tick());
+  EXPECT_FALSE(script.Accepted());
+}
+
+TEST(LinearizabilityCheckerTest, RejectsWhatIsRevivedByATouch) {
+  CacheScript script;
+  script.Call(1, 2, Set(0, 7, 1)).Call(3, 10, Touch(0, true));
+  script.Call(4, 5, Tick()).Call(6, 7, Get(0, 0));
+  EXPECT_FALSE(script.Accepted());
+}
+
+TEST(LinearizabilityCheckerTest, RejectsHalfAClear) {
+  CacheScript script;
+  script.Call(1, 2, Set(0, 7, kForever)).Call(3, 4, Set(1, 8, kForever));
+  script.Call(5, 10, Clear()).Call(6, 7, Get(0, 0));
+  EXPECT_TRUE(CacheScript(script).Call(8, 9, Get(1, 0)).Accepted());
+  EXPECT_FALSE(CacheScript(script).Call(8, 9, Get(1, 8)).Accepted());
+}
+
+TEST(LinearizabilityCheckerTest, ATtlMayCountFromAnyInstantOfItsSet) {
+  CacheScript script;
+  script.Call(1, 6, Set(0, 7, 2)).Call(2, 3, Tick()).Call(4, 5, Tick());
+  EXPECT_TRUE(CacheScript(script).Call(7, 8, Get(0, 7)).Accepted());
+  EXPECT_TRUE(CacheScript(script).Call(7, 8, Get(0, 0)).Accepted());
+  script.Call(7, 8, Tick()).Call(9, 10, Tick()).Call(11, 12, Get(0, 7));
+  EXPECT_FALSE(script.Accepted());
 }
 
 }  // namespace

@@ -3,9 +3,9 @@
 // right in which state.
 //
 // The clock is a part of the object, and that time passes is a call like
-// others: after it no Get may return what it has expired, whatever the Get read
-// before. One thing is left open: a Set counts its TTL from any instant of the
-// call. Its value may be visible later than that instant, but not longer.
+// others: after it no Get may return what has expired by it. One thing is left
+// open: from which instant of the call a Set or Touch counts its TTL. The value
+// may be visible later than that instant, but not longer.
 //
 // Limits are left out: the caches of these histories evict nothing.
 
@@ -77,8 +77,18 @@ struct CacheState {
   }
 };
 
-inline int64_t DeadlineOf(int64_t now, int64_t ttl) {
-  return ttl == kForever ? kForever : now + ttl;
+// `state` with the deadlines that the call may have given, if it took effect at
+// the time `now`.
+inline std::vector<CacheState> WithEachDeadline(int64_t now,
+                                                const HistoryCall& call,
+                                                CacheState state) {
+  std::vector<CacheState> states;
+  for (int64_t from = call.time_before; from <= now; ++from) {
+    const bool ends = call.ttl != kForever;
+    state.slots[call.key].deadline = ends ? from + call.ttl : kForever;
+    states.push_back(state);
+  }
+  return states;
 }
 
 // The specification: the states after `call`, none if its outcome is wrong.
@@ -87,15 +97,10 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
   CacheState after = before;
   CacheState::Slot& slot = after.slots[call.key];
   const int live = before.Live(call.key);
-  std::vector<CacheState> possible;
   switch (call.what) {
     case HistoryCall::kSet:
-      for (int64_t now = call.time_before; now <= before.now; ++now) {
-        slot = {call.value, DeadlineOf(now, call.ttl)};
-        possible.push_back(after);
-        if (call.ttl == kForever || call.ttl == 0) break;
-      }
-      return possible;
+      slot.value = call.value;
+      return WithEachDeadline(before.now, call, after);
     case HistoryCall::kGet:
       if (call.value != live) return {};
       return {after};
@@ -105,8 +110,8 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
       return {after};
     case HistoryCall::kTouch:
       if (call.value != (live != 0 ? 1 : 0)) return {};
-      if (live != 0) slot.deadline = DeadlineOf(before.now, call.ttl);
-      return {after};
+      if (live == 0) return {after};
+      return WithEachDeadline(before.now, call, after);
     case HistoryCall::kClear:
       after.slots = {};
       return {after};
