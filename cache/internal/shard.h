@@ -107,9 +107,12 @@ class Shard {
   void Use(EntryRef ref, Hash32 hash) {
     if (recency_.IsYoung(StampOf(ref))) return;
     if (!mu_.TryLock()) return;
-    PrefetchNeighboursLocked(ref);
-    // It may have left meanwhile.
-    if (index_.Holds(hash, ref)) MoveToFrontLocked(ref);
+    // It may have left meanwhile; its links are then those of whoever removed
+    // it.
+    if (index_.Holds(hash, ref)) {
+      PrefetchNeighboursLocked(ref);
+      MoveToFrontLocked(ref);
+    }
     mu_.Unlock();
   }
 
