@@ -1,10 +1,6 @@
 // Marks the points between two steps of the engine where it matters what other
 // threads do meanwhile, so that a test can have them do it there.
 //
-//   index_.Replace(hash, old, ref);
-//   Interleave("publish: between index and list");
-//   lru_.Remove(old);
-//
 // Nothing, unless WHEELCACHE_INTERLEAVE is defined: then the program defines
 // the function, which may yield, and call the cache where no lock is held. No
 // source of the library may include a header with such points, or the program
