@@ -2,6 +2,7 @@
 //
 //   WHEELCACHE_TEST_OPERATIONS=10000000   the nightly size
 //   WHEELCACHE_TEST_HISTORIES=170000      the same, of concurrent histories
+//   WHEELCACHE_TEST_SECONDS=600           the same, of a test without an end
 //   WHEELCACHE_TEST_SEED=1234             repeats a failure
 //
 // Under Bazel they are passed on with --test_env.
@@ -30,6 +31,10 @@ inline uint64_t TestOperations() {
 // For each of several kinds.
 inline uint64_t TestHistories() {
   return NumberFromEnvironment("WHEELCACHE_TEST_HISTORIES", 2'000);
+}
+
+inline uint64_t TestSeconds() {
+  return NumberFromEnvironment("WHEELCACHE_TEST_SECONDS", 3);
 }
 
 // The first seed; a test that runs several times counts up from it.

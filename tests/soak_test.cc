@@ -1,0 +1,167 @@
+// A cache under mixed load, with threads and keys that come and go: its memory
+// does not grow, and its counters add up. WHEELCACHE_TEST_SECONDS says for how
+// long.
+//
+// The cache's clock moves with the calls, so that a run does the same on a slow
+// machine as on a fast one, only less of it.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/config.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "wheelcache/benchmarks/resident_memory.h"
+#include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/stats.h"
+#include "wheelcache/tests/testing/test_environment.h"
+#include "wheelcache/wheel/reaper.h"
+#include "wheelcache/wheel/simulated_clock.h"
+
+namespace wheelcache {
+namespace {
+
+using StringCache = Cache<std::string, std::string>;
+
+constexpr int kThreads = 4;
+constexpr int64_t kMaxBytes = 128 << 20;
+
+// How many calls a thread makes before another takes its place.
+constexpr int kCallsOfAThread = 20'000;
+
+// Keys are drawn from a window that moves on: most of those that were ever used
+// never come back.
+constexpr uint64_t kWindow = 120'000;
+
+class Soak {
+ public:
+  Soak() {
+    CacheOptions options;
+    options.clock = &clock_;
+    options.reaper = &reaper_;
+    options.max_bytes = kMaxBytes;
+    options.shards = 8;
+    cache_ = std::move(*StringCache::Create(options));
+  }
+
+  // A life of each thread.
+  void RunGeneration() {
+    ++generation_;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([this, i] { LiveThrough(i); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    cache_->RunMaintenance();
+  }
+
+  const StringCache& cache() const { return *cache_; }
+  absl::Status CheckInvariants() {
+    cache_->Stop();
+    return cache_->CheckInvariants();
+  }
+
+ private:
+  void LiveThrough(int thread) {
+    std::mt19937_64 random(generation_ * kThreads + thread);
+    const uint64_t first_key = generation_ * (kWindow / 16);
+    StringCache::Handle held[16];
+    for (int i = 0; i < kCallsOfAThread; ++i) {
+      const std::string key = std::to_string(first_key + random() % kWindow);
+      Call(key, random(), &held[i % 16]);
+      if (i % 64 == 0) clock_.Advance(absl::Milliseconds(1));
+    }
+  }
+
+  // One TTL in sixteen ends soon.
+  void Call(const std::string& key, uint64_t choice,
+            StringCache::Handle* held) {
+    const absl::Duration ttl = choice >> 32 & 15
+                                   ? absl::Minutes(1)
+                                   : absl::Milliseconds(choice >> 40 & 1023);
+    std::string value(16 + (choice >> 52), 'v');
+    switch (choice % 16) {
+      case 0:
+        cache_->Del(key);
+        break;
+      case 1:
+        cache_->Touch(key, ttl);
+        break;
+      case 2:
+        *held = cache_->Find(key);
+        break;
+      case 3:
+        cache_
+            ->GetOrLoad(key, ttl,
+                        [&] { return absl::StatusOr<std::string>(value); })
+            .IgnoreError();
+        break;
+      case 4:
+      case 5:
+      case 6:
+      case 7:
+        cache_->Set(key, std::move(value), ttl);
+        break;
+      default:
+        cache_->Get(key);
+    }
+  }
+
+  SimulatedClock clock_;
+  Reaper reaper_{clock_};
+  std::unique_ptr<StringCache> cache_;
+  uint64_t generation_ = 0;
+};
+
+void ExpectCountersAddUp(const CacheStats& stats) {
+  EXPECT_EQ(stats.sets, stats.entries + stats.evictions + stats.expirations +
+                            stats.deletes + stats.replaced);
+}
+
+TEST(SoakTest, MemoryStaysFlatAndCountersAddUp) {
+  using SteadyClock = std::chrono::steady_clock;
+  const auto begin = SteadyClock::now();
+  const auto length = std::chrono::seconds(TestSeconds());
+  Soak soak;
+  // The first quarter fills the cache and what the threads keep for good.
+  std::vector<int64_t> resident;
+  int64_t generations = 0;
+  while (SteadyClock::now() - begin < length || resident.size() < 8) {
+    soak.RunGeneration();
+    ++generations;
+    ExpectCountersAddUp(soak.cache().stats());
+    EXPECT_LE(soak.cache().bytes(), kMaxBytes);
+    const bool settled = SteadyClock::now() - begin >= length / 4 &&
+                         soak.cache().stats().evictions > 50'000;
+    if (settled) resident.push_back(benchmarks::ResidentBytes());
+  }
+  EXPECT_TRUE(soak.CheckInvariants().ok());
+  const CacheStats stats = soak.cache().stats();
+  std::cout << generations << " generations of threads, " << stats.sets
+            << " sets, " << stats.evictions << " evictions, "
+            << stats.expirations << " expirations; resident bytes "
+            << resident.front() << " at first, " << resident.back()
+            << " at last\n";
+#if !defined(ABSL_HAVE_ADDRESS_SANITIZER) && \
+    !defined(ABSL_HAVE_THREAD_SANITIZER)
+  // A sanitizer keeps what is freed, and more.
+  std::sort(resident.begin(), resident.end());
+  const auto usual = static_cast<double>(resident[resident.size() / 2]);
+  EXPECT_NEAR(static_cast<double>(resident.front()), usual, 0.02 * usual);
+  EXPECT_NEAR(static_cast<double>(resident.back()), usual, 0.02 * usual);
+#endif
+}
+
+}  // namespace
+}  // namespace wheelcache
