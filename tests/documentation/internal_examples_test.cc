@@ -72,11 +72,13 @@ TEST(InternalExamples, Arena) {
   EXPECT_EQ(arena.Allocate(100), ref);
 }
 
+constexpr Room kVictim = {1, 80};
+
+Room Evict() { return kVictim; }
+
 TEST(InternalExamples, Budget) {
   static Budget budget({2, 100});
-  const Room victim = {1, 80};
-  ASSERT_TRUE(budget.TryTake(victim));
-  const auto Evict = [victim] { return victim; };
+  ASSERT_TRUE(budget.TryTake(kVictim));
   const int64_t charge = 50;
   {
     Claim claim(&budget);

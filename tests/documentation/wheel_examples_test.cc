@@ -79,9 +79,11 @@ std::vector<Timer*> closed_timers;
 
 void CloseOwnerOf(Timer* timer) { closed_timers.push_back(timer); }
 
+uint64_t ticks = 1'000'000;
+
+uint64_t NowInTicks() { return ticks; }
+
 TEST(WheelExamples, TimingWheel) {
-  uint64_t ticks = 1'000'000;
-  const auto NowInTicks = [&ticks] { return ticks; };
   struct Connection {
     int fd;
     wheelcache::Timer idle;
