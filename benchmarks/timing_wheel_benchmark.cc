@@ -5,7 +5,7 @@
 // before the clock starts. Times are per timer (or per call, where a call is
 // all there is). Compare subjects within one run only:
 //
-//   timing_wheel_benchmark --benchmark_enable_random_interleaving=true \
+//   timing_wheel_benchmark --benchmark_enable_random_interleaving=true
 //       --benchmark_repetitions=9 --benchmark_report_aggregates_only=true
 
 #include <malloc.h>
