@@ -98,8 +98,8 @@ class Reaper final {
   // an earlier time that was told before. Does nothing for a client that is not
   // registered.
   // REQUIRES: the work is visible to a RunDue that starts now; if it is guarded
-  // by a lock, this thread has taken that, and may hold it still; if not, it was
-  // noted by a sequentially consistent store, and RunDue loads it as such.
+  // by a lock, this thread has taken that, and may hold it still; if not, it
+  // was noted by a sequentially consistent store, and RunDue loads it as such.
   void WakeAt(Client* client, int64_t nanos);
 
   Clock& clock() const { return clock_; }
@@ -191,9 +191,9 @@ class Reaper::Client {
 };
 
 // If a RunDue that starts meanwhile misses the work, it took the client's lock
-// before this thread did, and set planned_ to kNever before that: this load then
-// sees kNever or something later still. Where there is no lock, the one order
-// of sequentially consistent operations says the same.
+// before this thread did, and set planned_ to kNever before that: this load
+// then sees kNever or something later still. Where there is no lock, the one
+// order of sequentially consistent operations says the same.
 inline void Reaper::WakeAt(Client* client, int64_t nanos) {
   if (nanos < client->planned_.load(std::memory_order_seq_cst)) {
     PlanEarlier(client, nanos);
