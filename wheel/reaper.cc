@@ -69,8 +69,7 @@ Reaper::~Reaper() {
 absl::Status Reaper::Register(Client* client) {
   MutexLock lock(&mu_);
   assert(client->planned_ == Client::kUnregistered);
-  const absl::Status status = EnsureThreadLocked();
-  if (!status.ok()) return status;
+  if (absl::Status status = EnsureThreadLocked(); !status.ok()) return status;
   client->planned_ = Clock::kNever;
   client->turn_ = ++turns_;
   plan_.insert(client);

@@ -64,7 +64,7 @@ class Chunks {
     return static_cast<const uint32_t*>(At(ref))[word];
   }
   ABSL_ATTRIBUTE_NO_SANITIZE_ADDRESS
-  void Store(Ref ref, int word, uint32_t value) {
+  void Store(Ref ref, int word, uint32_t value) const {
     static_cast<uint32_t*>(At(ref))[word] = value;
   }
 
@@ -75,7 +75,8 @@ class Chunks {
   };
   Bit BitOf(Ref ref) const {
     const uint32_t place = ref + kFirstChunk;
-    const uintptr_t word = bases_[ChunkOf(place)].bits + place / 64 * 8;
+    const uintptr_t word =
+        bases_[ChunkOf(place)].bits + uintptr_t{place / 64} * 8;
     return {*reinterpret_cast<uint64_t*>(word), uint64_t{1} << (place % 64)};
   }
 

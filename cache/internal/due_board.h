@@ -22,8 +22,9 @@ namespace internal {
 class DueBoard {
  public:
   explicit DueBoard(int shards) : due_nanos_(shards) {
-    for (Cell& cell : due_nanos_)
+    for (Cell& cell : due_nanos_) {
       cell.store(Clock::kNever, std::memory_order_relaxed);
+    }
   }
 
   int64_t Get(int shard) const {

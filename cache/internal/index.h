@@ -196,7 +196,7 @@ class Index {
   // for chance; up to 4 MiB. What is expected to be larger starts small.
   static size_t BucketsFor(size_t expected) {
     constexpr size_t kMostWanted = size_t{1} << 16;
-    const size_t buckets = expected / (kCells * 7) * 9;
+    const size_t buckets = expected / (size_t{kCells} * 7) * 9;
     return buckets <= kMostWanted ? buckets : 0;
   }
 

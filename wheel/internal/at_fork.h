@@ -56,19 +56,19 @@ class ForkRegistration {
 
  private:
   friend class ForkRegistry;
-  using Method = void (*)(void* object);
+  using Callback = void (*)(void* object);
 
-  template <typename T, void (T::*method)()>
+  template <typename T, void (T::*Method)()>
   static void Call(void* object) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    (static_cast<T*>(object)->*method)();
+    (static_cast<T*>(object)->*Method)();
   }
 
   void Add();
 
   void* const object_;
-  const Method before_;
-  const Method in_parent_;
-  const Method in_child_;
+  const Callback before_;
+  const Callback in_parent_;
+  const Callback in_child_;
 
   // The neighbours in the registry, which guards them.
   ForkRegistration* older_ = nullptr;
