@@ -46,7 +46,7 @@ class ForkRegistry {
   static void InParent() { After(&ForkRegistration::in_parent_); }
   static void InChild() { After(&ForkRegistration::in_child_); }
 
-  static void After(const ForkRegistration::Method ForkRegistration::*method)
+  static void After(const ForkRegistration::Callback ForkRegistration::*method)
       ABSL_NO_THREAD_SAFETY_ANALYSIS {
     ForkRegistry& registry = Get();
     for (ForkRegistration* r = registry.oldest_; r != nullptr;
