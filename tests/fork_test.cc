@@ -159,7 +159,7 @@ TEST(ReaperFork, InTheChildOfACallTheThreadThatForkedGoesOn) {
   RecordingClient client([&](int64_t now) {
     if (calls_in_child > 0) {
       if (++calls_in_child == 3) _exit(0);
-      return now + 1;  // And to sleep.
+      return now + 1'000'000;  // Long enough for a sleep.
     }
     const pid_t child = fork();
     if (child == 0) {
