@@ -83,6 +83,8 @@ TEST(Clock, NanosAfterSaturates) {
   EXPECT_EQ(clock.NanosAfter(absl::Hours(24) * 365 * 1000), kNever);
   EXPECT_EQ(clock.NanosAfter(-absl::InfiniteDuration()),
             std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(Clock::NanosAfter(-100, absl::Nanoseconds(-kNever)),
+            std::numeric_limits<int64_t>::min());
 }
 
 // The only real sleep in the tests: of the code that sleeps.

@@ -84,6 +84,7 @@ int64_t Clock::NanosAfter(int64_t now_nanos, absl::Duration delay) {
   }
   if (delay_nanos > 0 && now_nanos > kNever - delay_nanos) return kNever;
   if (delay_nanos == kLongAgo) return kLongAgo;
+  if (delay_nanos < 0 && now_nanos < kLongAgo - delay_nanos) return kLongAgo;
   return now_nanos + delay_nanos;
 }
 
