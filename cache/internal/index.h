@@ -37,6 +37,7 @@
 #include "absl/base/optimization.h"
 #include "absl/numeric/bits.h"
 #include "wheelcache/cache/internal/epoch.h"
+#include "wheelcache/cache/internal/find_bytes.h"
 #include "wheelcache/cache/internal/interleave.h"
 #include "wheelcache/cache/internal/prefetch.h"
 #include "wheelcache/cache/internal/throw_bad_alloc.h"
@@ -132,32 +133,37 @@ class Index {
 
  private:
   static constexpr int kCells = 12;
+  static constexpr uint32_t kAllCells = (1 << kCells) - 1;
 
-  // The tags are read eight and four at a time. Tag 0 marks a free cell. Made
-  // of zeros, not by a constructor: pages that nobody touched take no memory.
+  // Two words hold the tags of cells 0 to 7, and of cells 8 to 11 below the
+  // count of the entries that passed on. Tag 0 marks a free cell. Made of
+  // zeros, not by a constructor: pages that nobody touched take no memory.
   //
   // Cells are stored with release and loaded with acquire, so that who has a
-  // reference sees the entry. Tags likewise: who sees a tag sees the reference
+  // reference sees the entry. Words likewise: who sees a tag sees the reference
   // that was written before it, or a later one. The count of those that passed
   // on is raised before such an entry is there, and lowered before it goes: who
   // reads zero may take the entry for one that is not there.
   struct alignas(ABSL_CACHELINE_SIZE) Bucket {
-    std::atomic<uint64_t> low_tags;
-    std::atomic<uint32_t> high_tags;
-    std::atomic<uint32_t> passed_on;
+    std::atomic<uint64_t> words[2];
     std::atomic<Ref> cells[kCells];
 
     void SetTag(int cell, uint8_t tag);
-    int FreeCell() const;  // Or -1.
-  };
+    uint32_t PassedOn() const {
+      return PassedOn(words[1].load(std::memory_order_relaxed));
+    }
+    void AddPassedOn(int32_t entries);
+    // The cells with this tag, a bit for each; 0 for the free ones.
+    uint32_t CellsWith(uint8_t tag) const {
+      return FindBytes(words[0].load(std::memory_order_relaxed),
+                       words[1].load(std::memory_order_relaxed), tag) &
+             kAllCells;
+    }
 
-  // A bit for each byte of `tags` that may be `tag`, at the byte's top bit.
-  // A byte above a true match may be reported falsely; the key decides.
-  static uint64_t Matches(uint64_t tags, uint8_t tag) {
-    constexpr uint64_t kOnes = 0x0101010101010101;
-    const uint64_t differ = tags ^ (kOnes * tag);
-    return (differ - kOnes) & ~differ & (kOnes << 7);
-  }
+    static uint32_t PassedOn(uint64_t word) {
+      return static_cast<uint32_t>(word >> 32);
+    }
+  };
 
   static uint8_t TagOf(Hash32 hash) {
     const auto tag = static_cast<uint8_t>(hash);
@@ -192,11 +198,11 @@ class Index {
     Bucket* buckets_;  // In memory_, at a multiple of their size.
   };
 
-  // The size that holds `expected` entries at a load of 7/9, which leaves room
+  // The size that holds `expected` entries at a load of 9/11, which leaves room
   // for chance; up to 4 MiB. What is expected to be larger starts small.
   static size_t BucketsFor(size_t expected) {
     constexpr size_t kMostWanted = size_t{1} << 16;
-    const size_t buckets = expected / (size_t{kCells} * 7) * 9;
+    const size_t buckets = expected / (size_t{kCells} * 9) * 11;
     return buckets <= kMostWanted ? buckets : 0;
   }
 
@@ -243,26 +249,20 @@ template <typename Match>
 inline std::atomic<Index::Ref>* Index::FindCell(Hash32 hash,
                                                 Match&& match) const {
   const uint8_t tag = TagOf(hash);
-  const auto find = [&match](std::atomic<Ref>* cells, uint64_t candidates) {
-    for (; candidates != 0; candidates &= candidates - 1) {
-      std::atomic<Ref>& cell = cells[absl::countr_zero(candidates) / 8];
-      Interleave("index: between tag and cell");
-      const Ref ref = cell.load(std::memory_order_acquire);
-      if (ref != 0 && match(ref)) return &cell;
-    }
-    return static_cast<std::atomic<Ref>*>(nullptr);
-  };
   Table& table = *table_.load(std::memory_order_acquire);
   size_t i = table.Home(hash);
   for (size_t probed = 0; probed < table.buckets(); ++probed) {
     Bucket& bucket = table.bucket(i);
-    const uint64_t low = bucket.low_tags.load(std::memory_order_acquire);
-    if (auto* cell = find(bucket.cells, Matches(low, tag))) return cell;
-    const uint64_t high = bucket.high_tags.load(std::memory_order_acquire);
-    if (auto* cell = find(bucket.cells + 8, Matches(high, tag) & 0xffffffff)) {
-      return cell;
+    const uint64_t low = bucket.words[0].load(std::memory_order_acquire);
+    const uint64_t high = bucket.words[1].load(std::memory_order_acquire);
+    uint32_t candidates = FindBytes(low, high, tag) & kAllCells;
+    for (; candidates != 0; candidates &= candidates - 1) {
+      std::atomic<Ref>& cell = bucket.cells[absl::countr_zero(candidates)];
+      Interleave("index: between tag and cell");
+      const Ref ref = cell.load(std::memory_order_acquire);
+      if (ref != 0 && match(ref)) return &cell;
     }
-    if (bucket.passed_on.load(std::memory_order_acquire) == 0) return nullptr;
+    if (ABSL_PREDICT_TRUE(Bucket::PassedOn(high) == 0)) return nullptr;
     i = table.Next(i);
   }
   return nullptr;
@@ -286,52 +286,46 @@ void Index::Grow(HashOf&& hash_of) {
 }
 
 inline void Index::Bucket::SetTag(int cell, uint8_t tag) {
+  std::atomic<uint64_t>& word = words[cell / 8];
   const int shift = cell % 8 * 8;
-  if (cell < 8) {
-    const uint64_t rest =
-        low_tags.load(std::memory_order_relaxed) & ~(uint64_t{0xff} << shift);
-    low_tags.store(rest | uint64_t{tag} << shift, std::memory_order_release);
-  } else {
-    const uint32_t rest =
-        high_tags.load(std::memory_order_relaxed) & ~(uint32_t{0xff} << shift);
-    high_tags.store(rest | uint32_t{tag} << shift, std::memory_order_release);
-  }
+  const uint64_t rest =
+      word.load(std::memory_order_relaxed) & ~(uint64_t{0xff} << shift);
+  word.store(rest | uint64_t{tag} << shift, std::memory_order_release);
 }
 
-inline int Index::Bucket::FreeCell() const {
-  for (int cell = 0; cell < kCells; ++cell) {
-    if (cells[cell].load(std::memory_order_relaxed) == 0) return cell;
-  }
-  return -1;
+inline void Index::Bucket::AddPassedOn(int32_t entries) {
+  words[1].store(words[1].load(std::memory_order_relaxed) +
+                     (static_cast<uint64_t>(entries) << 32),
+                 std::memory_order_release);
 }
 
 inline void Index::Table::Insert(Hash32 hash, Ref ref) {
   for (size_t i = Home(hash);; i = Next(i)) {
     Bucket& bucket = buckets_[i];
-    const int cell = bucket.FreeCell();
-    if (cell >= 0) {
+    if (const uint32_t free = bucket.CellsWith(0); free != 0) {
+      const int cell = absl::countr_zero(free);
       bucket.cells[cell].store(ref, std::memory_order_release);
       bucket.SetTag(cell, TagOf(hash));
       return;
     }
-    bucket.passed_on.store(bucket.passed_on.load(std::memory_order_relaxed) + 1,
-                           std::memory_order_release);
+    bucket.AddPassedOn(1);
   }
 }
 
 inline void Index::Table::Erase(Hash32 hash, Ref ref) {
   for (size_t i = Home(hash);; i = Next(i)) {
     Bucket& bucket = buckets_[i];
-    for (int cell = 0; cell < kCells; ++cell) {
+    uint32_t candidates = bucket.CellsWith(TagOf(hash));
+    for (; candidates != 0; candidates &= candidates - 1) {
+      const int cell = absl::countr_zero(candidates);
       if (bucket.cells[cell].load(std::memory_order_relaxed) != ref) continue;
       bucket.SetTag(cell, 0);
       Interleave("index: between the tag's end and the cell's");
       bucket.cells[cell].store(0, std::memory_order_release);
       return;
     }
-    assert(bucket.passed_on.load(std::memory_order_relaxed) > 0);
-    bucket.passed_on.store(bucket.passed_on.load(std::memory_order_relaxed) - 1,
-                           std::memory_order_release);
+    assert(bucket.PassedOn() > 0);
+    bucket.AddPassedOn(-1);
   }
 }
 
