@@ -117,7 +117,7 @@ class Limbo {
 
  private:
   static constexpr size_t kStripes = 16;
-  static constexpr int64_t kMostPatience = 256;
+  static constexpr int64_t kMostPatience = 1024;
 
   // A chain of entries linked by their LRU links, and what they weigh above.
   struct alignas(ABSL_CACHELINE_SIZE) Stripe : std::atomic<uint64_t> {
@@ -139,7 +139,7 @@ class Limbo {
   // so that the epoch it ends is late enough, and the links.
   uint32_t Push(Stripe& stripe, EntryRef ref) {
     auto& entry = pool_.At(ref);
-    const uint64_t weight = 1 + entry.charge / 1024;
+    const uint64_t weight = 1 + entry.charge / 256;
     uint64_t chain = stripe.load(std::memory_order_relaxed);
     uint64_t longer;
     do {
