@@ -58,7 +58,7 @@ auto BlockHeap::Carve(uint32_t granules) -> Ref {
     }
     // Null is no block. The last granule of a chunk stays unused, so that
     // blocks of different chunks are not taken for neighbours.
-    carved_ = std::max<Ref>(Chunks::Begin(chunk), 1);
+    carved_ = std::max(Chunks::Begin(chunk), kFirstBlock);
     carve_end_ = Chunks::End(chunk) - 1;
   }
   const Ref ref = carved_;

@@ -66,6 +66,10 @@ class BlockHeap {
   absl::Status CheckInvariants() const;
 
  private:
+  // Not 0, which is null; and blocks of a size that fills cache lines begin
+  // where a line does.
+  static constexpr Ref kFirstBlock = 8;
+
   static constexpr uint32_t kExactBins = 64;
   static constexpr int kBinsPerDoubling = 32;
   static constexpr int kBins = kExactBins + (32 - 6) * kBinsPerDoubling;
