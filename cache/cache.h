@@ -282,6 +282,14 @@ class Cache final {
     counters_.Add(hit ? internal::Count::kHits : internal::Count::kMisses);
   }
 
+  // Has the count of uses go on, a stride at a time.
+  void CountUse() const {
+    constexpr uint32_t kStride = internal::UseClock::kStride;
+    if (counters_.Add(internal::Count::kStamped) % kStride == 0) {
+      shared_.uses.Advance(kStride);
+    }
+  }
+
   template <typename K>
   bool Remove(const K& key, RemovalCause cause);
 
@@ -318,10 +326,11 @@ class Cache final {
   const Hooks hooks_;
   Clock& clock_;
   const int64_t coarse_lag_nanos_;
+  const int64_t reclaim_delay_nanos_;
 
   mutable internal::SharedState<Key, Value> shared_;
   Shards shards_;  // As many as a power of two.
-  internal::Counters counters_;
+  mutable internal::Counters counters_;
   internal::StatsLogger logger_;
 
   Client client_{this};

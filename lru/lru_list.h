@@ -90,15 +90,13 @@ class LruList {
     PushFront(ref);
   }
 
-  // Puts `ref` in the place of `old`, which leaves the list.
-  // REQUIRES: `old` is in this list, and `ref` in none.
-  void Replace(Ref old, Ref ref) {
-    const LruLinks<Ref> links = store_.lru_links(old);
-    store_.lru_links(ref) = links;
-    (links.newer == Ref{} ? newest_ : store_.lru_links(links.newer).older) =
-        ref;
-    (links.older == Ref{} ? oldest_ : store_.lru_links(links.older).newer) =
-        ref;
+  // Adds an element as the next more recently used than `older`.
+  // REQUIRES: `older` is in this list, and the element in none.
+  void InsertNewer(Ref older, Ref ref) {
+    const Ref newer = store_.lru_links(older).newer;
+    store_.lru_links(ref) = {newer, older};
+    store_.lru_links(older).newer = ref;
+    (newer == Ref{} ? newest_ : store_.lru_links(newer).older) = ref;
   }
 
   // Empties the list without touching its elements, whose `older` links still

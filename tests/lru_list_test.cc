@@ -98,13 +98,13 @@ TYPED_TEST(LruListTest, BackIsTheLeastRecentlyUsed) {
   EXPECT_EQ(this->list_.front(), this->at(0));
 }
 
-TYPED_TEST(LruListTest, ReplacementTakesTheVeryPlace) {
+TYPED_TEST(LruListTest, InsertionTakesThePlaceBeforeAnOlderElement) {
   for (int place = 0; place < 3; ++place) {
     this->Push(3);
-    this->list_.Replace(this->at(place), this->at(7));
+    this->list_.InsertNewer(this->at(place), this->at(7));
     const auto order = this->Order();
     EXPECT_EQ(order[2 - place], this->at(7));
-    EXPECT_EQ(order.size(), 3u);
+    EXPECT_EQ(order[3 - place], this->at(place));
     EXPECT_TRUE(this->list_.CheckInvariants().ok());
     this->list_.TakeAll();
   }
@@ -156,9 +156,9 @@ TYPED_TEST(LruListTest, AgreesWithStdListAfterRandomCalls) {
       this->list_.PushFront(ref);
       model.push_front(ref);
     } else if (place == model.end() && !model.empty()) {
-      const Ref old = call % 2 == 0 ? model.back() : model.front();
-      this->list_.Replace(old, ref);
-      *std::find(model.begin(), model.end(), old) = ref;
+      const Ref older = call % 2 == 0 ? model.back() : model.front();
+      this->list_.InsertNewer(older, ref);
+      model.insert(std::find(model.begin(), model.end(), older), ref);
     } else if (place != model.end() && call < 140) {
       this->list_.Remove(ref);
       model.erase(place);

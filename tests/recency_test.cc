@@ -1,4 +1,4 @@
-// Which hits move their entry to the front, and whose last entry is oldest.
+// Which hits note that an entry was used, and whose last entry is oldest.
 
 #include "wheelcache/cache/internal/recency.h"
 
@@ -10,41 +10,43 @@ namespace wheelcache {
 namespace internal {
 namespace {
 
-// How many moves of others an entry stays young for, in a list of `entries`.
-int64_t MovesUntilOld(bool exact, int64_t entries) {
+// For how many uses of others an entry stays young where the list does not see
+// differences below `resolution`.
+int64_t UsesUntilOld(bool exact, uint32_t resolution) {
   UseClock clock(/*shards=*/1);
   Recency recency(&clock, exact);
-  for (int64_t i = 0; i < 100; ++i) recency.NextStamp(entries);
-  const Stamp stamp = recency.NextStamp(entries);
-  int64_t moves = 0;
+  recency.SetResolution(resolution);
+  const Stamp stamp = recency.NextStamp();
+  int64_t uses = 0;
   while (recency.IsYoung(stamp)) {
-    recency.NextStamp(entries);
-    ++moves;
+    recency.NextStamp();
+    ++uses;
   }
-  return moves;
+  return uses;
 }
 
 TEST(RecencyTest, InExactModeOnlyTheEntryAtTheFrontIsYoung) {
-  EXPECT_EQ(MovesUntilOld(/*exact=*/true, 1), 1);
-  EXPECT_EQ(MovesUntilOld(/*exact=*/true, 100'000), 1);
+  EXPECT_EQ(UsesUntilOld(/*exact=*/true, 1), 1);
+  EXPECT_EQ(UsesUntilOld(/*exact=*/true, 10'000), 1);
 }
 
-// A shard counts sixteen moves at a time.
-TEST(RecencyTest, EntryIsYoungUntilHalfTheCacheHasBeenMovedBeforeIt) {
-  for (const int64_t half : {1, 2, 15, 16, 100, 25'000}) {
-    const int64_t moves = MovesUntilOld(/*exact=*/false, half * 2);
-    EXPECT_GT(moves, half - 16);
-    EXPECT_LE(moves, half + 16);
+// A shard counts sixteen uses at a time.
+TEST(RecencyTest, EntryIsYoungForAQuarterOfTheTimeThatTheListSpans) {
+  for (const uint32_t resolution : {1, 4, 15, 16, 100, 25'000}) {
+    const int64_t uses = UsesUntilOld(/*exact=*/false, resolution);
+    EXPECT_GT(uses, int64_t{resolution} * 4 - 16);
+    EXPECT_LE(uses, int64_t{resolution} * 4 + 16);
   }
 }
 
-TEST(RecencyTest, MovesInOneShardAgeTheEntriesOfAll) {
+TEST(RecencyTest, UsesInOneShardAgeTheEntriesOfAll) {
   UseClock clock(/*shards=*/2);
   Recency one(&clock, /*exact=*/false);
   Recency other(&clock, /*exact=*/false);
-  const Stamp stamp = one.NextStamp(100);
+  one.SetResolution(10);
+  const Stamp stamp = one.NextStamp();
   EXPECT_TRUE(one.IsYoung(stamp));
-  for (int i = 0; i < 100; ++i) other.NextStamp(100);
+  for (int i = 0; i < 100; ++i) other.NextStamp();
   EXPECT_FALSE(one.IsYoung(stamp));
 }
 

@@ -82,9 +82,9 @@ int64_t Clock::NanosAfter(int64_t now_nanos, absl::Duration delay) {
   if (absl::Nanoseconds(delay_nanos) < delay && delay_nanos != kNever) {
     ++delay_nanos;
   }
-  if (delay_nanos > 0 && now_nanos > kNever - delay_nanos) return kNever;
+  if (delay_nanos >= 0) return NanosAfter(now_nanos, delay_nanos);
   if (delay_nanos == kLongAgo) return kLongAgo;
-  if (delay_nanos < 0 && now_nanos < kLongAgo - delay_nanos) return kLongAgo;
+  if (now_nanos < kLongAgo - delay_nanos) return kLongAgo;
   return now_nanos + delay_nanos;
 }
 

@@ -88,6 +88,11 @@ class Clock {
 
   // As above, counted from the reading `now_nanos`.
   static int64_t NanosAfter(int64_t now_nanos, absl::Duration delay);
+
+  // As above, of a delay in nanoseconds that is not negative.
+  static constexpr int64_t NanosAfter(int64_t now_nanos, int64_t delay_nanos) {
+    return now_nanos <= kNever - delay_nanos ? now_nanos + delay_nanos : kNever;
+  }
 };
 
 }  // namespace wheelcache

@@ -58,6 +58,13 @@ class Budget {
             bytes_.load(std::memory_order_relaxed)};
   }
 
+  // Whether there is room for another entry like those that are there.
+  bool HasRoom() const {
+    const Room now = used();
+    return now.entries < limit_.entries &&
+           now.bytes <= limit_.bytes - now.bytes / std::max<int64_t>(now.entries, 1);
+  }
+
   // Takes all of `room` or, where a limit forbids it, nothing.
   bool TryTake(Room room) {
     if (!TryAdd(entries_, room.entries, limit_.entries)) return false;

@@ -21,6 +21,7 @@ Cache<Key, Value, Hash, Equal>::Cache(CacheOptions options, Hooks hooks)
       hooks_(std::move(hooks)),
       clock_(*options_.clock),
       coarse_lag_nanos_(clock_.coarse_lag_nanos()),
+      reclaim_delay_nanos_(Clock::NanosAfter(0, options_.reclaim_delay)),
       shared_(options_, internal::ShardCount(options_)),
       logger_(options_, clock_.NowNanos()) {
   const int shards = internal::ShardCount(options_);
@@ -68,7 +69,9 @@ bool Cache<Key, Value, Hash, Equal>::Read(const K& key, Recency recency,
     const EntryRef ref = place.shard.Find(key, place.hash, &section);
     internal::Interleave("read: between index and deadline");
     if (ref != 0 && IsLive(shared_.pool->At(ref))) {
-      if (recency == Recency::kUse) place.shard.Use(ref, place.hash);
+      if (recency == Recency::kUse && place.shard.Use(ref, place.hash)) {
+        CountUse();
+      }
       on_hit(ref);
       return true;
     }
@@ -418,7 +421,7 @@ int64_t Cache<Key, Value, Hash, Equal>::RunDue(int64_t now_nanos) {
   int64_t due = Clock::kNever;
   for (const auto& shard : shards_) due = std::min(due, shard->due_nanos());
   int64_t next =
-      Clock::NanosAfter(std::max(due, now_nanos), options_.reclaim_delay);
+      Clock::NanosAfter(std::max(due, now_nanos), reclaim_delay_nanos_);
   if (!shared_.limbo.empty()) next = std::min(next, LimboDue(now_nanos));
   return std::min(next, logger_.due_nanos());
 }
@@ -437,7 +440,7 @@ void Cache<Key, Value, Hash, Equal>::WakeReaperFor(const ShardType& shard,
                                                    int64_t now_nanos) {
   if (options_.reaper == nullptr) return;
   int64_t due = Clock::NanosAfter(shared_.due.Get(shard.number()),
-                                  options_.reclaim_delay);
+                                  reclaim_delay_nanos_);
   if (shared_.limbo.HasOwn()) due = std::min(due, LimboDue(now_nanos));
   options_.reaper->WakeAt(&client_, due);
 }

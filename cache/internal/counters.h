@@ -23,6 +23,7 @@ namespace internal {
 enum class Count {
   kHits,
   kMisses,
+  kStamped,  // Hits that gave an entry a new stamp.
   kSets,
   kExpired,  // From here on in the order of RemovalCause.
   kEvicted,
@@ -33,17 +34,18 @@ enum class Count {
 
 class Counters {
  public:
-  void Add(Count what, int64_t amount = 1) {
+  // Returns what the stripe's count has become.
+  int64_t Add(Count what, int64_t amount = 1) {
     const size_t thread = ThreadIndex();
-    if (ABSL_PREDICT_TRUE(thread < kOwnStripes)) {
-      // The only writer: nothing can come between load and store.
-      std::atomic<int64_t>& count = Cell(stripes_[thread], what);
-      count.store(count.load(std::memory_order_relaxed) + amount,
-                  std::memory_order_relaxed);
-    } else {
-      Cell(stripes_[kOwnStripes], what)
-          .fetch_add(amount, std::memory_order_relaxed);
+    if (ABSL_PREDICT_FALSE(thread >= kOwnStripes)) {
+      return amount + Cell(stripes_[kOwnStripes], what)
+                          .fetch_add(amount, std::memory_order_relaxed);
     }
+    // The only writer: nothing can come between load and store.
+    std::atomic<int64_t>& cell = Cell(stripes_[thread], what);
+    const int64_t count = cell.load(std::memory_order_relaxed) + amount;
+    cell.store(count, std::memory_order_relaxed);
+    return count;
   }
 
   int64_t Sum(Count what) const {
@@ -57,7 +59,7 @@ class Counters {
 
  private:
   static constexpr size_t kOwnStripes = 31;
-  static constexpr size_t kCounts = 8;
+  static constexpr size_t kCounts = static_cast<size_t>(Count::kListenerExceptions) + 1;
 
   // Relaxed: numbers to look at. A thread that takes over another's index sees
   // its counts; see ThreadIndex().

@@ -1,18 +1,22 @@
-// Decides when a hit has to move its entry to the front of the LRU list, and
-// tells which shard's list ends with the entry that is longest unused.
+// Decides what a hit has to note for the LRU order, and tells which shard has
+// the entry that is longest unused.
 //
-// A cache counts the moves to the front. An entry bears the count of its last
-// move as its stamp. One whose stamp is among the newest is near the front
-// already: it is young, and a hit leaves it where it is, so that hits on what
-// is used most write nothing. What may be given up is a little of the order
-// among young entries, which are far from being evicted. In exact mode only the
-// entry at the very front is young.
+// A cache counts its uses. An entry bears the count of its last use as its
+// stamp. One whose stamp is among the newest is young: a hit leaves it as it
+// is, so that hits on what is used most write nothing. Other hits give the
+// entry a new stamp, and the list of its shard finds out when the entry comes
+// to the end (lru/lazy_lru_list.h). In exact mode only the entry at the very
+// front is young, and each hit on another one moves it there at once.
+//
+// What may be given up is a little of the order among entries that were used
+// at about the same time: young is what was used in the last quarter of the
+// time that the oldest entry has been unused.
 //
 // The shards of a cache share one count, so that stamps can be compared: the
 // one whose last entry has the oldest stamp is the one to evict from.
 //
-// Threads. UseClock is thread-safe. Of Recency, IsYoung is for all, the rest
-// for whoever holds the shard's lock.
+// Threads. UseClock is thread-safe. Of Recency, IsYoung and Stamp are for all,
+// the rest for whoever holds the shard's lock.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_RECENCY_H_
 #define WHEELCACHE_CACHE_INTERNAL_RECENCY_H_
@@ -28,12 +32,12 @@
 namespace wheelcache {
 namespace internal {
 
-// A count of moves to the front. Counts wrap around, and are compared by their
-// difference: what was not moved for two billion moves may be taken for young.
+// A count of uses. Counts wrap around, and are compared by their difference:
+// what was not used for two billion uses may be taken for young.
 using Stamp = uint32_t;
 
-inline bool IsOlderBy(Stamp a, Stamp b, int64_t moves) {
-  return static_cast<int32_t>(b - a) > moves;
+inline bool IsOlderBy(Stamp a, Stamp b, int64_t uses) {
+  return static_cast<int32_t>(b - a) > uses;
 }
 
 // What the shards of a cache share.
@@ -42,12 +46,16 @@ class UseClock {
   explicit UseClock(int shards) : tails_(shards) {}
 
   Stamp Now() const { return now_.load(std::memory_order_relaxed); }
-  void Advance(uint32_t moves) {
-    now_.fetch_add(moves, std::memory_order_relaxed);
+  void Advance(uint32_t uses) {
+    now_.fetch_add(uses, std::memory_order_relaxed);
   }
 
-  // The stamp of the last entry of a shard's list, when its lock was last held
-  // to evict; Now() of that time if the list was empty.
+  // Whoever counts uses counts so many at a time, so that not each takes the
+  // cache line of the count away from all who read it.
+  static constexpr uint32_t kStride = 16;
+
+  // The stamp of the entry that was last chosen to be evicted from a shard;
+  // Now() of that time if there was none.
   Stamp tail(int shard) const {
     return tails_[shard].load(std::memory_order_relaxed);
   }
@@ -66,48 +74,50 @@ class UseClock {
 class Recency {
  public:
   Recency(UseClock* clock, bool exact)
-      : clock_(*clock), stride_(exact ? 1 : kStride) {}
+      : clock_(*clock), stride_(exact ? 1 : UseClock::kStride) {}
 
   Recency(const Recency&) = delete;
   Recency& operator=(const Recency&) = delete;
 
-  // Whether an entry with this stamp need not be moved.
+  bool exact() const { return stride_ == 1; }
+
+  // Whether a use of an entry with this stamp need not be noted.
   bool IsYoung(Stamp stamp) const {
-    return !IsOlderBy(stamp, clock_.Now(),
+    return !IsOlderBy(stamp, Now(),
                       youth_.load(std::memory_order_relaxed) - 1);
   }
 
-  // The stamp of an entry that is moved to the front now, in a cache of
-  // `entries`.
-  Stamp NextStamp(int64_t entries) {
-    if (++moves_ >= stride_) {
-      clock_.Advance(moves_);
-      moves_ = 0;
-      if (stride_ > 1) SetYouth(entries);
+  // The stamp of an entry that is used now.
+  Stamp Now() const { return clock_.Now(); }
+
+  // The stamp of an entry that is put at the front of the list now. Counts it.
+  Stamp NextStamp() {
+    if (++uses_ >= stride_) {
+      clock_.Advance(uses_);
+      uses_ = 0;
     }
     return clock_.Now();
   }
 
-  // By how many moves another shard's last entry has to be older than this
+  // Tells what difference in stamps the shard's list does not see.
+  void SetResolution(uint32_t resolution) {
+    constexpr int64_t kLongest = int64_t{1} << 30;
+    if (!exact()) {
+      youth_.store(std::min(int64_t{resolution} * 4, kLongest),
+                   std::memory_order_relaxed);
+    }
+  }
+
+  // By how many uses another shard's last entry has to be older than this
   // one's to be the better victim.
   int64_t Margin() const {
-    return youth_.load(std::memory_order_relaxed) / 8 + stride_;
+    return youth_.load(std::memory_order_relaxed) / 4 + stride_;
   }
 
  private:
-  // A shard counts so many moves at a time, so that not each takes the cache
-  // line of the count away from all who read it.
-  static constexpr uint32_t kStride = 16;
-
-  // An entry is young until half the cache has been moved before it.
-  void SetYouth(int64_t entries) {
-    youth_.store(std::clamp<int64_t>(entries / 2, 1, int64_t{1} << 30),
-                 std::memory_order_relaxed);
-  }
-
   UseClock& clock_;
   const uint32_t stride_;
-  uint32_t moves_ = 0;  // Not counted yet.
+  uint32_t uses_ = 0;  // Not counted yet.
   std::atomic<int64_t> youth_{1};
 };
 

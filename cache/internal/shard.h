@@ -44,6 +44,7 @@
 #include "wheelcache/cache/internal/shared_state.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
+#include "wheelcache/lru/lazy_lru_list.h"
 #include "wheelcache/lru/lru_list.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
 #include "wheelcache/wheel/clock.h"
@@ -105,17 +106,20 @@ class Shard {
   }
 
   // Notes that an entry which Find returned in the present section was used.
-  // Writes nothing if it is young; never waits for the lock.
-  void Use(EntryRef ref, Hash32 hash) {
-    if (recency_.IsYoung(StampOf(ref))) return;
-    if (!mu_.TryLock()) return;
+  // Writes nothing if it is young; never waits for the lock. Returns whether
+  // the use is to be counted by the UseClock.
+  bool Use(EntryRef ref, Hash32 hash) {
+    if (recency_.IsYoung(StampOf(ref))) return false;
+    if (!recency_.exact()) {
+      SetStamp(ref, recency_.Now());
+      return true;
+    }
+    if (!mu_.TryLock()) return false;
     // It may have left meanwhile; its links are then those of whoever removed
     // it.
-    if (index_.Holds(hash, ref)) {
-      PrefetchNeighboursLocked(ref);
-      MoveToFrontLocked(ref);
-    }
+    if (index_.Holds(hash, ref)) UseLocked(ref);
     mu_.Unlock();
+    return false;
   }
 
   // Returns the live entry of `key`, pinned, or 0. `use` makes it the most
@@ -125,7 +129,7 @@ class Shard {
     MutexLock lock(&mu_);
     const EntryRef ref = FindLiveLocked(key, hash, clock.NowNanos());
     if (ref == 0) return 0;
-    if (use) MoveToFrontLocked(ref);
+    if (use) UseLocked(ref);
     shared_.pool->Pin(ref);
     return ref;
   }
@@ -201,6 +205,9 @@ class Shard {
     LruLinks<Ref>& lru_links(Ref ref) const {
       return shared->pool->At(ref).lru;
     }
+    Stamp stamp(Ref ref) const {
+      return shared->pool->At(ref).stamp.load(std::memory_order_relaxed);
+    }
     // Rounded up: a timer that fires is past its deadline.
     uint64_t deadline(Ref ref) const {
       const int64_t nanos = shared->pool->At(ref).deadline();
@@ -220,6 +227,9 @@ class Shard {
   EntryType& At(EntryRef ref) const { return shared_.pool->At(ref); }
   Stamp StampOf(EntryRef ref) const {
     return At(ref).stamp.load(std::memory_order_relaxed);
+  }
+  void SetStamp(EntryRef ref, Stamp stamp) const {
+    At(ref).stamp.store(stamp, std::memory_order_relaxed);
   }
   Room RoomOf(EntryRef ref) const { return {1, At(ref).charge}; }
   Hash32 HashOf(EntryRef ref) const {
@@ -256,14 +266,20 @@ class Shard {
     if (lru.newer != 0) PrefetchLineToWrite(&At(lru.newer));
     if (lru.older != 0) PrefetchLineToWrite(&At(lru.older));
   }
-  void MoveToFrontLocked(EntryRef ref) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    lru_.MoveToFront(ref);
-    StampLocked(ref);
+  // Has the processor fetch what the eviction of the last entry will look at,
+  // if there is to be one, while the caller looks at other things.
+  void PrefetchVictimLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  // Makes the entry the most recently used.
+  void UseLocked(EntryRef ref) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    SetStamp(ref, recency_.NextStamp());
+    if (recency_.exact()) lru_.MoveToFront(ref);
   }
-  // Notes that the entry is at the front.
-  void StampLocked(EntryRef ref) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    At(ref).stamp.store(recency_.NextStamp(shared_.budget.used().entries),
-                        std::memory_order_relaxed);
+  // Puts a new entry at the front.
+  void PushFrontLocked(EntryRef ref) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    SetStamp(ref, recency_.NextStamp());
+    lru_.PushFront(ref);
+    recency_.SetResolution(lru_.Resolution());
   }
 
   // Puts the entry in index, list and wheel, in the place of `old` if any.
@@ -273,11 +289,10 @@ class Shard {
   void RemoveLocked(EntryRef ref, RemovalCause cause, Claim* claim,
                     Removed* removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  void EvictLocked(EntryRef ref, Claim* claim, Removed* removed)
+  EntryRef FindVictimLocked(EntryRef keep, uint64_t* budget)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool AnotherHasOlderLocked(EntryRef victim)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void ShowTailLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   uint64_t ReclaimLocked(int64_t now_nanos, uint64_t budget, Claim* claim,
                          Removed* removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -298,9 +313,18 @@ class Shard {
   mutable Mutex mu_;
   Jitter jitter_ ABSL_GUARDED_BY(mu_);
   BasicTimingWheel<Entries> wheel_ ABSL_GUARDED_BY(mu_);
-  LruList<Entries> lru_ ABSL_GUARDED_BY(mu_);
+  LazyLruList<Entries> lru_ ABSL_GUARDED_BY(mu_);
   Loads<Key, Value, Hash, Equal> loads_ ABSL_GUARDED_BY(mu_);
   Room used_ ABSL_GUARDED_BY(mu_);
+
+  // The entry that was prefetched to be evicted, while it is in the shard, and
+  // its hash.
+  struct Victim {
+    EntryRef ref = 0;
+    Hash32 hash = 0;
+  };
+  Victim victim_ ABSL_GUARDED_BY(mu_);
+
   int next_peer_ ABSL_GUARDED_BY(mu_) = 0;
   // The wheel's next wake-up, and the shard's cell on the DueBoard.
   int64_t due_nanos_ ABSL_GUARDED_BY(mu_) = Clock::kNever;
@@ -331,6 +355,7 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
   if (write.load != nullptr && !loads_.IsCurrent(*write.load)) {
     return Publication::kSuperseded;
   }
+  PrefetchVictimLocked();
   const uint64_t paid =
       ReclaimLocked(write.now_nanos, shared_.writer_budget, claim, removed);
   const uint64_t budget = shared_.maintenance_budget - paid;
@@ -359,6 +384,15 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
   return Publication::kDone;
 }
 
+template <typename Key, typename Value, typename Hash, typename Equal>
+void Shard<Key, Value, Hash, Equal>::PrefetchVictimLocked() {
+  const EntryRef last = lru_.back();
+  if (last == 0 || last == victim_.ref || shared_.budget.HasRoom()) return;
+  victim_ = {last, HashOf(last)};
+  index_.Prefetch(victim_.hash);
+  PrefetchNeighboursLocked(last);
+}
+
 // Removes what is expired, and then what is least recently used but for
 // `keep`, until the claim covers `need`.
 template <typename Key, typename Value, typename Hash, typename Equal>
@@ -371,13 +405,14 @@ Publication Shard<Key, Value, Hash, Equal>::MakeRoomLocked(
       budget -= ReclaimLocked(now_nanos, budget, claim, removed);
       continue;
     }
-    if (shared_.due.Earliest() <= now_nanos) return Publication::kReclaimOthers;
-    EntryRef victim = lru_.back();
-    if (victim == keep && victim != 0) victim = At(victim).lru.newer;
+    if (shared_.due.AnyDue(now_nanos)) return Publication::kReclaimOthers;
+    const EntryRef victim = FindVictimLocked(keep, &budget);
+    if (budget == 0) continue;
     if (victim == 0) return Publication::kEvictOthers;
     if (AnotherHasOlderLocked(victim)) return Publication::kEvictOlder;
-    EvictLocked(victim, claim, removed);
+    RemoveLocked(victim, RemovalCause::kEvicted, claim, removed);
     --budget;
+    if (!lru_.empty()) PrefetchLine(&At(lru_.back()));  // For the next Set.
   }
   return Publication::kDone;
 }
@@ -392,14 +427,14 @@ void Shard<Key, Value, Hash, Equal>::LinkLocked(EntryRef ref, Hash32 hash,
   } else {
     index_.Replace(hash, old, ref);
     Interleave("publish: between index and list");
+    if (old == victim_.ref) victim_ = Victim();
     lru_.Remove(old);
     if (At(old).timer.scheduled()) wheel_.Cancel(old);
     used_ -= RoomOf(old);
     removed->Add(old, RemovalCause::kReplaced);
   }
   used_ += RoomOf(ref);
-  lru_.PushFront(ref);
-  StampLocked(ref);
+  PushFrontLocked(ref);
   if (entry.deadline() != Clock::kNever) ScheduleLocked(ref);
 }
 
@@ -409,7 +444,8 @@ void Shard<Key, Value, Hash, Equal>::RemoveLocked(EntryRef ref,
                                                   Claim* claim,
                                                   Removed* removed) {
   EntryType& entry = At(ref);
-  index_.Erase(HashOf(ref), ref);
+  index_.Erase(ref == victim_.ref ? victim_.hash : HashOf(ref), ref);
+  if (ref == victim_.ref) victim_ = Victim();
   Interleave("remove: between index and list");
   lru_.Remove(ref);
   if (entry.timer.scheduled()) wheel_.Cancel(ref);
@@ -461,7 +497,7 @@ bool Shard<Key, Value, Hash, Equal>::Touch(const K& key, Hash32 hash,
   const int64_t now_nanos = clock.NowNanos();
   const EntryRef ref = FindLiveLocked(key, hash, now_nanos);
   if (ref == 0) return false;
-  MoveToFrontLocked(ref);
+  UseLocked(ref);
   EntryType& entry = At(ref);
   const int64_t before = entry.deadline();
   const int64_t after = DeadlineLocked(now_nanos, ttl_nanos);
@@ -476,29 +512,36 @@ bool Shard<Key, Value, Hash, Equal>::Touch(const K& key, Hash32 hash,
 template <typename Key, typename Value, typename Hash, typename Equal>
 bool Shard<Key, Value, Hash, Equal>::Evict(Claim* claim, Removed* removed) {
   MutexLock lock(&mu_);
-  uint64_t evicted = 0;
-  while (evicted < shared_.maintenance_budget && !lru_.empty() &&
-         !claim->Cover(claim->need())) {
-    EvictLocked(lru_.back(), claim, removed);
-    ++evicted;
+  uint64_t budget = shared_.maintenance_budget;
+  bool evicted = false;
+  while (budget > 0 && !claim->Cover(claim->need())) {
+    const EntryRef victim = FindVictimLocked(/*keep=*/0, &budget);
+    if (victim == 0) break;
+    RemoveLocked(victim, RemovalCause::kEvicted, claim, removed);
+    evicted = true;
+    if (budget > 0) --budget;
   }
-  ShowTailLocked();
-  return evicted > 0;
+  return evicted;
 }
 
+// Returns the least recently used entry but for `keep`, or 0. Spends of
+// `budget` what it costs to find it, and lets the other shards know how old it
+// is.
 template <typename Key, typename Value, typename Hash, typename Equal>
-void Shard<Key, Value, Hash, Equal>::EvictLocked(EntryRef ref, Claim* claim,
-                                                 Removed* removed) {
-  RemoveLocked(ref, RemovalCause::kEvicted, claim, removed);
-  ShowTailLocked();
-}
-
-// Lets others know how old this shard's last entry is.
-template <typename Key, typename Value, typename Hash, typename Equal>
-void Shard<Key, Value, Hash, Equal>::ShowTailLocked() {
-  const EntryRef last = lru_.back();
-  shared_.uses.set_tail(number_,
-                        last == 0 ? shared_.uses.Now() : StampOf(last));
+EntryRef Shard<Key, Value, Hash, Equal>::FindVictimLocked(EntryRef keep,
+                                                          uint64_t* budget) {
+  EntryRef victim = lru_.FindOldest(budget);
+  if (victim == keep && victim != 0) {
+    SetStamp(keep, recency_.NextStamp());  // It is about to be replaced.
+    lru_.MoveToFront(keep);
+    victim = lru_.FindOldest(budget);
+    if (victim == keep) victim = 0;
+  }
+  if (victim != 0 || *budget > 0) {
+    shared_.uses.set_tail(number_,
+                          victim == 0 ? recency_.Now() : StampOf(victim));
+  }
+  return victim;
 }
 
 // Looks at one other shard, the next in turn each time: shares of the limits
@@ -540,6 +583,7 @@ void Shard<Key, Value, Hash, Equal>::TakeAllLocked(Removed* removed) {
   index_.Clear();  // May throw, before anything is changed.
   const EntryRef oldest = lru_.back();
   removed->AddChain(lru_.TakeAll(), oldest, RemovalCause::kDeleted);
+  victim_ = Victim();
   wheel_.Reset();
   SetDueLocked(std::nullopt);
   shared_.budget.Give(used_);
@@ -551,9 +595,7 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 int64_t Shard<Key, Value, Hash, Equal>::DeadlineLocked(int64_t now_nanos,
                                                        int64_t ttl_nanos) {
   if (ttl_nanos == Clock::kNever) return Clock::kNever;
-  const int64_t varied = jitter_.Vary(ttl_nanos);
-  return varied < Clock::kNever - now_nanos ? now_nanos + varied
-                                            : Clock::kNever;
+  return Clock::NanosAfter(now_nanos, jitter_.Vary(ttl_nanos));
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>

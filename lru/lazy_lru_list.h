@@ -1,0 +1,265 @@
+// An LRU list in which a use is one store: the order is mended when somebody
+// asks for the least recently used element, not at each use.
+//
+//   struct Page {
+//     wheelcache::LruLinks<Page*> links;
+//     uint32_t last_use = 0;
+//   };
+//   struct Pages {  // The Store: where the list finds an element's fields.
+//     using Ref = Page*;  // Ref{} (here nullptr) is null.
+//     wheelcache::LruLinks<Ref>& lru_links(Ref page) { return page->links; }
+//     uint32_t stamp(Ref page) { return page->last_use; }
+//   };
+//   wheelcache::LazyLruList<Pages> list;
+//   page->last_use = ++uses;
+//   list.PushFront(page);
+//   page->last_use = ++uses;  // Used: the list is not touched.
+//   uint64_t budget = 100;
+//   if (Page* victim = list.FindOldest(&budget)) list.Remove(victim);
+//
+// Stamps. An element bears the time of its last use, counted in whatever the
+// owner counts; larger is later. The owner may raise a stamp at any time, and
+// from any thread if its own store allows that. Stamps wrap around, and are
+// compared by their difference.
+//
+// Structure. The list is cut into up to sixteen generations, by the stamps at
+// which elements were put there, each a sixteenth or so of the time between the
+// first and the last. An element that was used since comes to the end of the
+// oldest generation with a stamp of a younger one. FindOldest moves it there
+// and looks at the next, until it finds one that is where it belongs.
+//
+// Guarantees. What FindOldest returns was last used in the oldest generation.
+// If elements are moved to the front, with a new stamp, at each use, the order
+// is that of an exact LRU.
+//
+// Cost. O(1) for each method, CheckInvariants excepted. FindOldest moves each
+// element at most once for each use.
+//
+// Threads. Thread-compatible: calls need the owner's lock.
+
+#ifndef WHEELCACHE_LRU_LAZY_LRU_LIST_H_
+#define WHEELCACHE_LRU_LAZY_LRU_LIST_H_
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "wheelcache/lru/lru_list.h"
+
+namespace wheelcache {
+
+// A list over the elements of a `Store`, which supplies what LruList asks of
+// one, and:
+//   stamp(Ref)    the uint32_t time of the element's last use.
+template <typename Store>
+class LazyLruList {
+ public:
+  using Ref = typename Store::Ref;
+
+  explicit LazyLruList(Store store = Store()) : store_(store), list_(store) {}
+
+  LazyLruList(const LazyLruList&) = delete;
+  LazyLruList& operator=(const LazyLruList&) = delete;
+
+  // The two ends of the list, or null. Elements that were used since they were
+  // put there may be at the wrong one.
+  Ref front() const { return list_.front(); }
+  Ref back() const { return list_.back(); }
+  bool empty() const { return list_.empty(); }
+
+  // Adds an element as the most recently used.
+  // REQUIRES: it is in no list, and no element of this one has a later stamp
+  // than it, as far as order matters.
+  void PushFront(Ref ref);
+
+  // Takes an element out.
+  // REQUIRES: it is in this list.
+  void Remove(Ref ref);
+
+  // Makes an element the most recently used, after it was given a new stamp.
+  // REQUIRES: it is in this list.
+  void MoveToFront(Ref ref) {
+    Remove(ref);
+    PushFront(ref);
+  }
+
+  // Returns the least recently used element, which is then back(), or null if
+  // there is none. Takes one from *budget for each element that it has to move,
+  // and returns null when nothing of that is left, too.
+  Ref FindOldest(uint64_t* budget);
+
+  // The difference in stamps that the list does not see.
+  uint32_t Resolution() const {
+    return count_ == 0 ? 1 : Resolution(begins_[0]);
+  }
+
+  // Empties the list without touching its elements, whose `older` links still
+  // lead from the returned front to the back.
+  Ref TakeAll() {
+    newest_.fill(Ref{});
+    count_ = 0;
+    return list_.TakeAll();
+  }
+
+  // For tests: finds the first broken invariant. O(elements).
+  absl::Status CheckInvariants();
+
+ private:
+  static constexpr int kGenerations = 16;
+
+  static bool IsBefore(uint32_t a, uint32_t b) {
+    return static_cast<int32_t>(a - b) < 0;
+  }
+
+  // Whether an element with this stamp begins a generation at the front.
+  bool BeginsAnother(uint32_t stamp) const {
+    return count_ == 0 || !IsBefore(stamp, begins_[0] + Resolution(stamp));
+  }
+
+  uint32_t Resolution(uint32_t now) const {
+    return std::max((now - begins_[count_ - 1]) / kGenerations, uint32_t{1});
+  }
+
+  // The generation to which an element belongs by its stamp.
+  // REQUIRES: that is not the oldest one.
+  int GenerationOf(uint32_t stamp) const {
+    int generation = 0;
+    while (IsBefore(stamp, begins_[generation])) ++generation;
+    return generation;
+  }
+
+  void Open(uint32_t begin, Ref first);
+  void Close(int generation);
+  int Shortest(uint32_t now) const;
+
+  Store store_;
+  LruList<Store> list_;
+
+  // The generations, the youngest first. Each goes from its newest element to
+  // the one before the next generation's newest; none is empty. Null beyond
+  // count_.
+  std::array<Ref, kGenerations> newest_ = {};
+  // The first stamp of each. What is older than the oldest one's belongs there.
+  std::array<uint32_t, kGenerations> begins_ = {};
+  int count_ = 0;
+};
+
+template <typename Store>
+void LazyLruList<Store>::PushFront(Ref ref) {
+  const uint32_t stamp = store_.stamp(ref);
+  list_.PushFront(ref);
+  if (BeginsAnother(stamp)) {
+    Open(stamp, ref);
+  } else {
+    newest_[0] = ref;
+  }
+}
+
+template <typename Store>
+void LazyLruList<Store>::Remove(Ref ref) {
+  int generation = kGenerations;
+  for (int i = 0; i < kGenerations; ++i) {
+    if (newest_[i] == ref) generation = i;
+  }
+  if (generation < kGenerations) {
+    const Ref older = store_.lru_links(ref).older;
+    const bool last = older == Ref{} || (generation + 1 < count_ &&
+                                         older == newest_[generation + 1]);
+    if (last) {
+      Close(generation);
+    } else {
+      newest_[generation] = older;
+    }
+  }
+  list_.Remove(ref);
+}
+
+template <typename Store>
+auto LazyLruList<Store>::FindOldest(uint64_t* budget) -> Ref {
+  while (!list_.empty()) {
+    const Ref ref = list_.back();
+    const uint32_t stamp = store_.stamp(ref);
+    if (count_ == 1 || IsBefore(stamp, begins_[count_ - 2])) return ref;
+    if (*budget == 0) return Ref{};
+    --*budget;
+    const int generation = GenerationOf(stamp);
+    Remove(ref);
+    list_.InsertNewer(newest_[generation], ref);
+    newest_[generation] = ref;
+  }
+  return Ref{};
+}
+
+// Begins a generation at the front, of which there is one element so far. If
+// there are too many, two neighbours become one.
+template <typename Store>
+void LazyLruList<Store>::Open(uint32_t begin, Ref first) {
+  if (count_ == kGenerations) {
+    const int shortest = Shortest(begin);
+    newest_[shortest + 1] = newest_[shortest];
+    Close(shortest);
+  }
+  std::copy_backward(newest_.begin(), newest_.begin() + count_,
+                     newest_.begin() + count_ + 1);
+  std::copy_backward(begins_.begin(), begins_.begin() + count_,
+                     begins_.begin() + count_ + 1);
+  newest_[0] = first;
+  begins_[0] = begin;
+  ++count_;
+}
+
+// Forgets a generation. Stamps of its time belong to the next older one.
+template <typename Store>
+void LazyLruList<Store>::Close(int generation) {
+  std::copy(newest_.begin() + generation + 1, newest_.begin() + count_,
+            newest_.begin() + generation);
+  std::copy(begins_.begin() + generation + 1, begins_.begin() + count_,
+            begins_.begin() + generation);
+  newest_[--count_] = Ref{};
+}
+
+// The generation which, together with the next older one, took the least time.
+template <typename Store>
+int LazyLruList<Store>::Shortest(uint32_t now) const {
+  int shortest = 0;
+  uint32_t least = now - begins_[1];
+  for (int i = 1; i + 1 < count_; ++i) {
+    const uint32_t time = begins_[i - 1] - begins_[i + 1];
+    if (time < least) {
+      least = time;
+      shortest = i;
+    }
+  }
+  return shortest;
+}
+
+template <typename Store>
+absl::Status LazyLruList<Store>::CheckInvariants() {
+  if (auto status = list_.CheckInvariants(); !status.ok()) return status;
+  int generation = 0;
+  for (Ref ref = list_.front(); ref != Ref{};
+       ref = store_.lru_links(ref).older) {
+    if (generation < count_ && newest_[generation] == ref) ++generation;
+    if (generation == 0) {
+      return absl::InternalError("LRU list: the front is in no generation");
+    }
+  }
+  if (generation != count_) {
+    return absl::InternalError("LRU list: a generation is not in the list");
+  }
+  for (int i = 0; i < kGenerations; ++i) {
+    if ((newest_[i] != Ref{}) != (i < count_)) {
+      return absl::InternalError("LRU list: a wrong number of generations");
+    }
+    if (i > 0 && i < count_ && !IsBefore(begins_[i], begins_[i - 1])) {
+      return absl::InternalError("LRU list: generations out of order");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_LRU_LAZY_LRU_LIST_H_
