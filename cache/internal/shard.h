@@ -38,7 +38,6 @@
 #include "wheelcache/cache/internal/jitter.h"
 #include "wheelcache/cache/internal/key_hash.h"
 #include "wheelcache/cache/internal/loads.h"
-#include "wheelcache/cache/internal/prefetch.h"
 #include "wheelcache/cache/internal/recency.h"
 #include "wheelcache/cache/internal/removed_list.h"
 #include "wheelcache/cache/internal/shared_state.h"
@@ -47,6 +46,7 @@
 #include "wheelcache/lru/lru_list.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
 #include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/internal/prefetch.h"
 #include "wheelcache/wheel/mutex.h"
 
 namespace wheelcache {
