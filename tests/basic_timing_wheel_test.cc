@@ -48,21 +48,32 @@ struct ScatteredTimers {
   std::map<Ref, TimerLinks<Ref>>* all;
 };
 
-TEST(BasicTimingWheelTest, ReferencesReachUpToTheSlotTags) {
+TEST(BasicTimingWheelTest, ReferencesReachUpToTheTagsOfLists) {
+  constexpr uint32_t kLargest = 0xffffffff - 2816;
   std::map<uint32_t, TimerLinks<uint32_t>> links;
   BasicTimingWheel<ScatteredTimers> wheel(ScatteredTimers{&links});
-  const std::set<uint32_t> refs = {1,
-                                   2,
-                                   703,
-                                   704,
-                                   0x7fffffff,
-                                   0x80000000,
-                                   0xffffffff - 705,
-                                   0xffffffff - 704};
+  std::set<uint32_t> refs = {1, 703, 704, 2816, 0x7fffffff, 0x80000000};
+  for (uint32_t i = 0; i < 20; ++i) refs.insert(kLargest - i * 1000);
   for (const uint32_t ref : refs) wheel.Schedule(ref);
+  // The neighbour of a cancelled timer must not be taken for a list.
+  for (uint32_t i = 19; i > 0; --i) {
+    const uint32_t cancelled = kLargest - i * 1000;
+    wheel.Cancel(cancelled);
+    refs.erase(cancelled);
+    ASSERT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
+  }
   std::set<uint32_t> fired;
   wheel.Advance(1000, kNoBudget, [&](uint32_t ref) { fired.insert(ref); });
   EXPECT_EQ(fired, refs);
+}
+
+TEST(BasicTimingWheelTest, TagsOfListsAreNotTakenForTimers) {
+  for (uint32_t list = 0; list < internal::kTimerLists; ++list) {
+    using Tag = internal::ListTag<uint32_t>;
+    ASSERT_TRUE(Tag::Holds(Tag::Make(list)));
+    ASSERT_EQ(Tag::List(Tag::Make(list)), list);
+  }
+  EXPECT_FALSE(internal::ListTag<uint32_t>::Holds(0xffffffff - 2816));
 }
 
 TEST(BasicTimingWheelTest, ResetForgetsAllTimersWithoutTouchingThem) {
