@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -21,8 +22,8 @@ struct Session {
 
 struct Sessions {
   using Ref = uint32_t;
-  TimerLinks<Ref>& links(Ref ref) { return all[ref].links; }
-  uint64_t deadline(Ref ref) { return all[ref].deadline; }
+  TimerLinks<Ref>& links(Ref ref) const { return all[ref].links; }
+  uint64_t deadline(Ref ref) const { return all[ref].deadline; }
   Session* all;
 };
 
@@ -43,8 +44,8 @@ TEST(BasicTimingWheelTest, DeadlineThatHasGrownIsFoundWithoutACall) {
 // Timers without storage: the wheel has to ask for links and deadlines.
 struct ScatteredTimers {
   using Ref = uint32_t;
-  TimerLinks<Ref>& links(Ref ref) { return (*all)[ref]; }
-  uint64_t deadline(Ref ref) { return ref % 1000; }
+  TimerLinks<Ref>& links(Ref ref) const { return (*all)[ref]; }
+  uint64_t deadline(Ref ref) const { return ref % 1000; }
   std::map<Ref, TimerLinks<Ref>>* all;
 };
 
@@ -65,6 +66,36 @@ TEST(BasicTimingWheelTest, ReferencesReachUpToTheTagsOfLists) {
   std::set<uint32_t> fired;
   wheel.Advance(1000, kNoBudget, [&](uint32_t ref) { fired.insert(ref); });
   EXPECT_EQ(fired, refs);
+}
+
+// Timers that note which of them the wheel asks for.
+struct ObservedTimers {
+  using Ref = uint32_t;
+  TimerLinks<Ref>& links(Ref ref) const {
+    asked->insert(ref);
+    return (*all)[ref];
+  }
+  uint64_t deadline(Ref) const { return 100; }
+  std::map<Ref, TimerLinks<Ref>>* all;
+  std::set<Ref>* asked;
+};
+
+TEST(BasicTimingWheelTest, WhatCancelWillChangeIsAskedForAhead) {
+  std::map<uint32_t, TimerLinks<uint32_t>> links;
+  std::set<uint32_t> asked;
+  BasicTimingWheel<ObservedTimers> wheel(ObservedTimers{&links, &asked});
+  for (uint32_t ref = 1; ref <= 20; ++ref) wheel.Schedule(ref);
+  for (const uint32_t ref : {20, 10, 1, 9, 11, 5, 6, 7, 2, 3, 4, 19, 8}) {
+    asked.clear();
+    wheel.PrefetchNeighbours(ref);
+    const std::set<uint32_t> ahead = std::exchange(asked, {});
+    wheel.Cancel(ref);
+    EXPECT_EQ(ahead, asked) << "neither tags nor null for " << ref;
+
+    asked.clear();
+    wheel.PrefetchNeighbours(ref);
+    EXPECT_EQ(asked, std::set<uint32_t>{ref}) << "it is not scheduled";
+  }
 }
 
 TEST(BasicTimingWheelTest, TagsOfListsAreNotTakenForTimers) {

@@ -10,8 +10,10 @@
 //   };
 //   struct Sessions {  // The Store: where the wheel finds a timer's fields.
 //     using Ref = uint32_t;  // Ref{} (here 0) is null and names no timer.
-//     wheelcache::TimerLinks<Ref>& links(Ref ref) { return all[ref].links; }
-//     uint64_t deadline(Ref ref) { return all[ref].deadline; }
+//     wheelcache::TimerLinks<Ref>& links(Ref ref) const {
+//       return all[ref].links;
+//     }
+//     uint64_t deadline(Ref ref) const { return all[ref].deadline; }
 //     Session* all;
 //   };
 //   Session table[100];
@@ -81,8 +83,8 @@ inline constexpr uint64_t kNoDeadline = std::numeric_limits<uint64_t>::max();
 
 // A timing wheel over the timers of a `Store`, which supplies:
 //   Ref                  a pointer or an unsigned integer; Ref{} is null;
-//   links(Ref)           a TimerLinks<Ref>&, untouched by anybody else;
-//   deadline(Ref)        the tick at which the timer is to fire. It may grow
+//   links(Ref) const     a TimerLinks<Ref>&, untouched by anybody else;
+//   deadline(Ref) const  the tick at which the timer is to fire. It may grow
 //                        while the timer is scheduled, and must not shrink.
 template <typename Store>
 class BasicTimingWheel {
@@ -113,6 +115,10 @@ class BasicTimingWheel {
   // REQUIRES: the timer is scheduled.
   void Cancel(Ref timer);
 
+  // Has the processor fetch what Cancel of this timer will change: the timers
+  // beside it lie anywhere in memory. Does nothing if it is not scheduled.
+  void PrefetchNeighbours(Ref timer) const;
+
   // Moves the hand to `now` and calls `fire(Ref)` for each timer that has
   // become due, after taking it out of the wheel. Stops early after `budget`
   // timers were fired or moved to another slot; the next call goes on from
@@ -141,7 +147,7 @@ class BasicTimingWheel {
   void Reset();
 
   // For tests: finds the first broken invariant. O(timers + slots).
-  absl::Status CheckInvariants();
+  absl::Status CheckInvariants() const;
 
  private:
   static constexpr uint32_t kDigitBits = 6;
@@ -229,8 +235,8 @@ class BasicTimingWheel {
   template <typename Fire>
   uint64_t FireAtHand(uint64_t budget, Fire& fire);
   bool MoveHandTo(uint64_t now);
-  absl::Status CheckSlot(uint32_t number);
-  absl::Status CheckList(uint32_t list);
+  absl::Status CheckSlot(uint32_t number) const;
+  absl::Status CheckList(uint32_t list) const;
 
   Store store_;
 
@@ -311,6 +317,21 @@ inline void BasicTimingWheel<Store>::Cancel(Ref timer) {
     slot.earliest = kNoDeadline;
     occupied_[number / kSlotsPerLevel] &=
         ~(uint64_t{1} << (number % kSlotsPerLevel));
+  }
+}
+
+template <typename Store>
+inline void BasicTimingWheel<Store>::PrefetchNeighbours(Ref timer) const {
+  const TimerLinks<Ref>& links = store_.links(timer);
+  if (!links.scheduled()) return;
+  if (links.next != Ref{}) {
+    internal::PrefetchLineToWrite(&store_.links(links.next));
+  }
+  if (ListTag::Holds(links.prev)) {
+    const uint32_t list = ListTag::List(links.prev);
+    internal::PrefetchLineToWrite(&slots_[list / kListsPerSlot]);
+  } else {
+    internal::PrefetchLineToWrite(&store_.links(links.prev));
   }
 }
 
@@ -419,7 +440,7 @@ void BasicTimingWheel<Store>::Reset() {
 }
 
 template <typename Store>
-absl::Status BasicTimingWheel<Store>::CheckInvariants() {
+absl::Status BasicTimingWheel<Store>::CheckInvariants() const {
   for (uint32_t number = 0; number < internal::kTimerSlots; ++number) {
     const absl::Status status = CheckSlot(number);
     if (!status.ok()) {
@@ -432,7 +453,7 @@ absl::Status BasicTimingWheel<Store>::CheckInvariants() {
 }
 
 template <typename Store>
-absl::Status BasicTimingWheel<Store>::CheckSlot(uint32_t number) {
+absl::Status BasicTimingWheel<Store>::CheckSlot(uint32_t number) const {
   const Slot& slot = slots_[number];
   if (IsOccupied(number) == slot.empty()) {
     return absl::InternalError("the occupancy bit does not tell of the lists");
@@ -461,7 +482,7 @@ absl::Status BasicTimingWheel<Store>::CheckSlot(uint32_t number) {
 }
 
 template <typename Store>
-absl::Status BasicTimingWheel<Store>::CheckList(uint32_t list) {
+absl::Status BasicTimingWheel<Store>::CheckList(uint32_t list) const {
   const Slot& slot = slots_[list / kListsPerSlot];
   const uint64_t start = SlotStart(list / kListsPerSlot);
   Ref prev = ListTag::Make(list);
