@@ -255,6 +255,7 @@ class Shard {
     const LruLinks<EntryRef> lru = At(ref).lru;
     if (lru.newer != 0) PrefetchLineToWrite(&At(lru.newer));
     if (lru.older != 0) PrefetchLineToWrite(&At(lru.older));
+    wheel_.PrefetchNeighbours(ref);
   }
   void MoveToFrontLocked(EntryRef ref) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     lru_.MoveToFront(ref);
