@@ -126,13 +126,13 @@ TEST(BasicTimingWheelTest, ResetForgetsAllTimersWithoutTouchingThem) {
 }
 
 TEST(BasicTimingWheelTest, CheckInvariantsFindsABrokenLink) {
-  Session table[4];
+  Session table[13];  // Three in each list of a slot.
   BasicTimingWheel<Sessions> wheel(Sessions{table}, 0);
-  for (const uint32_t ref : {1, 2, 3}) {
+  for (uint32_t ref = 1; ref <= 12; ++ref) {
     table[ref].deadline = 100;
     wheel.Schedule(ref);
   }
-  for (const uint32_t ref : {1, 2, 3}) {
+  for (uint32_t ref = 1; ref <= 12; ++ref) {
     const TimerLinks<uint32_t> intact = table[ref].links;
     table[ref].links.prev = ref;
     EXPECT_FALSE(wheel.CheckInvariants().ok());
