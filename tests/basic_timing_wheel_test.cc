@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -21,8 +22,8 @@ struct Session {
 
 struct Sessions {
   using Ref = uint32_t;
-  TimerLinks<Ref>& links(Ref ref) { return all[ref].links; }
-  uint64_t deadline(Ref ref) { return all[ref].deadline; }
+  TimerLinks<Ref>& links(Ref ref) const { return all[ref].links; }
+  uint64_t deadline(Ref ref) const { return all[ref].deadline; }
   Session* all;
 };
 
@@ -43,26 +44,67 @@ TEST(BasicTimingWheelTest, DeadlineThatHasGrownIsFoundWithoutACall) {
 // Timers without storage: the wheel has to ask for links and deadlines.
 struct ScatteredTimers {
   using Ref = uint32_t;
-  TimerLinks<Ref>& links(Ref ref) { return (*all)[ref]; }
-  uint64_t deadline(Ref ref) { return ref % 1000; }
+  TimerLinks<Ref>& links(Ref ref) const { return (*all)[ref]; }
+  uint64_t deadline(Ref ref) const { return ref % 1000; }
   std::map<Ref, TimerLinks<Ref>>* all;
 };
 
-TEST(BasicTimingWheelTest, ReferencesReachUpToTheSlotTags) {
+TEST(BasicTimingWheelTest, ReferencesReachUpToTheTagsOfLists) {
+  constexpr uint32_t kLargest = 0xffffffff - 2816;
   std::map<uint32_t, TimerLinks<uint32_t>> links;
   BasicTimingWheel<ScatteredTimers> wheel(ScatteredTimers{&links});
-  const std::set<uint32_t> refs = {1,
-                                   2,
-                                   703,
-                                   704,
-                                   0x7fffffff,
-                                   0x80000000,
-                                   0xffffffff - 705,
-                                   0xffffffff - 704};
+  std::set<uint32_t> refs = {1, 703, 704, 2816, 0x7fffffff, 0x80000000};
+  for (uint32_t i = 0; i < 20; ++i) refs.insert(kLargest - i * 1000);
   for (const uint32_t ref : refs) wheel.Schedule(ref);
+  // The neighbour of a cancelled timer must not be taken for a list.
+  for (uint32_t i = 19; i > 0; --i) {
+    const uint32_t cancelled = kLargest - i * 1000;
+    wheel.Cancel(cancelled);
+    refs.erase(cancelled);
+    ASSERT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
+  }
   std::set<uint32_t> fired;
   wheel.Advance(1000, kNoBudget, [&](uint32_t ref) { fired.insert(ref); });
   EXPECT_EQ(fired, refs);
+}
+
+// Timers that note which of them the wheel asks for.
+struct ObservedTimers {
+  using Ref = uint32_t;
+  TimerLinks<Ref>& links(Ref ref) const {
+    asked->insert(ref);
+    return (*all)[ref];
+  }
+  uint64_t deadline(Ref) const { return 100; }
+  std::map<Ref, TimerLinks<Ref>>* all;
+  std::set<Ref>* asked;
+};
+
+TEST(BasicTimingWheelTest, WhatCancelWillChangeIsAskedForAhead) {
+  std::map<uint32_t, TimerLinks<uint32_t>> links;
+  std::set<uint32_t> asked;
+  BasicTimingWheel<ObservedTimers> wheel(ObservedTimers{&links, &asked});
+  for (uint32_t ref = 1; ref <= 20; ++ref) wheel.Schedule(ref);
+  for (const uint32_t ref : {20, 10, 1, 9, 11, 5, 6, 7, 2, 3, 4, 19, 8}) {
+    asked.clear();
+    wheel.PrefetchNeighbours(ref);
+    const std::set<uint32_t> ahead = std::exchange(asked, {});
+    wheel.Cancel(ref);
+    EXPECT_EQ(ahead, asked) << "neither tags nor null for " << ref;
+
+    asked.clear();
+    wheel.PrefetchNeighbours(ref);
+    EXPECT_EQ(asked, std::set<uint32_t>{ref}) << "it is not scheduled";
+  }
+}
+
+TEST(BasicTimingWheelTest, TagsOfListsAreNotTakenForTimers) {
+  for (uint32_t list = 0; list < internal::kTimerLists; ++list) {
+    using Tag = internal::ListTag<uint32_t>;
+    ASSERT_TRUE(Tag::Holds(Tag::Make(list)));
+    ASSERT_EQ(Tag::List(Tag::Make(list)), list);
+  }
+  EXPECT_FALSE(internal::ListTag<uint32_t>::Holds(0xffffffff - 2816));
 }
 
 TEST(BasicTimingWheelTest, ResetForgetsAllTimersWithoutTouchingThem) {
@@ -84,13 +126,13 @@ TEST(BasicTimingWheelTest, ResetForgetsAllTimersWithoutTouchingThem) {
 }
 
 TEST(BasicTimingWheelTest, CheckInvariantsFindsABrokenLink) {
-  Session table[4];
+  Session table[13];  // Three in each list of a slot.
   BasicTimingWheel<Sessions> wheel(Sessions{table}, 0);
-  for (const uint32_t ref : {1, 2, 3}) {
+  for (uint32_t ref = 1; ref <= 12; ++ref) {
     table[ref].deadline = 100;
     wheel.Schedule(ref);
   }
-  for (const uint32_t ref : {1, 2, 3}) {
+  for (uint32_t ref = 1; ref <= 12; ++ref) {
     const TimerLinks<uint32_t> intact = table[ref].links;
     table[ref].links.prev = ref;
     EXPECT_FALSE(wheel.CheckInvariants().ok());

@@ -4,6 +4,7 @@
 #include "wheelcache/wheel/timing_wheel.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <random>
@@ -172,16 +173,20 @@ TEST(TimingWheelTest, EmptyWheelGoesAnywhereInOneStep) {
 
 TEST(TimingWheelTest, EraseUnlinksFromTheWheel) {
   TimingWheel wheel;
-  std::vector<std::optional<Timer>> timers(4);
-  // The first, one in the middle, the last and the only one of a slot.
-  for (const int doomed : {3, 1, 0, 2}) {
+  // A few in each list of a slot: the first, those in the middle and the last
+  // go, and in the end the only ones.
+  std::vector<std::optional<Timer>> timers(16);
+  for (size_t doomed = 0; doomed < timers.size(); ++doomed) {
     for (std::optional<Timer>& timer : timers) {
       if (!timer.has_value()) wheel.Schedule(&timer.emplace(), 5000);
     }
     timers[doomed].reset();
     ASSERT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
   }
-  for (std::optional<Timer>& timer : timers) timer.reset();
+  for (std::optional<Timer>& timer : timers) {
+    timer.reset();
+    ASSERT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
+  }
   EXPECT_TRUE(wheel.empty());
   EXPECT_EQ(wheel.NextWakeup(), std::nullopt);
   EXPECT_TRUE(AdvanceTo(wheel, 10'000).empty());

@@ -10,8 +10,10 @@
 //   };
 //   struct Sessions {  // The Store: where the wheel finds a timer's fields.
 //     using Ref = uint32_t;  // Ref{} (here 0) is null and names no timer.
-//     wheelcache::TimerLinks<Ref>& links(Ref ref) { return all[ref].links; }
-//     uint64_t deadline(Ref ref) { return all[ref].deadline; }
+//     wheelcache::TimerLinks<Ref>& links(Ref ref) const {
+//       return all[ref].links;
+//     }
+//     uint64_t deadline(Ref ref) const { return all[ref].deadline; }
 //     Session* all;
 //   };
 //   Session table[100];
@@ -31,7 +33,9 @@
 // the deadline's digit names. So there is no horizon, and no timer is ever
 // behind the hand. When the hand enters a slot's range, the slot cascades: its
 // timers move to lower levels, or become due. One occupancy word a level lets
-// the hand jump from one occupied slot to the next.
+// the hand jump from one occupied slot to the next. A slot has four lists and
+// gives timers from each in turn: while one is worked on, the next ones are on
+// their way from memory.
 //
 // Guarantees. A timer fires in the first Advance to its deadline or past it,
 // never earlier, and once, whatever is scheduled, cancelled, destroyed or
@@ -45,7 +49,7 @@
 //
 // Cost. Schedule and Cancel are O(1). Advance costs what fires and cascades,
 // each timer at most once a level, never the time that passed. NextWakeup is
-// O(levels). A timer needs two Refs and its deadline; the wheel itself is 704
+// O(levels). A timer needs two Refs and its deadline; the wheel itself is 2816
 // Refs and 704 ticks.
 //
 // Threads. Thread-compatible: calls that change the wheel need the owner's
@@ -57,6 +61,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -64,6 +69,7 @@
 #include "absl/numeric/bits.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "wheelcache/wheel/internal/prefetch.h"
 #include "wheelcache/wheel/timer_links.h"
 
 namespace wheelcache {
@@ -77,8 +83,8 @@ inline constexpr uint64_t kNoDeadline = std::numeric_limits<uint64_t>::max();
 
 // A timing wheel over the timers of a `Store`, which supplies:
 //   Ref                  a pointer or an unsigned integer; Ref{} is null;
-//   links(Ref)           a TimerLinks<Ref>&, untouched by anybody else;
-//   deadline(Ref)        the tick at which the timer is to fire. It may grow
+//   links(Ref) const     a TimerLinks<Ref>&, untouched by anybody else;
+//   deadline(Ref) const  the tick at which the timer is to fire. It may grow
 //                        while the timer is scheduled, and must not shrink.
 template <typename Store>
 class BasicTimingWheel {
@@ -109,6 +115,10 @@ class BasicTimingWheel {
   // REQUIRES: the timer is scheduled.
   void Cancel(Ref timer);
 
+  // Has the processor fetch what Cancel of this timer will change: the timers
+  // beside it lie anywhere in memory. Does nothing if it is not scheduled.
+  void PrefetchNeighbours(Ref timer) const;
+
   // Moves the hand to `now` and calls `fire(Ref)` for each timer that has
   // become due, after taking it out of the wheel. Stops early after `budget`
   // timers were fired or moved to another slot; the next call goes on from
@@ -137,23 +147,29 @@ class BasicTimingWheel {
   void Reset();
 
   // For tests: finds the first broken invariant. O(timers + slots).
-  absl::Status CheckInvariants();
+  absl::Status CheckInvariants() const;
 
  private:
-  static constexpr int kDigitBits = 6;
-  static constexpr int kSlotsPerLevel = 1 << kDigitBits;
-  static constexpr int kLevels = internal::kTimerLevels;
+  static constexpr uint32_t kDigitBits = 6;
+  static constexpr uint32_t kLevels = internal::kTimerLevels;
+  static constexpr uint32_t kSlotsPerLevel = internal::kSlotsPerTimerLevel;
+  static constexpr uint32_t kListsPerSlot = internal::kListsPerTimerSlot;
   static constexpr uint64_t kLastTick = kNoDeadline - 1;
-  static_assert(kSlotsPerLevel == internal::kSlotsPerTimerLevel);
+  static_assert(kSlotsPerLevel == 1 << kDigitBits);
 
-  using SlotTag = internal::SlotTag<Ref>;
+  using ListTag = internal::ListTag<Ref>;
 
   struct Slot {
-    Ref first{};
+    Ref first[kListsPerSlot] = {};  // Of each list; null if that is empty.
 
-    // Of an occupied slot, a lower bound of its deadlines, so that nobody has
-    // to be woken merely to cascade.
-    uint64_t earliest = 0;
+    // A lower bound of the deadlines, so that nobody has to be woken merely to
+    // cascade. Of an empty slot: kNoDeadline.
+    uint64_t earliest = kNoDeadline;
+
+    bool empty() const {
+      return std::all_of(std::begin(first), std::end(first),
+                         [](Ref ref) { return ref == Ref{}; });
+    }
   };
 
   // Marks the time in which callbacks run.
@@ -169,33 +185,58 @@ class BasicTimingWheel {
     bool& firing_;
   };
 
-  static int Digit(uint64_t tick, int level) {
-    return static_cast<int>((tick >> (level * kDigitBits)) &
-                            (kSlotsPerLevel - 1));
+  static uint32_t Digit(uint64_t tick, uint32_t level) {
+    return tick >> (level * kDigitBits) & (kSlotsPerLevel - 1);
   }
 
-  // The tick at which the hand enters slot `digit` of `level`.
-  uint64_t SlotStart(int level, int digit) const {
-    const int shift = level * kDigitBits;
+  // The level of the highest digit in which a tick differs from the hand, 0 if
+  // none does.
+  uint32_t LevelOf(uint64_t tick) const {
+    const auto zeros =
+        static_cast<uint32_t>(absl::countl_zero((tick ^ now_) | 1));
+    // 63 - zeros, in the form that x86 need not compute.
+    return (63 ^ zeros) / kDigitBits;
+  }
+
+  // The tick at which the hand enters a slot.
+  uint64_t SlotStart(uint32_t slot) const {
+    const uint32_t shift = slot / kSlotsPerLevel * kDigitBits;
     const uint64_t above = now_ >> shift >> kDigitBits << kDigitBits;
-    return (above | static_cast<uint64_t>(digit)) << shift;
+    return (above | slot % kSlotsPerLevel) << shift;
   }
 
-  Slot& SlotAtHand(int level) {
-    return slots_[level * kSlotsPerLevel + Digit(now_, level)];
+  uint32_t SlotAtHand(uint32_t level) const {
+    return level * kSlotsPerLevel + Digit(now_, level);
   }
 
   // REQUIRES: the level is not empty.
-  const Slot& FirstOccupied(int level) const {
-    return slots_[level * kSlotsPerLevel + absl::countr_zero(occupied_[level])];
+  uint32_t FirstOccupiedSlot(uint32_t level) const {
+    return level * kSlotsPerLevel +
+           static_cast<uint32_t>(absl::countr_zero(occupied_[level]));
   }
 
+  bool IsOccupied(uint32_t slot) const {
+    return (occupied_[slot / kSlotsPerLevel] >> slot % kSlotsPerLevel & 1) != 0;
+  }
+
+  // Takes out the timer that `first`, a member of a slot, names, and has the
+  // processor fetch the one that it names then.
+  Ref TakeFirst(const Ref& first) {
+    const Ref timer = first;
+    Cancel(timer);
+    if (first != Ref{}) internal::PrefetchLineToWrite(&store_.links(first));
+    return timer;
+  }
+
+  template <typename Take>
+  uint64_t TakeFrom(uint32_t slot, uint64_t budget, Take take);
   void LinkAt(uint64_t tick, Ref timer);
   uint64_t Cascade(uint64_t budget);
   template <typename Fire>
   uint64_t FireAtHand(uint64_t budget, Fire& fire);
   bool MoveHandTo(uint64_t now);
-  absl::Status CheckSlot(int level, int digit);
+  absl::Status CheckSlot(uint32_t number) const;
+  absl::Status CheckList(uint32_t list) const;
 
   Store store_;
 
@@ -205,9 +246,11 @@ class BasicTimingWheel {
 
   // The level whose slot at the hand is being emptied, or was last. Invariant:
   // no other level above 0 has timers in its slot at the hand.
-  int cascading_level_ = 0;
+  uint32_t cascading_level_ = 0;
 
   bool firing_ = false;
+
+  uint32_t links_made_ = 0;  // Spreads timers over the lists of their slots.
 
   // Bit s of occupied_[level] is set exactly while that slot has timers.
   uint64_t occupied_[kLevels] = {};
@@ -233,22 +276,25 @@ inline void BasicTimingWheel<Store>::Schedule(Ref timer) {
 // REQUIRES: tick >= now_.
 template <typename Store>
 inline void BasicTimingWheel<Store>::LinkAt(uint64_t tick, Ref timer) {
-  // `| 1` maps equal ticks to level 0, where they belong.
-  const int level = (63 - absl::countl_zero((tick ^ now_) | 1)) / kDigitBits;
-  const int digit = Digit(tick, level);
-  const int number = level * kSlotsPerLevel + digit;
+  const uint32_t level = LevelOf(tick);
+  const uint32_t digit = Digit(tick, level);
+  const uint32_t number = level * kSlotsPerLevel + digit;
   Slot& slot = slots_[number];
-  TimerLinks<Ref>& links = store_.links(timer);
-  links.next = slot.first;
-  links.prev = SlotTag::Make(static_cast<uint32_t>(number));
-  if (slot.first != Ref{}) {
-    store_.links(slot.first).prev = timer;
-    slot.earliest = std::min(slot.earliest, tick);
-  } else {
-    occupied_[level] |= uint64_t{1} << digit;
+  if (tick <= slot.earliest) {
     slot.earliest = tick;
+    occupied_[level] |= uint64_t{1} << digit;
   }
-  slot.first = timer;
+  // Most slots have one timer. If that is in list 0, it is where the processor
+  // predicts it when the slot is emptied.
+  const uint32_t turn = links_made_++ % kListsPerSlot;
+  const uint32_t list = slot.first[0] == Ref{} ? 0 : turn;
+  Ref& first = slot.first[list];
+  const Ref next = first;
+  TimerLinks<Ref>& links = store_.links(timer);
+  links.next = next;
+  links.prev = ListTag::Make(number * kListsPerSlot + list);
+  first = timer;
+  if (next != Ref{}) store_.links(next).prev = timer;
 }
 
 template <typename Store>
@@ -259,15 +305,33 @@ inline void BasicTimingWheel<Store>::Cancel(Ref timer) {
   const Ref prev = links.prev;
   links.prev = Ref{};
   if (next != Ref{}) store_.links(next).prev = prev;
-  if (!SlotTag::Holds(prev)) {
+  if (!ListTag::Holds(prev)) {
     store_.links(prev).next = next;
     return;
   }
-  const uint32_t number = SlotTag::Slot(prev);
-  slots_[number].first = next;
-  if (next == Ref{}) {
+  const uint32_t list = ListTag::List(prev);
+  const uint32_t number = list / kListsPerSlot;
+  Slot& slot = slots_[number];
+  slot.first[list % kListsPerSlot] = next;
+  if (next == Ref{} && slot.empty()) {
+    slot.earliest = kNoDeadline;
     occupied_[number / kSlotsPerLevel] &=
         ~(uint64_t{1} << (number % kSlotsPerLevel));
+  }
+}
+
+template <typename Store>
+inline void BasicTimingWheel<Store>::PrefetchNeighbours(Ref timer) const {
+  const TimerLinks<Ref>& links = store_.links(timer);
+  if (!links.scheduled()) return;
+  if (links.next != Ref{}) {
+    internal::PrefetchLineToWrite(&store_.links(links.next));
+  }
+  if (ListTag::Holds(links.prev)) {
+    const uint32_t list = ListTag::List(links.prev);
+    internal::PrefetchLineToWrite(&slots_[list / kListsPerSlot]);
+  } else {
+    internal::PrefetchLineToWrite(&store_.links(links.prev));
   }
 }
 
@@ -284,39 +348,46 @@ uint64_t BasicTimingWheel<Store>::Advance(uint64_t now, uint64_t budget,
   return done;
 }
 
+// Takes up to `budget` timers out of a slot and hands each to `take(Ref)`.
+// They leave one by one, so that a callback finds every other timer linked.
+// Returns how many that were.
+template <typename Store>
+template <typename Take>
+inline uint64_t BasicTimingWheel<Store>::TakeFrom(uint32_t slot,
+                                                  uint64_t budget, Take take) {
+  uint64_t taken = 0;
+  while (taken < budget && IsOccupied(slot)) {
+    for (const Ref& first : slots_[slot].first) {
+      if (first == Ref{} || taken == budget) continue;
+      ++taken;
+      take(TakeFirst(first));
+    }
+  }
+  return taken;
+}
+
 // Moves up to `budget` timers of the cascading slot to the slots where they
 // belong now that the hand stands at that slot's start.
 template <typename Store>
 uint64_t BasicTimingWheel<Store>::Cascade(uint64_t budget) {
   if (cascading_level_ == 0) return 0;
-  uint64_t done = 0;
-  while (Ref timer = SlotAtHand(cascading_level_).first) {
-    if (done == budget) break;
-    ++done;
-    Cancel(timer);
+  return TakeFrom(SlotAtHand(cascading_level_), budget, [this](Ref timer) {
     LinkAt(std::max(store_.deadline(timer), now_), timer);
-  }
-  return done;
+  });
 }
 
-// Fires up to `budget` timers of the hand's own tick. They leave their slot
-// one by one, so that a callback finds every other timer linked.
+// Fires up to `budget` timers of the hand's own tick.
 template <typename Store>
 template <typename Fire>
 uint64_t BasicTimingWheel<Store>::FireAtHand(uint64_t budget, Fire& fire) {
-  uint64_t done = 0;
-  while (Ref timer = SlotAtHand(0).first) {
-    if (done == budget) break;
-    ++done;
-    Cancel(timer);
+  return TakeFrom(SlotAtHand(0), budget, [this, &fire](Ref timer) {
     const uint64_t deadline = store_.deadline(timer);
     if (deadline <= now_) {
       fire(timer);
     } else {
       LinkAt(deadline, timer);  // It was moved to later.
     }
-  }
-  return done;
+  });
 }
 
 // Moves the hand to the next occupied slot that starts by `now`, and returns
@@ -326,10 +397,9 @@ uint64_t BasicTimingWheel<Store>::FireAtHand(uint64_t budget, Fire& fire) {
 template <typename Store>
 bool BasicTimingWheel<Store>::MoveHandTo(uint64_t now) {
   if (now <= now_) return false;
-  for (int level = 0; level < kLevels; ++level) {
+  for (uint32_t level = 0; level < kLevels; ++level) {
     if (occupied_[level] == 0) continue;
-    const uint64_t start =
-        SlotStart(level, absl::countr_zero(occupied_[level]));
+    const uint64_t start = SlotStart(FirstOccupiedSlot(level));
     if (start > now) break;
     now_ = start;
     cascading_level_ = level;
@@ -342,9 +412,9 @@ bool BasicTimingWheel<Store>::MoveHandTo(uint64_t now) {
 template <typename Store>
 std::optional<uint64_t> BasicTimingWheel<Store>::NextWakeup() const {
   uint64_t wakeup = kNoDeadline;
-  for (int level = 0; level < kLevels; ++level) {
+  for (uint32_t level = 0; level < kLevels; ++level) {
     if (occupied_[level] == 0) continue;
-    wakeup = std::min(wakeup, FirstOccupied(level).earliest);
+    wakeup = std::min(wakeup, slots_[FirstOccupiedSlot(level)].earliest);
     // The levels above begin later, up to a slot that is not yet emptied.
     if (level >= cascading_level_) break;
   }
@@ -355,11 +425,10 @@ std::optional<uint64_t> BasicTimingWheel<Store>::NextWakeup() const {
 template <typename Store>
 template <typename Taken>
 void BasicTimingWheel<Store>::TakeAll(Taken&& taken) {
-  for (int level = 0; level < kLevels; ++level) {
+  for (uint32_t level = 0; level < kLevels; ++level) {
     while (occupied_[level] != 0) {
-      const Ref timer = FirstOccupied(level).first;
-      Cancel(timer);
-      taken(timer);
+      TakeFrom(FirstOccupiedSlot(level), kNoBudget,
+               [&taken](Ref timer) { taken(timer); });
     }
   }
 }
@@ -371,40 +440,53 @@ void BasicTimingWheel<Store>::Reset() {
 }
 
 template <typename Store>
-absl::Status BasicTimingWheel<Store>::CheckInvariants() {
-  for (int level = 0; level < kLevels; ++level) {
-    for (int digit = 0; digit < kSlotsPerLevel; ++digit) {
-      const absl::Status slot = CheckSlot(level, digit);
-      if (!slot.ok()) {
-        return absl::InternalError(absl::StrCat("level ", level, ", slot ",
-                                                digit, ": ", slot.message()));
-      }
+absl::Status BasicTimingWheel<Store>::CheckInvariants() const {
+  for (uint32_t number = 0; number < internal::kTimerSlots; ++number) {
+    const absl::Status status = CheckSlot(number);
+    if (!status.ok()) {
+      return absl::InternalError(
+          absl::StrCat("level ", number / kSlotsPerLevel, ", slot ",
+                       number % kSlotsPerLevel, ": ", status.message()));
     }
   }
   return absl::OkStatus();
 }
 
 template <typename Store>
-absl::Status BasicTimingWheel<Store>::CheckSlot(int level, int digit) {
-  const int number = level * kSlotsPerLevel + digit;
+absl::Status BasicTimingWheel<Store>::CheckSlot(uint32_t number) const {
   const Slot& slot = slots_[number];
-  if (((occupied_[level] >> digit & 1) != 0) != (slot.first != Ref{})) {
-    return absl::InternalError("the occupancy bit does not tell of the list");
+  if (IsOccupied(number) == slot.empty()) {
+    return absl::InternalError("the occupancy bit does not tell of the lists");
   }
-  if (slot.first == Ref{}) return absl::OkStatus();
-
-  const int hand = Digit(now_, level);
-  if (digit < hand ||
-      (digit == hand && level != 0 && level != cascading_level_)) {
+  if (slot.empty()) {
+    return slot.earliest == kNoDeadline
+               ? absl::OkStatus()
+               : absl::InternalError("an empty slot with an earliest deadline");
+  }
+  const uint32_t level = number / kSlotsPerLevel;
+  const uint32_t hand = SlotAtHand(level);
+  const bool may_be_at_hand = level == 0 || level == cascading_level_;
+  if (number < hand || (number == hand && !may_be_at_hand)) {
     return absl::InternalError("timers behind the hand");
   }
-  const uint64_t start = SlotStart(level, digit);
+  const uint64_t start = SlotStart(number);
   if (slot.earliest < start ||
       (slot.earliest - start) >> (level * kDigitBits) != 0) {
     return absl::InternalError("the earliest deadline lies outside the slot");
   }
-  Ref prev = SlotTag::Make(static_cast<uint32_t>(number));
-  for (Ref timer = slot.first; timer != Ref{};
+  absl::Status status;
+  for (uint32_t list = 0; status.ok() && list < kListsPerSlot; ++list) {
+    status = CheckList(number * kListsPerSlot + list);
+  }
+  return status;
+}
+
+template <typename Store>
+absl::Status BasicTimingWheel<Store>::CheckList(uint32_t list) const {
+  const Slot& slot = slots_[list / kListsPerSlot];
+  const uint64_t start = SlotStart(list / kListsPerSlot);
+  Ref prev = ListTag::Make(list);
+  for (Ref timer = slot.first[list % kListsPerSlot]; timer != Ref{};
        timer = store_.links(timer).next) {
     if (store_.links(timer).prev != prev) {
       return absl::InternalError("a wrong back link");

@@ -14,7 +14,7 @@ namespace wheelcache {
 template <typename Ref>
 struct TimerLinks {
   Ref next{};
-  // The timer before this one, or, for the first of a slot, the slot's tag.
+  // The timer before this one, or, for the first of a list, the list's tag.
   // Null exactly while the timer is not scheduled.
   Ref prev{};
 
@@ -23,35 +23,37 @@ struct TimerLinks {
 
 namespace internal {
 
-inline constexpr int kTimerLevels = 11;  // 11 digits of 6 bits hold 64 bits.
-inline constexpr int kSlotsPerTimerLevel = 64;
+// The lists of all wheels have the same numbers: 4 in each of 64 slots in each
+// of 11 levels, which stand for the 11 digits of 6 bits that hold 64 bits.
+inline constexpr uint32_t kTimerLevels = 11;
+inline constexpr uint32_t kSlotsPerTimerLevel = 64;
+inline constexpr uint32_t kListsPerTimerSlot = 4;
 inline constexpr uint32_t kTimerSlots = kTimerLevels * kSlotsPerTimerLevel;
+inline constexpr uint32_t kTimerLists = kTimerSlots * kListsPerTimerSlot;
 
-// Tells a slot from a timer in TimerLinks::prev. Integers use the top 704
+// Tells a list from a timer in TimerLinks::prev. Integers use the top 2816
 // values, which therefore cannot refer to timers.
 template <typename Ref>
-struct SlotTag {
+struct ListTag {
   static_assert(sizeof(Ref) >= sizeof(uint32_t) && Ref(-1) > Ref(0),
                 "a timer is referred to by a pointer, or by an unsigned "
                 "integer of at least 32 bits");
-  static constexpr Ref Make(uint32_t slot) { return ~Ref{slot}; }
-  static constexpr bool Holds(Ref ref) { return ref >= Make(kTimerSlots - 1); }
-  static constexpr uint32_t Slot(Ref ref) {
-    return static_cast<uint32_t>(~ref);
-  }
+  static Ref Make(uint32_t list) { return ~Ref{list}; }
+  static bool Holds(Ref ref) { return ref >= ~Ref{kTimerLists - 1}; }
+  static uint32_t List(Ref ref) { return static_cast<uint32_t>(~ref); }
 };
 
 // Pointers use the low bit, which is 0 in the address of a timer.
 template <typename T>
-struct SlotTag<T*> {
-  static T* Make(uint32_t slot) {
+struct ListTag<T*> {
+  static T* Make(uint32_t list) {
     static_assert(alignof(T) > 1, "a timer needs an even address");
-    return reinterpret_cast<T*>(uintptr_t{slot} * 2 + 1);
+    return reinterpret_cast<T*>(uintptr_t{list} * 2 + 1);
   }
   static bool Holds(T* ref) {
     return (reinterpret_cast<uintptr_t>(ref) & 1) != 0;
   }
-  static uint32_t Slot(T* ref) {
+  static uint32_t List(T* ref) {
     return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(ref) >> 1);
   }
 };

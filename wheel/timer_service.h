@@ -101,7 +101,8 @@ class TimerService {
     return items_->Set(std::move(key), std::move(value), delay);
   }
 
-  // Has the key's present value called back after `delay` from now instead.
+  // Has the key's present value called back after `delay` from now instead:
+  // one of less than an interval does not wait for the interval's end.
   absl::Status Move(const Key& key, absl::Duration delay) {
     return items_->Move(key, delay);
   }

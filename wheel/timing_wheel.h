@@ -110,7 +110,7 @@ class TimingWheel {
   }
 
   // For tests: finds the first broken invariant.
-  absl::Status CheckInvariants() { return wheel_.CheckInvariants(); }
+  absl::Status CheckInvariants() const { return wheel_.CheckInvariants(); }
 
  private:
   struct Timers {

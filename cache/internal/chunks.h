@@ -35,7 +35,7 @@ class Chunks {
   static constexpr size_t kGranuleBytes = 8;
 
   // 15 chunks, of which the last ends 131072 references before the largest:
-  // the top 704 are the wheel's.
+  // the top 2816 are the wheel's.
   static constexpr int kMaxChunks = 15;
 
   // The granules of a page, and of a huge one.

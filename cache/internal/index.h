@@ -39,8 +39,8 @@
 #include "wheelcache/cache/internal/epoch.h"
 #include "wheelcache/cache/internal/find_bytes.h"
 #include "wheelcache/cache/internal/interleave.h"
-#include "wheelcache/cache/internal/prefetch.h"
 #include "wheelcache/cache/internal/throw_bad_alloc.h"
+#include "wheelcache/wheel/internal/prefetch.h"
 
 namespace wheelcache {
 namespace internal {

@@ -38,7 +38,6 @@
 #include "wheelcache/cache/internal/jitter.h"
 #include "wheelcache/cache/internal/key_hash.h"
 #include "wheelcache/cache/internal/loads.h"
-#include "wheelcache/cache/internal/prefetch.h"
 #include "wheelcache/cache/internal/recency.h"
 #include "wheelcache/cache/internal/removed_list.h"
 #include "wheelcache/cache/internal/shared_state.h"
@@ -48,6 +47,7 @@
 #include "wheelcache/lru/lru_list.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
 #include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/internal/prefetch.h"
 #include "wheelcache/wheel/mutex.h"
 
 namespace wheelcache {
@@ -265,6 +265,7 @@ class Shard {
     const LruLinks<EntryRef> lru = At(ref).lru;
     if (lru.newer != 0) PrefetchLineToWrite(&At(lru.newer));
     if (lru.older != 0) PrefetchLineToWrite(&At(lru.older));
+    wheel_.PrefetchNeighbours(ref);
   }
   // Has the processor fetch what the eviction of the last entry will look at,
   // if there is to be one, while the caller looks at other things.

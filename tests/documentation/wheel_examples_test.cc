@@ -62,8 +62,8 @@ TEST(WheelExamples, BasicTimingWheel) {
   };
   struct Sessions {        // The Store: where the wheel finds a timer's fields.
     using Ref = uint32_t;  // Ref{} (here 0) is null and names no timer.
-    wheelcache::TimerLinks<Ref>& links(Ref ref) { return all[ref].links; }
-    uint64_t deadline(Ref ref) { return all[ref].deadline; }
+    wheelcache::TimerLinks<Ref>& links(Ref ref) const { return all[ref].links; }
+    uint64_t deadline(Ref ref) const { return all[ref].deadline; }
     Session* all;
   };
   Session table[100];

@@ -54,7 +54,7 @@ class PointerWheel {
   uint64_t now() const { return wheel_.now(); }
   bool empty() const { return wheel_.empty(); }
   std::optional<uint64_t> NextWakeup() const { return wheel_.NextWakeup(); }
-  absl::Status CheckInvariants() { return wheel_.CheckInvariants(); }
+  absl::Status CheckInvariants() const { return wheel_.CheckInvariants(); }
 
  private:
   struct NumberedTimer : Timer {
@@ -121,7 +121,7 @@ class IndexWheel {
   uint64_t now() const { return wheel_.now(); }
   bool empty() const { return wheel_.empty(); }
   std::optional<uint64_t> NextWakeup() const { return wheel_.NextWakeup(); }
-  absl::Status CheckInvariants() { return wheel_.CheckInvariants(); }
+  absl::Status CheckInvariants() const { return wheel_.CheckInvariants(); }
 
  private:
   struct IndexedTimer {

@@ -101,10 +101,15 @@ absl::Status TimerQueue::UnknownKeyError() {
   return absl::NotFoundError("no timer is set for this key");
 }
 
-uint64_t TimerQueue::TickAfter(absl::Duration delay) const {
-  const int64_t now = reaper_.clock().NowNanos();
-  if (delay == absl::ZeroDuration()) return TickAt(now);
-  return TickFrom(Clock::NanosAfter(now, delay));
+uint64_t TimerQueue::TickAfterSet(absl::Duration delay) const {
+  const uint64_t tick = TickAt(reaper_.clock().NanosAfter(delay));
+  return delay == absl::ZeroDuration() ? tick : EndOfInterval(tick);
+}
+
+uint64_t TimerQueue::TickAfterMove(absl::Duration delay) const {
+  const uint64_t tick = TickAt(reaper_.clock().NanosAfter(delay));
+  return delay < absl::Nanoseconds(interval_nanos_) ? tick
+                                                    : EndOfInterval(tick);
 }
 
 void TimerQueue::ScheduleLocked(Entry& entry, uint64_t tick) {
@@ -200,27 +205,21 @@ void TimerQueue::CountException() {
   ++exceptions_;
 }
 
-// The last tick that has begun by `nanos`.
 uint64_t TimerQueue::TickAt(int64_t nanos) const {
   if (nanos <= start_nanos_) return 0;
-  const uint64_t passed =
-      static_cast<uint64_t>(nanos) - static_cast<uint64_t>(start_nanos_);
-  return passed / static_cast<uint64_t>(interval_nanos_);
+  return static_cast<uint64_t>(nanos) - static_cast<uint64_t>(start_nanos_);
 }
 
-// The first tick that begins at `nanos` or later.
-uint64_t TimerQueue::TickFrom(int64_t nanos) const {
-  const uint64_t tick = TickAt(nanos);
-  return NanosAt(tick) < nanos ? tick + 1 : tick;
+// The first end of an interval at `tick` or later; the tick of kNever if none
+// comes before that.
+uint64_t TimerQueue::EndOfInterval(uint64_t tick) const {
+  const uint64_t interval = static_cast<uint64_t>(interval_nanos_);
+  const uint64_t rest = (interval - tick % interval) % interval;
+  return tick + std::min(rest, TickAt(Clock::kNever) - tick);
 }
 
 int64_t TimerQueue::NanosAt(uint64_t tick) const {
-  const uint64_t most = static_cast<uint64_t>(Clock::kNever) -
-                        static_cast<uint64_t>(start_nanos_);
-  const uint64_t interval = static_cast<uint64_t>(interval_nanos_);
-  if (tick > most / interval) return Clock::kNever;
-  return static_cast<int64_t>(static_cast<uint64_t>(start_nanos_) +
-                              tick * interval);
+  return static_cast<int64_t>(static_cast<uint64_t>(start_nanos_) + tick);
 }
 
 void TimerQueue::MakeReadyLocked(Entry& entry) {

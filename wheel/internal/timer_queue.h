@@ -88,8 +88,13 @@ class TimerQueue : public Reaper::Client,
   // Runs the callback of the entry. Called without the lock.
   virtual void Execute(Entry& entry) = 0;
 
-  // The tick for a timer that is set or moved now.
-  uint64_t TickAfter(absl::Duration delay) const;
+  // The tick for a timer that is set now: the end of an interval, unless it is
+  // due at once.
+  uint64_t TickAfterSet(absl::Duration delay) const;
+
+  // The tick for a timer that is moved now: the same, but a delay of less than
+  // an interval does not wait for the end of one.
+  uint64_t TickAfterMove(absl::Duration delay) const;
 
   void ScheduleLocked(Entry& entry, uint64_t tick)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -117,7 +122,7 @@ class TimerQueue : public Reaper::Client,
   void CountException();
 
   uint64_t TickAt(int64_t nanos) const;
-  uint64_t TickFrom(int64_t nanos) const;
+  uint64_t EndOfInterval(uint64_t tick) const;
   int64_t NanosAt(uint64_t tick) const;
 
   void MakeReadyLocked(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -131,7 +136,7 @@ class TimerQueue : public Reaper::Client,
   const int64_t interval_nanos_;
   const Executor& executor_;
   Reaper& reaper_;
-  const int64_t start_nanos_;  // Tick 0.
+  const int64_t start_nanos_;  // Tick 0. A tick is a nanosecond.
 
   // Tasks that have been started and not yet taken an entry. A ready entry
   // beyond their number needs another one.

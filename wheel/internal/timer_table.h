@@ -101,7 +101,7 @@ absl::Status TimerTable<Key, Value>::Set(Key key, Value value,
   absl::Status status = CheckDelay(delay);
   if (!status.ok()) return status;
   auto item = std::make_unique<Item>(std::move(key), std::move(value));
-  const uint64_t tick = TickAfter(delay);
+  const uint64_t tick = TickAfterSet(delay);
   std::unique_ptr<Item> replaced;
   MutexLock lock(&mu_);
   if (closed_) return ClosedError();
@@ -119,7 +119,7 @@ absl::Status TimerTable<Key, Value>::Move(const Key& key,
                                           absl::Duration delay) {
   absl::Status status = CheckDelay(delay);
   if (!status.ok()) return status;
-  const uint64_t tick = TickAfter(delay);
+  const uint64_t tick = TickAfterMove(delay);
   MutexLock lock(&mu_);
   if (closed_) return ClosedError();
   const auto slot = index_.find(key);

@@ -2,8 +2,8 @@
 //
 // An address that is not mapped is ignored.
 
-#ifndef WHEELCACHE_CACHE_INTERNAL_PREFETCH_H_
-#define WHEELCACHE_CACHE_INTERNAL_PREFETCH_H_
+#ifndef WHEELCACHE_WHEEL_INTERNAL_PREFETCH_H_
+#define WHEELCACHE_WHEEL_INTERNAL_PREFETCH_H_
 
 #include "absl/base/config.h"
 
@@ -30,4 +30,4 @@ inline void PrefetchLineToWrite(const void* address) {
 }  // namespace internal
 }  // namespace wheelcache
 
-#endif  // WHEELCACHE_CACHE_INTERNAL_PREFETCH_H_
+#endif  // WHEELCACHE_WHEEL_INTERNAL_PREFETCH_H_
