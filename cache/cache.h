@@ -154,16 +154,16 @@ class Cache final {
   template <typename K>
   std::optional<absl::Duration> TimeToLive(const K& key) const {
     int64_t deadline = 0;
-    if (!Read(key, Recency::kKeep, [&](EntryRef ref) {
-          deadline = shared_.pool->At(ref).deadline();
-        })) {
-      return std::nullopt;
+    while (Read(key, Recency::kKeep, [&](EntryRef ref) {
+      deadline = shared_.pool->At(ref).deadline();
+    })) {
+      if (deadline == Clock::kNever) return absl::InfiniteDuration();
+      internal::Interleave("time to live: between deadline and clock");
+      const absl::Duration left = absl::Nanoseconds(deadline) - clock_.Now();
+      if (left > absl::ZeroDuration()) return left;
+      // Looks again: it was a later deadline's turn, or the value has expired.
     }
-    if (deadline == Clock::kNever) return absl::InfiniteDuration();
-    const absl::Duration left = absl::Nanoseconds(deadline) - clock_.Now();
-    // The deadline may have come since.
-    if (left <= absl::ZeroDuration()) return std::nullopt;
-    return left;
+    return std::nullopt;
   }
 
   // Returns the live value; or calls `loader`, stores what it returns, and

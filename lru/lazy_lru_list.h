@@ -10,12 +10,17 @@
 //     wheelcache::LruLinks<Ref>& lru_links(Ref page) { return page->links; }
 //     uint32_t stamp(Ref page) { return page->last_use; }
 //   };
+//   Page index, news;
+//   uint32_t uses = 0;
 //   wheelcache::LazyLruList<Pages> list;
-//   page->last_use = ++uses;
-//   list.PushFront(page);
-//   page->last_use = ++uses;  // Used: the list is not touched.
-//   uint64_t budget = 100;
-//   if (Page* victim = list.FindOldest(&budget)) list.Remove(victim);
+//   index.last_use = ++uses;
+//   list.PushFront(&index);
+//   news.last_use = ++uses;
+//   list.PushFront(&news);
+//   index.last_use = ++uses;  // Used: the list is not touched.
+//   uint64_t budget = 100;    // The most elements that may have to be moved.
+//   Page* victim = list.FindOldest(&budget);  // The news.
+//   list.Remove(victim);
 //
 // Stamps. An element bears the time of its last use, counted in whatever the
 // owner counts; larger is later. The owner may raise a stamp at any time, and

@@ -63,6 +63,16 @@ TEST_F(CacheInterleavingTest, TouchDoesNotReviveWhatWasSeenToBeExpired) {
   EXPECT_EQ(cache->Get(1), std::nullopt);
 }
 
+TEST_F(CacheInterleavingTest, TimeToLiveIsThatOfAValueTouchedMeanwhile) {
+  auto cache = New<int, int>();
+  cache->Set(1, 10, absl::Seconds(1));
+  At("time to live: between deadline and clock", [&] {
+    EXPECT_TRUE(cache->Touch(1, absl::Hours(1)));
+    clock_.Advance(absl::Seconds(1));
+  });
+  EXPECT_EQ(cache->TimeToLive(1), absl::Hours(1) - absl::Seconds(1));
+}
+
 TEST_F(CacheInterleavingTest, GetFindsWhatReplacedAValueBeforeItExpired) {
   auto cache = New<int, int>();
   cache->Set(1, 10, absl::Seconds(1));

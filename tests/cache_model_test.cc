@@ -52,7 +52,7 @@ TEST(CacheModelTest, AgreesWithTheOracle) {
 
 // What the printed test of a failure looks like.
 TEST(CacheModelTest, ScriptRepeatsCalls) {
-  EXPECT_EQ(Disagreement({2, 1000, 1, 1000000, 0, 64},
+  EXPECT_EQ(Disagreement({2, 1000, 1, 1000000, 0, 64, false},
                          {{CacheCall::kSet, 1, 20, 5000000},
                           {CacheCall::kSet, 2, 30, 9223372036854775807},
                           {CacheCall::kGet, 1, 0, 0},

@@ -105,9 +105,9 @@ class Arena {
   static constexpr size_t kStripes = 16;
 
   // The largest block that a stripe keeps (512 bytes), and the most of all
-  // (256 KiB), in granules.
+  // (128 KiB), in granules.
   static constexpr uint32_t kMaxSmall = 64;
-  static constexpr uint32_t kStripeGranules = 1 << 15;
+  static constexpr uint32_t kStripeGranules = 1 << 14;
 
   // A lock for which nobody waits.
   class ABSL_LOCKABLE TryOnlyLock {

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "wheelcache/lru/lazy_lru_list.h"
 #include "wheelcache/lru/lru_list.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
 #include "wheelcache/wheel/clock.h"
@@ -48,6 +49,31 @@ TEST(LruExamples, List) {
   list.Remove(victim);
   EXPECT_EQ(victim, &news);
   EXPECT_EQ(list.back(), &index);
+}
+
+TEST(LruExamples, LazyList) {
+  struct Page {
+    wheelcache::LruLinks<Page*> links;
+    uint32_t last_use = 0;
+  };
+  struct Pages {        // The Store: where the list finds an element's fields.
+    using Ref = Page*;  // Ref{} (here nullptr) is null.
+    wheelcache::LruLinks<Ref>& lru_links(Ref page) { return page->links; }
+    uint32_t stamp(Ref page) { return page->last_use; }
+  };
+  Page index, news;
+  uint32_t uses = 0;
+  wheelcache::LazyLruList<Pages> list;
+  index.last_use = ++uses;
+  list.PushFront(&index);
+  news.last_use = ++uses;
+  list.PushFront(&news);
+  index.last_use = ++uses;  // Used: the list is not touched.
+  uint64_t budget = 100;    // The most elements that may have to be moved.
+  Page* victim = list.FindOldest(&budget);  // The news.
+  list.Remove(victim);
+  EXPECT_EQ(victim, &news);
+  EXPECT_EQ(list.FindOldest(&budget), &index);
 }
 
 std::vector<uint32_t> closed_sessions;

@@ -5,7 +5,7 @@
 // fuzzer writes; shrunk when they fail; and printed as the test that repeats
 // the failure:
 //
-//   EXPECT_EQ(Disagreement({3, 200, 1, 1000000, 0, 64},
+//   EXPECT_EQ(Disagreement({3, 200, 1, 1000000, 0, 64, false},
 //                          {{CacheCall::kSet, 5, 17, 1000000},
 //                           {CacheCall::kGet, 5, 0, 0}}),
 //             "");
@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -33,6 +34,7 @@
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/cache/weigh.h"
 #include "wheelcache/tests/testing/cache_oracle.h"
+#include "wheelcache/wheel/reaper.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache {
@@ -48,11 +50,13 @@ struct CacheSetup {
   int64_t tick_nanos;
   int64_t coarse_lag_nanos;
   int64_t maintenance_budget;
+  bool has_reaper;
 
-  // With small steps, or several shards, a cache may leave expired entries for
-  // later; then the driver has them reclaimed before it goes on.
+  // With small steps, several shards, or a reaper to leave it to, a Set may
+  // leave expired entries for later; then the driver has them reclaimed before
+  // it goes on.
   bool reclaims_at_once() const {
-    return shards == 1 && maintenance_budget >= 1000;
+    return shards == 1 && maintenance_budget >= 1000 && !has_reaper;
   }
 };
 
@@ -97,7 +101,8 @@ struct CacheCall {
 inline std::ostream& operator<<(std::ostream& out, const CacheSetup& s) {
   return out << "{" << s.max_entries << ", " << s.max_bytes << ", " << s.shards
              << ", " << s.tick_nanos << ", " << s.coarse_lag_nanos << ", "
-             << s.maintenance_budget << "}";
+             << s.maintenance_budget << ", "
+             << (s.has_reaper ? "true" : "false") << "}";
 }
 
 inline std::ostream& operator<<(std::ostream& out, const CacheCall& call) {
@@ -140,7 +145,8 @@ class CacheDriver {
     options.tick = absl::Nanoseconds(setup_.tick_nanos);
     options.maintenance_budget = setup_.maintenance_budget;
     options.clock = &clock_;
-    options.reaper = nullptr;
+    options.reaper = setup_.has_reaper ? &reaper_ : nullptr;
+    options.reclaim_delay = kReclaimDelay;
     CacheType::Hooks hooks;
     hooks.weigher = [](int, Value value) {
       return static_cast<uint64_t>(value % kWeights);
@@ -270,11 +276,26 @@ class CacheDriver {
   }
 
   void Advance(int64_t nanos) {
-    clock_.Advance(absl::Nanoseconds(nanos));
+    if (setup_.has_reaper) {
+      clock_.RunFor(absl::Nanoseconds(nanos));
+    } else {
+      clock_.Advance(absl::Nanoseconds(nanos));
+    }
     oracle_.now = clock_.NowNanos();
+    if (setup_.has_reaper) {
+      Compare("reclaimed in time", cache_->size() <= EntriesNotOverdue(), true);
+    }
     if (setup_.reclaims_at_once()) return;
     cache_->RunMaintenance();
     oracle_.Reclaim();
+  }
+
+  // Those that the reaper need not have reclaimed yet.
+  int64_t EntriesNotOverdue() const {
+    const int64_t now = oracle_.now - absl::ToInt64Nanoseconds(kReclaimDelay);
+    return absl::c_count_if(oracle_.entries, [&](const auto& key_and_entry) {
+      return oracle_.ReclaimTime(key_and_entry.second) > now;
+    });
   }
 
   void AdvanceToDeadline() {
@@ -353,6 +374,8 @@ class CacheDriver {
   static std::string Text(const std::string& text) { return text; }
   static std::string Text(int64_t number) { return absl::StrCat(number); }
 
+  static constexpr absl::Duration kReclaimDelay = absl::Milliseconds(2);
+
   static constexpr int kPinned = 8;
   struct PinnedValue {
     CacheType::Handle handle;
@@ -361,6 +384,7 @@ class CacheDriver {
 
   const CacheSetup setup_;
   SimulatedClock clock_;
+  Reaper reaper_{clock_};
   CacheOracle oracle_;
   std::vector<CacheOracle::Left> left_;
   std::unique_ptr<CacheType> cache_;

@@ -31,6 +31,7 @@ inline CacheSetup CacheSetupFrom(Tape& tape) {
   setup.tick_nanos = kTicks[tape.Below(4)];
   setup.coarse_lag_nanos = kLags[tape.Below(4)];
   setup.maintenance_budget = kBudgets[tape.Below(6)];
+  setup.has_reaper = tape.OneIn(4);
   return setup;
 }
 

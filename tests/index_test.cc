@@ -1,0 +1,179 @@
+// The hash index of a shard, against a set of what is in it, with hashes chosen
+// to hurt it.
+
+#include "wheelcache/cache/internal/index.h"
+
+#include <atomic>
+#include <cstdint>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "wheelcache/cache/internal/epoch.h"
+#include "wheelcache/tests/testing/test_environment.h"
+
+namespace wheelcache {
+namespace internal {
+namespace {
+
+// An index over elements that are their own references: reference r has the
+// hash hashes[r].
+class Elements {
+ public:
+  explicit Elements(std::vector<Hash32> hashes) : hashes_(std::move(hashes)) {}
+
+  void Insert(uint32_t ref) {
+    const auto hash_of = [this](uint32_t other) { return hashes_[other]; };
+    index_.Reserve(hash_of);
+    index_.Insert(hashes_[ref], ref);
+  }
+  void Erase(uint32_t ref) { index_.Erase(hashes_[ref], ref); }
+  void Clear() { index_.Clear(); }
+
+  bool Holds(uint32_t ref) const {
+    const uint32_t found = index_.Find(
+        hashes_[ref], [ref](uint32_t other) { return other == ref; });
+    EXPECT_EQ(found != 0, index_.Holds(hashes_[ref], ref));
+    return found == ref;
+  }
+
+  Index& index() { return index_; }
+
+ private:
+  const std::vector<Hash32> hashes_;
+  Index index_;
+};
+
+// Hashes for the references from 1 to `count`.
+template <typename HashOf>
+std::vector<Hash32> Hashes(uint32_t count, HashOf hash_of) {
+  std::vector<Hash32> hashes = {0};
+  for (uint32_t ref = 1; ref <= count; ++ref) hashes.push_back(hash_of(ref));
+  return hashes;
+}
+
+// Inserts and erases at random, and compares with a set of what is there.
+void ExpectKeepsWhatIsInIt(std::vector<Hash32> hashes, uint64_t operations) {
+  const auto count = static_cast<uint32_t>(hashes.size() - 1);
+  Elements elements(std::move(hashes));
+  std::vector<bool> held(count + 1);
+  std::mt19937_64 random(TestSeed());
+  size_t size = 0;
+  for (uint64_t i = 0; i < operations; ++i) {
+    const auto ref = static_cast<uint32_t>(1 + random() % count);
+    ASSERT_EQ(elements.Holds(ref), held[ref]) << "operation " << i;
+    // Grows and shrinks by turns.
+    const bool wants_more = random() % 8 < (i / 1000 % 2 == 0 ? 6 : 2);
+    if (!held[ref] && wants_more) {
+      elements.Insert(ref);
+      held[ref] = true;
+      ++size;
+    } else if (held[ref] && !wants_more) {
+      elements.Erase(ref);
+      held[ref] = false;
+      --size;
+    }
+    if (random() % 5000 == 0) {
+      elements.Clear();
+      held.assign(count + 1, false);
+      size = 0;
+    }
+    ASSERT_EQ(elements.index().size(), size);
+  }
+  for (uint32_t ref = 1; ref <= count; ++ref) {
+    EXPECT_EQ(elements.Holds(ref), held[ref]);
+  }
+}
+
+TEST(IndexTest, KeepsWhatIsInItWithRandomHashes) {
+  std::mt19937 random(1);
+  ExpectKeepsWhatIsInIt(Hashes(5000, [&](uint32_t) { return random(); }),
+                        TestOperations());
+}
+
+TEST(IndexTest, KeepsWhatIsInItWhereAllHashesAreEqual) {
+  ExpectKeepsWhatIsInIt(Hashes(200, [](uint32_t) { return 0x12345678u; }),
+                        TestOperations() / 10);
+}
+
+// The last bucket of the array, whose overflow goes on in the first.
+TEST(IndexTest, KeepsWhatIsInItWhereTheArrayEnds) {
+  ExpectKeepsWhatIsInIt(Hashes(200, [](uint32_t) { return 0xffffffffu; }),
+                        TestOperations() / 10);
+}
+
+TEST(IndexTest, KeepsWhatIsInItWhereAllTagsAreEqual) {
+  std::mt19937 random(1);
+  ExpectKeepsWhatIsInIt(
+      Hashes(2000, [&](uint32_t) { return random() & 0xffffff00u; }),
+      TestOperations() / 2);
+}
+
+// Tag 0 marks a free cell, and tag 1 stands for both.
+TEST(IndexTest, KeepsWhatIsInItWithTheTagsOfFreeCells) {
+  ExpectKeepsWhatIsInIt(Hashes(100, [](uint32_t ref) { return ref % 2; }),
+                        TestOperations() / 10);
+}
+
+TEST(IndexTest, FindAsksOnlyAboutMatchingTags) {
+  Elements elements(Hashes(12 * 7 / 8, [](uint32_t ref) { return ref * 3; }));
+  for (uint32_t ref = 1; ref <= 10; ++ref) elements.Insert(ref);
+  std::vector<uint32_t> asked;
+  elements.index().Find(5 * 3, [&](uint32_t ref) {
+    asked.push_back(ref);
+    return ref == 5;
+  });
+  EXPECT_EQ(asked.back(), 5u);
+  EXPECT_LE(asked.size(), 2u);  // One false match a word at most is likely.
+}
+
+TEST(IndexTest, ReplaceIsSeenUnderTheSameHash) {
+  Elements elements(Hashes(20, [](uint32_t) { return 7u; }));
+  for (uint32_t ref = 1; ref <= 15; ++ref) elements.Insert(ref);
+  elements.index().Replace(7, 13, 20);
+  EXPECT_FALSE(elements.Holds(13));
+  EXPECT_TRUE(elements.Holds(20));
+  EXPECT_EQ(elements.index().size(), 15u);
+}
+
+TEST(IndexTest, ClearForgetsEverything) {
+  Elements elements(
+      Hashes(10'000, [](uint32_t ref) { return ref * 2654435761u; }));
+  for (uint32_t ref = 1; ref <= 10'000; ++ref) elements.Insert(ref);
+  elements.Clear();
+  EXPECT_EQ(elements.index().size(), 0u);
+  EXPECT_FALSE(elements.Holds(1));
+  elements.Insert(1);
+  EXPECT_TRUE(elements.Holds(1));
+}
+
+// What stays in the index is found at every instant, while the index grows, is
+// cleared of others and overflows around it.
+TEST(IndexTest, ReadersFindWhatStaysWhileOthersComeAndGo) {
+  constexpr uint32_t kStay = 50;
+  constexpr uint32_t kCount = 3000;
+  std::mt19937 random(1);
+  // Few tags and buckets, so that all meet.
+  Elements elements(
+      Hashes(kCount, [&](uint32_t) { return (random() & 0xc0000003u) + 4; }));
+  for (uint32_t ref = 1; ref <= kStay; ++ref) elements.Insert(ref);
+  std::atomic<bool> done{false};
+  std::thread reader([&] {
+    for (uint32_t ref = 1; !done; ref = ref % kStay + 1) {
+      const ReadSection section;
+      ASSERT_TRUE(elements.Holds(ref)) << ref;
+    }
+  });
+  for (int round = 0; round < 4; ++round) {
+    for (uint32_t ref = kStay + 1; ref <= kCount; ++ref) elements.Insert(ref);
+    for (uint32_t ref = kCount; ref > kStay; --ref) elements.Erase(ref);
+  }
+  done = true;
+  reader.join();
+}
+
+}  // namespace
+}  // namespace internal
+}  // namespace wheelcache

@@ -1,0 +1,163 @@
+// A shard alone: how much it does under its lock, and what it says it left.
+
+#include "wheelcache/cache/internal/shard.h"
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "wheelcache/cache/hash.h"
+#include "wheelcache/cache/internal/budget.h"
+#include "wheelcache/cache/internal/entry.h"
+#include "wheelcache/cache/internal/key_hash.h"
+#include "wheelcache/cache/internal/removed_list.h"
+#include "wheelcache/cache/internal/shared_state.h"
+#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/removal.h"
+#include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/simulated_clock.h"
+
+namespace wheelcache {
+namespace internal {
+namespace {
+
+using IntShard = Shard<int, int, DefaultHash<int>, DefaultEqual<int>>;
+
+class ShardTest : public ::testing::Test {
+ protected:
+  static constexpr int kBudget = 5;
+
+  static CacheOptions Options(Clock* clock) {
+    CacheOptions options;
+    options.max_entries = 100;
+    options.max_bytes = 10'000;
+    options.shards = 1;
+    options.jitter = 0;
+    options.maintenance_budget = kBudget;
+    options.clock = clock;
+    options.reaper = nullptr;
+    return options;
+  }
+
+  // Fills the cache with entries of a hundredth of both limits.
+  void Fill(absl::Duration ttl) {
+    for (int key = 0; key < 100; ++key) {
+      Claim claim(&shared_.budget);
+      ASSERT_EQ(shard_.Publish(NewWrite(key, 100, ttl), &claim, &removed_),
+                Publication::kDone);
+    }
+  }
+
+  IntShard::Write NewWrite(int key, uint32_t charge,
+                           absl::Duration ttl = absl::InfiniteDuration()) {
+    IntShard::Write write;
+    write.ref = shared_.pool->New(key, key);
+    shared_.pool->At(write.ref).charge = charge;
+    write.hash = HashKey<DefaultHash<int>>(key).for_index;
+    write.ttl_nanos = Clock::NanosAfter(0, ttl);
+    write.now_nanos = clock_.NowNanos();
+    return write;
+  }
+
+  // Returns how many entries have been removed since the last call.
+  int TakeRemoved() {
+    int count = 0;
+    removed_.Dispose([&](EntryRef, RemovalCause) { ++count; });
+    return count;
+  }
+
+  // Repeats the call until it is done. Returns how often that was.
+  int PublishInSteps(const IntShard::Write& write) {
+    Claim claim(&shared_.budget);
+    for (int calls = 1;; ++calls) {
+      const Publication outcome = shard_.Publish(write, &claim, &removed_);
+      EXPECT_LE(TakeRemoved(), kBudget + 1);  // And what it replaces.
+      if (outcome == Publication::kDone) return calls;
+      EXPECT_EQ(outcome, Publication::kMoreToDo);
+    }
+  }
+
+  void TearDown() override {
+    Room used;
+    const absl::Status status = shard_.CheckInvariants(&used);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(shared_.budget.used(), used);
+    shard_.Lock();
+    shard_.TakeAllLocked(&removed_);
+    shard_.Unlock();
+    TakeRemoved();
+    shared_.limbo.DestroyAll();
+  }
+
+  SimulatedClock clock_;
+  const CacheOptions options_ = Options(&clock_);
+  SharedState<int, int> shared_{options_, 1};
+  IntShard shard_{&shared_, 0, options_};
+  RemovedList<int, int> removed_{shared_.pool.get(), &shared_.limbo};
+};
+
+TEST_F(ShardTest, SetThatEvictsManyDoesSoInSteps) {
+  Fill(absl::InfiniteDuration());
+  EXPECT_GE(PublishInSteps(NewWrite(-1, 5'000)), 50 / kBudget);
+  EXPECT_EQ(shared_.budget.used(), (Room{51, 10'000}));
+}
+
+TEST_F(ShardTest, SetThatReclaimsManyDoesSoInSteps) {
+  Fill(absl::Seconds(1));
+  clock_.Advance(absl::Seconds(2));
+  EXPECT_GE(PublishInSteps(NewWrite(-1, 5'000)), 50 / kBudget);
+}
+
+TEST_F(ShardTest, SetThatHasRoomReclaimsNoMoreThanTheBudget) {
+  Fill(absl::Seconds(1));
+  Claim claim(&shared_.budget);
+  shard_.Remove(0, HashKey<DefaultHash<int>>(0).for_index, clock_.NowNanos(),
+                RemovalCause::kDeleted, &claim, &removed_);
+  claim.GiveBack();
+  EXPECT_EQ(TakeRemoved(), 1);
+  clock_.Advance(absl::Seconds(2));
+  EXPECT_EQ(PublishInSteps(NewWrite(-1, 100)), 1);
+}
+
+TEST_F(ShardTest, ReclaimDoesWhatTheBudgetAllowsAndSaysSo) {
+  Fill(absl::Seconds(1));
+  clock_.Advance(absl::Seconds(2));
+  int reclaimed = 0;
+  for (uint64_t done = 7; done == 7;) {
+    Claim claim(&shared_.budget);
+    done = shard_.Reclaim(clock_.NowNanos(), 7, &claim, &removed_);
+    EXPECT_LE(done, 7u);
+    const int removed = TakeRemoved();
+    EXPECT_LE(removed, static_cast<int>(done));
+    reclaimed += removed;
+    // What is left is known to be due.
+    EXPECT_EQ(shard_.due_nanos() <= clock_.NowNanos(), reclaimed < 100);
+  }
+  EXPECT_EQ(reclaimed, 100);
+  EXPECT_EQ(shard_.due_nanos(), Clock::kNever);
+}
+
+TEST_F(ShardTest, EvictStopsAtTheBudget) {
+  Fill(absl::InfiniteDuration());
+  Claim claim(&shared_.budget);
+  EXPECT_FALSE(claim.Cover({1, 10'000}));
+  EXPECT_TRUE(shard_.Evict(&claim, &removed_));
+  EXPECT_EQ(TakeRemoved(), kBudget);
+}
+
+TEST_F(ShardTest, EmptyShardSaysThatOthersMustEvict) {
+  Claim others(&shared_.budget);
+  ASSERT_TRUE(others.Cover({100, 0}));
+  Claim claim(&shared_.budget);
+  const auto write = NewWrite(1, 100);
+  EXPECT_EQ(shard_.Publish(write, &claim, &removed_),
+            Publication::kEvictOthers);
+  EXPECT_FALSE(shard_.Evict(&claim, &removed_));
+  others.GiveBack();
+  EXPECT_EQ(shard_.Publish(write, &claim, &removed_), Publication::kDone);
+}
+
+}  // namespace
+}  // namespace internal
+}  // namespace wheelcache
