@@ -16,8 +16,8 @@ namespace internal {
 // `byte`: bit 0 for the lowest byte of `low`.
 inline uint32_t FindBytes(uint64_t low, uint64_t high, uint8_t byte) {
 #ifdef __SSE2__
-  const __m128i all = _mm_set_epi64x(static_cast<int64_t>(high),
-                                     static_cast<int64_t>(low));
+  const __m128i all =
+      _mm_set_epi64x(static_cast<int64_t>(high), static_cast<int64_t>(low));
   const __m128i wanted = _mm_set1_epi8(static_cast<char>(byte));
   return static_cast<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(all, wanted)));
 #else

@@ -83,8 +83,7 @@ class Recency {
 
   // Whether a use of an entry with this stamp need not be noted.
   bool IsYoung(Stamp stamp) const {
-    return !IsOlderBy(stamp, Now(),
-                      youth_.load(std::memory_order_relaxed) - 1);
+    return !IsOlderBy(stamp, Now(), youth_.load(std::memory_order_relaxed) - 1);
   }
 
   // The stamp of an entry that is used now.
