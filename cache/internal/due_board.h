@@ -67,9 +67,8 @@ class DueBoard {
 
   void LowerBoundTo(int64_t nanos) {
     int64_t bound = bound_.load(std::memory_order_seq_cst);
-    while (nanos < bound &&
-           !bound_.compare_exchange_weak(bound, nanos,
-                                         std::memory_order_seq_cst)) {
+    while (nanos < bound && !bound_.compare_exchange_weak(
+                                bound, nanos, std::memory_order_seq_cst)) {
     }
   }
 
