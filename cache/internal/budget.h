@@ -62,7 +62,8 @@ class Budget {
   bool HasRoom() const {
     const Room now = used();
     return now.entries < limit_.entries &&
-           now.bytes <= limit_.bytes - now.bytes / std::max<int64_t>(now.entries, 1);
+           now.bytes <=
+               limit_.bytes - now.bytes / std::max<int64_t>(now.entries, 1);
   }
 
   // Takes all of `room` or, where a limit forbids it, nothing.

@@ -439,8 +439,8 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::WakeReaperFor(const ShardType& shard,
                                                    int64_t now_nanos) {
   if (options_.reaper == nullptr) return;
-  int64_t due = Clock::NanosAfter(shared_.due.Get(shard.number()),
-                                  reclaim_delay_nanos_);
+  int64_t due =
+      Clock::NanosAfter(shared_.due.Get(shard.number()), reclaim_delay_nanos_);
   if (shared_.limbo.HasOwn()) due = std::min(due, LimboDue(now_nanos));
   options_.reaper->WakeAt(&client_, due);
 }

@@ -59,7 +59,8 @@ class Counters {
 
  private:
   static constexpr size_t kOwnStripes = 31;
-  static constexpr size_t kCounts = static_cast<size_t>(Count::kListenerExceptions) + 1;
+  static constexpr size_t kCounts =
+      static_cast<size_t>(Count::kListenerExceptions) + 1;
 
   // Relaxed: numbers to look at. A thread that takes over another's index sees
   // its counts; see ThreadIndex().
