@@ -80,19 +80,9 @@ void Arena::Trim(Stripe& stripe) {
 }
 
 auto Arena::TakeFromHeap(uint32_t granules) -> Ref {
-  Ref ref;
-  Ref before;
-  Ref now;
-  {
-    MutexLock lock(&mu_);
-    ref = heap_.Take(granules);
-    if (ref != 0) return ref;
-    before = heap_.carved();
-    ref = heap_.Carve(granules);
-    now = heap_.carved();
-  }
-  chunks_.UseHugePages(before, now);
-  return ref;
+  MutexLock lock(&mu_);
+  const Ref ref = heap_.Take(granules);
+  return ref != 0 ? ref : heap_.Carve(granules);
 }
 
 void Arena::BeforeFork() {

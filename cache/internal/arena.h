@@ -25,8 +25,7 @@
 // takes the block that fits best, and fresh memory only where none does.
 //
 // Memory. Fresh memory is taken in the order of its addresses; what lies
-// behind was never touched. Each 2 MiB of it become a huge page, where there
-// are such, once they are in use.
+// behind was never touched, but for the rest of a huge page.
 //
 // Threads. Thread-safe. No thread waits for a stripe; the bins have a lock.
 //
@@ -68,8 +67,10 @@ class Arena {
            Chunks::kGranuleBytes;
   }
 
-  // With Sizes::kOne all blocks must have one size, and cost a little less.
-  explicit Arena(Sizes sizes) : heap_(&chunks_, sizes) {}
+  // With Sizes::kOne all blocks must have one size, and cost a little less. Of
+  // `expected_bytes` it is known that they will be in use.
+  explicit Arena(Sizes sizes, uint64_t expected_bytes = 0)
+      : chunks_(expected_bytes), heap_(&chunks_, sizes) {}
 
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;

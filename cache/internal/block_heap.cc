@@ -63,6 +63,7 @@ auto BlockHeap::Carve(uint32_t granules) -> Ref {
   }
   const Ref ref = carved_;
   carved_ += granules;
+  chunks_.BeginUse(ref, carved_);
   return ref;
 }
 

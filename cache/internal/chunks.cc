@@ -59,23 +59,27 @@ void Chunks::Release(Ref ref, uint32_t granules) {
   madvise(At(ref), size_t{granules} * kGranuleBytes, MADV_DONTNEED);
 }
 
-// Only once a huge page is full: so none is resident before it is needed. The
-// pages must be asked for at once, as the kernel makes huge ones of pages that
-// are in use in its own time only; where it cannot be asked, that will do.
-void Chunks::UseHugePages(Ref before, Ref now) const {
-  const uint32_t last = (now + kFirstChunk) / kHugePage;
-  uint32_t page = (before + kFirstChunk) / kHugePage;
+// Before the first use: the kernel makes huge pages of small ones that are in
+// use in its own time only, or at a price that the caller would notice.
+void Chunks::BeginUse(Ref begin, Ref end) const {
+  const uint32_t last = (end + kFirstChunk + kHugePage - 1) / kHugePage;
+  uint32_t page = (begin + kFirstChunk + kHugePage - 1) / kHugePage;
   for (; page != last; ++page) {
-    if (page == 0) continue;  // The first chunk is smaller than a huge page.
-    void* const begin = At(page * kHugePage - kFirstChunk);
-#ifdef MADV_COLLAPSE
-    if (madvise(begin, kHugePageBytes, MADV_COLLAPSE) == 0) continue;
-#endif
+    if (!UsesHugePage(page)) continue;
 #ifdef MADV_HUGEPAGE
-    madvise(begin, kHugePageBytes, MADV_HUGEPAGE);
+    madvise(At(page * kHugePage - kFirstChunk), kHugePageBytes, MADV_HUGEPAGE);
 #endif
-    static_cast<void>(begin);
   }
+}
+
+// Whether a page of this number, from the beginning of all memory, is to be a
+// huge one.
+bool Chunks::UsesHugePage(uint32_t page) const {
+  constexpr uint64_t kFewBytes = 8 << 20;
+  constexpr uint64_t kManyBytes = 64 << 20;
+  const uint64_t begin = uint64_t{page} * kHugePageBytes;
+  return begin >= kManyBytes ||
+         (begin >= kFewBytes && begin + kHugePageBytes <= expected_bytes_);
 }
 
 }  // namespace internal

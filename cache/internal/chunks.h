@@ -5,6 +5,12 @@
 // count of leading zeros, one load and one addition. Nothing moves, and
 // nothing is unmapped before the end.
 //
+// Huge pages. The processor finds what lies anywhere in much memory faster if
+// its pages are large; a huge page is resident as a whole from its first use.
+// So they are asked for where that is no more than what will be in use soon:
+// beyond the first 8 MiB as far as the owner expects to need memory, and beyond
+// 64 MiB everywhere.
+//
 // Beside its granules a chunk has one bit for each, for the use of who manages
 // them. Fresh memory and bits are zero and cost nothing until they are touched.
 //
@@ -42,7 +48,9 @@ class Chunks {
   static constexpr uint32_t kPage = (4 << 10) / kGranuleBytes;
   static constexpr uint32_t kHugePage = (2 << 20) / kGranuleBytes;
 
-  Chunks() = default;
+  // Chunks that will be in use up to `expected_bytes`, as far as is known.
+  explicit Chunks(uint64_t expected_bytes = 0)
+      : expected_bytes_(expected_bytes) {}
   Chunks(const Chunks&) = delete;
   Chunks& operator=(const Chunks&) = delete;
   ~Chunks();
@@ -94,9 +102,9 @@ class Chunks {
   // REQUIRES: both numbers are multiples of kPage.
   void Release(Ref ref, uint32_t granules);
 
-  // Tells that memory is now in use from the beginning up to `now`, which was
-  // `before`: turns what is complete into huge pages. Thread-safe.
-  void UseHugePages(Ref before, Ref now) const;
+  // Tells that the memory from `begin` to `end`, of one chunk, will be used for
+  // the first time. REQUIRES: all of the chunk before that has been used.
+  void BeginUse(Ref begin, Ref end) const;
 
  private:
   static constexpr int kFirstChunkBits = 18;
@@ -116,6 +124,9 @@ class Chunks {
   }
   static size_t BitBytes(int chunk) { return size_t{kFirstChunk} / 8 << chunk; }
 
+  bool UsesHugePage(uint32_t page) const;
+
+  const uint64_t expected_bytes_;
   std::array<Bases, kMaxChunks> bases_;
   int count_ = 0;
 };

@@ -77,6 +77,10 @@ class Entry : public EntryHeader {
   View<Key> key() const { return LayoutType::KeyOf(begin()); }
   View<Value> value() const { return LayoutType::ValueOf(begin()); }
 
+  // The bytes of the smallest entry.
+  static constexpr size_t kLeastBytes =
+      sizeof(EntryHeader) + LayoutType::kLeastBytes;
+
   // The bytes from the entry's first to the last of key and value; for a pair
   // to be, given their Sources.
   template <typename K, typename V>
@@ -111,7 +115,11 @@ class EntryPool {
  public:
   using EntryType = Entry<Key, Value>;
 
-  EntryPool() = default;
+  // A pool that will hold so many entries; 0 for not known.
+  explicit EntryPool(uint64_t entries = 0)
+      : arena_(EntryType::LayoutType::kOneSize ? Arena::Sizes::kOne
+                                               : Arena::Sizes::kMany,
+               entries * Arena::BlockBytes(EntryType::kLeastBytes)) {}
   EntryPool(const EntryPool&) = delete;
   EntryPool& operator=(const EntryPool&) = delete;
 
@@ -208,8 +216,7 @@ class EntryPool {
     }
   }
 
-  Arena arena_{EntryType::LayoutType::kOneSize ? Arena::Sizes::kOne
-                                               : Arena::Sizes::kMany};
+  Arena arena_;
 
   // The cache, and each orphan. Counted up relaxed, by the cache, which is
   // still an owner; down with release and acquire: whoever is last comes after

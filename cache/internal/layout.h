@@ -99,6 +99,7 @@ template <>
 class Stored<std::string> {
  public:
   static constexpr bool kIsString = true;
+  static constexpr size_t kBytes = 1;  // At least.
   static constexpr size_t kAlignment = 1;
 
   template <typename From>
@@ -174,6 +175,9 @@ class Layout {
   // Whether all pairs take the same memory.
   static constexpr bool kOneSize =
       !StoredKey::kIsString && !StoredValue::kIsString;
+
+  // The memory of the smallest pair.
+  static constexpr size_t kLeastBytes = StoredKey::kBytes + StoredValue::kBytes;
 
   // The memory that a pair needs, given their Sources; and that it has.
   template <typename K, typename V>

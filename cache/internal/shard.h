@@ -83,8 +83,8 @@ class Shard {
   Shard(Shared* shared, int number, const CacheOptions& options)
       : shared_(*shared),
         number_(number),
-        index_(ExpectedEntries(options)),
-        recency_(&shared->uses, /*exact=*/ShardCount(options) == 1),
+        index_(shared->expected_entries / shared->shards),
+        recency_(&shared->uses, /*exact=*/shared->shards == 1),
         jitter_(options, static_cast<uint32_t>(number)),
         wheel_(Entries{shared}, FloorTick(options.clock->NowNanos())),
         lru_(Entries{shared}) {}
@@ -216,13 +216,6 @@ class Shard {
     }
     Shared* shared;
   };
-
-  // The shard's share of the limit on entries, if that alone decides how many
-  // there will be; else 0.
-  static size_t ExpectedEntries(const CacheOptions& options) {
-    if (options.max_bytes != kUnlimited) return 0;
-    return static_cast<size_t>(options.max_entries / ShardCount(options));
-  }
 
   EntryType& At(EntryRef ref) const { return shared_.pool->At(ref); }
   Stamp StampOf(EntryRef ref) const {

@@ -25,6 +25,7 @@ template <typename Key, typename Value>
 struct SharedState {
   SharedState(const CacheOptions& options, int shards)
       : shards(shards),
+        expected_entries(ExpectedEntries(options)),
         tick_nanos(absl::ToInt64Nanoseconds(options.tick)),
         maintenance_budget(static_cast<uint64_t>(options.maintenance_budget)),
         writer_budget(options.reaper == nullptr
@@ -33,13 +34,22 @@ struct SharedState {
         budget({options.max_entries, options.max_bytes}),
         due(shards),
         uses(shards),
-        pool(new EntryPool<Key, Value>),
+        pool(new EntryPool<Key, Value>(expected_entries)),
         limbo(pool.get(), options.max_entries / 16) {}
 
   SharedState(const SharedState&) = delete;
   SharedState& operator=(const SharedState&) = delete;
 
+  // How many entries there are in a full cache; 0 where the bytes decide.
+  static uint64_t ExpectedEntries(const CacheOptions& options) {
+    constexpr int64_t kMost = int64_t{1} << 32;  // That an arena can address.
+    if (options.max_bytes != kUnlimited || options.max_entries > kMost)
+      return 0;
+    return static_cast<uint64_t>(options.max_entries);
+  }
+
   const int shards;  // A power of two.
+  const uint64_t expected_entries;
   const int64_t tick_nanos;
   const uint64_t maintenance_budget;
 
