@@ -184,10 +184,12 @@ Epoch NewestReaderUpTo(Epoch limit) {
 }
 
 bool NobodyReads() {
+  const int own = epoch_record != nullptr ? 1 : 0;
+  if (own == 1 && epoch_record->depth > 0) return false;
+  // The answer that needs no proof comes without the fence.
+  if (readers.load(std::memory_order_relaxed) > own) return false;
   FullFence();
-  const int others = readers.load(std::memory_order_acquire) -
-                     (epoch_record != nullptr ? 1 : 0);
-  return others == 0 && (epoch_record == nullptr || epoch_record->depth == 0);
+  return readers.load(std::memory_order_acquire) == own;
 }
 
 int CountEpochRecords() {
