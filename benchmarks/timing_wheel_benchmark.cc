@@ -306,6 +306,10 @@ void Steps(benchmark::internal::Benchmark* benchmark) {
   benchmark->Args({1, kAllTicks})->Args({1000, kAllTicks});
 }
 
+void LongStep(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgName("step")->Iterations(1)->Arg(1000);
+}
+
 void Deadlines(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgName("tick")->Iterations(1)->Arg(kRevolution)->Arg(kAllTicks);
 }
@@ -320,32 +324,31 @@ void Jumps(benchmark::internal::Benchmark* benchmark) {
   benchmark->Arg(1)->Arg(1'000)->Arg(100'000'000);
 }
 
-#define BENCHMARK_TIMERS(Timers)                                  \
-  BENCHMARK_TEMPLATE(BM_Fill, Timers)->Apply(Batches);            \
-  BENCHMARK_TEMPLATE(BM_Add, Timers)->Apply(Batches);             \
-  BENCHMARK_TEMPLATE(BM_Move, Timers)->Apply(Batches);            \
-  BENCHMARK_TEMPLATE(BM_Cancel, Timers)->Apply(Batches);          \
-  BENCHMARK_TEMPLATE(BM_Expire, Timers)->Apply(Steps);            \
-  BENCHMARK_TEMPLATE(BM_ExpireMoved, Timers)                      \
-      ->ArgName("step")                                           \
-      ->Arg(1000)                                                 \
-      ->Apply(Batches);                                           \
-  BENCHMARK_TEMPLATE(BM_ExpireOneSlot, Timers)->Apply(Deadlines); \
-  BENCHMARK_TEMPLATE(BM_NextWakeup, Timers)->Apply(Sizes);        \
-  BENCHMARK_TEMPLATE(BM_IdleJump, Timers)->Apply(Jumps)
+// The subjects of one operation run next to each other, so that a slow minute
+// of the machine slows all of them.
+#define BENCHMARK_TIMERS(Operation, Arguments)                     \
+  BENCHMARK_TEMPLATE(Operation, PointerWheel)->Apply(Arguments);   \
+  BENCHMARK_TEMPLATE(Operation, CompactWheel)->Apply(Arguments);   \
+  BENCHMARK_TEMPLATE(Operation, MultimapTimers)->Apply(Arguments); \
+  BENCHMARK_TEMPLATE(Operation, BtreeTimers)->Apply(Arguments);    \
+  BENCHMARK_TEMPLATE(Operation, HeapTimers)->Apply(Arguments)
 
-BENCHMARK_TIMERS(PointerWheel);
-BENCHMARK_TIMERS(CompactWheel);
-BENCHMARK_TIMERS(MultimapTimers);
-BENCHMARK_TIMERS(BtreeTimers);
-BENCHMARK_TIMERS(HeapTimers);
+BENCHMARK_TIMERS(BM_Fill, Batches);
+BENCHMARK_TEMPLATE(BM_Fill, RoundsTimers)->Apply(Batches);
+BENCHMARK_TIMERS(BM_Add, Batches);
+BENCHMARK_TEMPLATE(BM_Add, RoundsTimers)->Apply(Batches);
+BENCHMARK_TIMERS(BM_Move, Batches);
+BENCHMARK_TEMPLATE(BM_Move, RoundsTimers)->Apply(Batches);
+BENCHMARK_TIMERS(BM_Cancel, Batches);
+BENCHMARK_TEMPLATE(BM_Cancel, RoundsTimers)->Apply(Batches);
+BENCHMARK_TIMERS(BM_Expire, Steps);
+BENCHMARK_TIMERS(BM_ExpireMoved, LongStep);
+BENCHMARK_TIMERS(BM_ExpireOneSlot, Deadlines);
+BENCHMARK_TIMERS(BM_NextWakeup, Sizes);
+BENCHMARK_TIMERS(BM_IdleJump, Jumps);
 
 // The wheel with rounds walks every timer in each revolution, so all that it
 // can be asked for is one: 3.6 million ticks, or one jump of 1e8, take hours.
-BENCHMARK_TEMPLATE(BM_Fill, RoundsTimers)->Apply(Batches);
-BENCHMARK_TEMPLATE(BM_Add, RoundsTimers)->Apply(Batches);
-BENCHMARK_TEMPLATE(BM_Move, RoundsTimers)->Apply(Batches);
-BENCHMARK_TEMPLATE(BM_Cancel, RoundsTimers)->Apply(Batches);
 BENCHMARK_TEMPLATE(BM_Expire, RoundsTimers)
     ->ArgNames({"step", "until"})
     ->Args({1, kRevolution})

@@ -75,7 +75,7 @@ struct ObservedTimers {
     asked->insert(ref);
     return (*all)[ref];
   }
-  uint64_t deadline(Ref) const { return 100; }
+  uint64_t deadline(Ref) const { return uint64_t{1} << 40; }
   std::map<Ref, TimerLinks<Ref>>* all;
   std::set<Ref>* asked;
 };
@@ -96,6 +96,19 @@ TEST(BasicTimingWheelTest, WhatCancelWillChangeIsAskedForAhead) {
     wheel.PrefetchNeighbours(ref);
     EXPECT_EQ(asked, std::set<uint32_t>{ref}) << "it is not scheduled";
   }
+}
+
+TEST(BasicTimingWheelTest, NoTimerIsLookedAtWhileNoneIsDue) {
+  std::map<uint32_t, TimerLinks<uint32_t>> links;
+  std::set<uint32_t> asked;
+  BasicTimingWheel<ObservedTimers> wheel(ObservedTimers{&links, &asked});
+  for (uint32_t ref = 1; ref <= 1000; ++ref) wheel.Schedule(ref);
+  asked.clear();
+  for (const uint64_t tick : {1, 64, 100'000'000}) {
+    EXPECT_EQ(wheel.Advance(tick, kNoBudget, [](uint32_t) {}), 0u);
+    EXPECT_EQ(wheel.NextWakeup(), uint64_t{1} << 40);
+  }
+  EXPECT_TRUE(asked.empty());
 }
 
 TEST(BasicTimingWheelTest, TagsOfListsAreNotTakenForTimers) {

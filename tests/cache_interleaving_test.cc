@@ -131,6 +131,17 @@ TEST_F(CacheInterleavingTest, SetOvertakenByADelIsVisible) {
   EXPECT_TRUE(cache->CheckInvariants().ok());
 }
 
+// In go-zero a Del between the two steps of a Set left a key without a timer.
+TEST_F(CacheInterleavingTest, SetOvertakenByADelStillExpires) {
+  auto cache = New<int, int>();
+  cache->Set(1, 10, absl::Seconds(1));
+  At("publish: between clock and lock", [&] { EXPECT_TRUE(cache->Del(1)); });
+  cache->Set(1, 11, absl::Seconds(1));
+  clock_.Advance(absl::Seconds(1));
+  cache->RunMaintenance();
+  EXPECT_EQ(cache->size(), 0);
+}
+
 TEST_F(CacheInterleavingTest, SetCountsItsTtlFromWhenItWasCalled) {
   auto cache = New<int, int>();
   At("publish: between clock and lock",

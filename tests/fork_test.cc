@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <thread>  // NOLINT(build/c++11)
 #include <utility>
@@ -274,6 +275,30 @@ TEST(TimerServiceFork, TheTimersGoOnInTheChildWithItsFirstSet) {
   EXPECT_EQ(fired, 0);
   clock.RunFor(absl::Seconds(60));
   EXPECT_EQ(fired, 100);
+}
+
+TEST(TimerServiceFork, TasksThatOnlyTheParentHasAreStartedAnewInTheChild) {
+  if (!kChildMayStartThreads) GTEST_SKIP();
+  SimulatedClock clock;
+  std::atomic<int> fired{0};
+  std::vector<std::function<void()>> tasks;
+  Service::Options options;
+  options.clock = &clock;
+  options.execute = [&](int, int value) { fired += value; };
+  options.executor = [&](std::function<void()> task) {
+    tasks.push_back(std::move(task));
+  };
+  auto service = *Service::Create(std::move(options));
+  ASSERT_TRUE(service->Set(1, 100, absl::ZeroDuration()).ok());
+  clock.WaitUntilAsleep();
+  ASSERT_EQ(tasks.size(), 1);
+  EXPECT_TRUE(HoldsInChild([&] {
+    tasks.clear();  // The threads that were to run them are not there.
+    if (!service->Set(2, 10, absl::ZeroDuration()).ok()) return false;
+    clock.WaitUntilAsleep();
+    for (const std::function<void()>& task : tasks) task();
+    return fired == 110;
+  }));
 }
 
 TEST(TimerServiceFork, TheChildDoesNotWaitForACallbackThatOnlyTheParentHas) {

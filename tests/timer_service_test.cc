@@ -136,6 +136,17 @@ TEST_F(TimerServiceTest, MovedToLessThanOneIntervalItFiresWithoutWaiting) {
   EXPECT_TRUE(absl::IsNotFound(service_->Remove("k")));
 }
 
+TEST_F(TimerServiceTest, MovedByOneIntervalOrMoreItFiresAtAnEnd) {
+  Start();
+  Set("k", 1, 60);
+  Set("j", 2, 60);
+  RunFor(10.25);
+  Move("k", 1);
+  Move("j", 2.5);
+  RunFor(1'000);
+  EXPECT_THAT(TakeFired(), ElementsAre(Fired{"k", 1, 12}, Fired{"j", 2, 13}));
+}
+
 TEST_F(TimerServiceTest, MovedToNowItFiresAtOnce) {
   Start();
   Set("k", 1, 60);

@@ -138,14 +138,13 @@ int64_t TimerQueue::RunDue(int64_t now_nanos) {
   return next;
 }
 
-// Makes ready what is due, up to the budget; returns when to come back.
+// Makes ready what is due, up to the budget; returns when to come back, which
+// is by now if more is due.
 int64_t TimerQueue::CollectDueLocked(int64_t now_nanos) {
-  const uint64_t done = timers_.wheel->Advance(
-      TickAt(now_nanos), kBudget,
-      [this](Timer* timer) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-        MakeReadyLocked(*static_cast<Entry*>(timer));
-      });
-  if (done == kBudget) return now_nanos;
+  timers_.wheel->Advance(TickAt(now_nanos), kBudget,
+                         [this](Timer* timer) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                           MakeReadyLocked(*static_cast<Entry*>(timer));
+                         });
   const std::optional<uint64_t> tick = timers_.wheel->NextWakeup();
   return tick.has_value() ? NanosAt(*tick) : Clock::kNever;
 }
