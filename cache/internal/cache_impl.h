@@ -83,6 +83,7 @@ bool Cache<Key, Value, Hash, Equal>::Read(const K& key, Recency recency,
   }
   // Here, too, within another read of this thread, whose entry the section has
   // to protect.
+  internal::Interleave("read: before the lock");
   const EntryRef ref =
       place.shard.FindAndPin(key, place.hash, clock_, recency == Recency::kUse);
   if (ref == 0) return false;

@@ -459,6 +459,7 @@ bool Shard<Key, Value, Hash, Equal>::Touch(const K& key, Hash32 hash,
   // Not before: what others see expire while this thread waits for the lock
   // must not come back to life.
   const int64_t now_nanos = clock.NowNanos();
+  Interleave("touch: between clock and deadline");
   const EntryRef ref = FindLiveLocked(key, hash, now_nanos);
   if (ref == 0) return false;
   MoveToFrontLocked(ref);
