@@ -254,6 +254,9 @@ class Cache final {
   // Ends a load in every case, a loader's exception included.
   class LoadScope;
 
+  // What a call removes; disposed of in every case.
+  class Removals;
+
   Cache(CacheOptions options, Hooks hooks);
 
   template <typename K>
@@ -294,9 +297,9 @@ class Cache final {
                EntryRef* own);
   bool Weigh(EntryRef ref);
 
-  void ReclaimAll(int64_t now_nanos, Claim* claim, Removed* removed);
+  void ReclaimAll(int64_t now_nanos, Removals* removals);
   ShardType& OldestBut(const ShardType& home) const;
-  void EvictFromOthers(const ShardType& home, Claim* claim, Removed* removed);
+  void EvictFromOthers(const ShardType& home, Removals* removals);
 
   // Tells the listener of what was removed, and destroys it. No lock is held.
   void Dispose(Removed* removed);

@@ -5,17 +5,23 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/interleave.h"
+#include "wheelcache/cache/internal/key_hash.h"
+#include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/child.h"
+#include "wheelcache/tests/testing/failing_allocations.h"
 #include "wheelcache/wheel/reaper.h"
 
 #ifndef WHEELCACHE_INTERLEAVE
@@ -288,6 +294,38 @@ TEST_F(CacheInterleavingTest, ChildOfForkGetsTheRoomThatASetHasInHand) {
   go_on.store(true);
   writer.join();
   EXPECT_EQ(cache->size(), 3);
+}
+
+// It had room in its index when it began to evict, and has none when it is
+// done: others were there first.
+TEST_F(CacheInterleavingTest, SetThatFailsAfterItEvictedTellsOfThat) {
+  options_.shards = 2;
+  options_.max_entries = 30;
+  RemovalLog<int, int> log;
+  auto cache = New<int, int>(log.hooks());
+  const auto shard_of = [](int key) {
+    return internal::HashKey<DefaultHash<int>>(key).for_shard % 2;
+  };
+  std::vector<int> keys[2];
+  for (int key = 0; key < 1000; ++key) keys[shard_of(key)].push_back(key);
+  for (int i = 0; i < options_.max_entries; ++i) cache->Set(keys[0][i], i);
+  At("publish: between clock and lock", [&] {
+    At("publish: between clock and lock", [&] {
+      for (int i = 1; i <= 7; ++i) {
+        cache->Del(keys[0][i]);
+        cache->Set(keys[1][i], i);
+      }
+      testing::failing_allocations.left = 0;
+      testing::failing_allocations.once = true;
+    });
+  });
+  EXPECT_THROW(cache->Set(keys[1][0], 0), std::bad_alloc);
+  EXPECT_FALSE(cache->Contains(keys[1][0]));
+  const CacheStats stats = cache->stats();
+  EXPECT_EQ(stats.evictions, 1);
+  EXPECT_EQ(stats.sets, stats.entries + stats.evictions + stats.deletes);
+  EXPECT_EQ(log.Take().size(), 8u);
+  EXPECT_TRUE(cache->CheckInvariants().ok());
 }
 
 }  // namespace
