@@ -204,12 +204,12 @@ void Reaper::SleepLocked() {
   sleeping_until_ = kAwake;
 }
 
-void Reaper::BeforeFork() { mu_.Lock(); }
+void Reaper::BeforeFork() { mu_.LockAmongMany(); }
 
-void Reaper::AfterForkInParent() { mu_.Unlock(); }
+void Reaper::AfterForkInParent() { mu_.UnlockAmongMany(); }
 
 void Reaper::AfterForkInChild() {
-  mu_.Unlock();
+  mu_.UnlockInChild();
   new (&run_ended_) CondVar;
   if (OnOwnThreadLocked()) return;  // A RunDue forked: it goes on.
   has_thread_ = false;

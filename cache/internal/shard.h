@@ -172,8 +172,8 @@ class Shard {
   }
 
   // To empty the shards of a cache at one instant, all of them are locked.
-  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.Lock(); }
-  void Unlock() ABSL_UNLOCK_FUNCTION(mu_) { mu_.Unlock(); }
+  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
+  void Unlock() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
   // Removes all entries and gives their room back, in O(1) of their number; in
   // O(n) where there is no memory for an empty index.
   void TakeAllLocked(Removed* removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -184,7 +184,7 @@ class Shard {
   void ResetAfterFork(Room* used) ABSL_UNLOCK_FUNCTION(mu_) {
     loads_.ResetAfterFork();
     *used += used_;
-    mu_.Unlock();
+    mu_.UnlockInChild();
   }
 
   // For tests: finds the first broken invariant, and adds to *used what the
