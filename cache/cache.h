@@ -209,7 +209,8 @@ class Cache final {
   int64_t RunMaintenance(int64_t budget = std::numeric_limits<int64_t>::max());
 
   // When RunMaintenance next has something to do, as a reading of the clock;
-  // infinite if it has not.
+  // infinite if it has not. Includes what readers may still hold back, at which
+  // it is to look now and then.
   absl::Duration NextDeadline() const;
 
   // Ends the background work, for good, and waits for what runs of it, unless
@@ -321,6 +322,9 @@ class Cache final {
   const Hooks hooks_;
   Clock& clock_;
   const int64_t coarse_lag_nanos_;
+
+  // When RunMaintenance is to look at limbo again. Relaxed: a hint.
+  std::atomic<int64_t> next_flush_nanos_{0};
 
   mutable internal::SharedState<Key, Value> shared_;
   Shards shards_;  // As many as a power of two.

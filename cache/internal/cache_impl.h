@@ -397,6 +397,7 @@ int64_t Cache<Key, Value, Hash, Equal>::RunMaintenance(int64_t budget) {
     if (used < step) ++i;
   }
   shared_.limbo.Flush();
+  next_flush_nanos_.store(LimboDue(now_nanos), std::memory_order_relaxed);
   // What a reader holds back. A turn of the reaper may have found it gone while
   // it was looked through here.
   if (!shared_.limbo.empty()) WakeReaperFor(*shards_[0], now_nanos);
@@ -406,7 +407,10 @@ int64_t Cache<Key, Value, Hash, Equal>::RunMaintenance(int64_t budget) {
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 absl::Duration Cache<Key, Value, Hash, Equal>::NextDeadline() const {
-  const int64_t next = std::min(shared_.due.Earliest(), logger_.due_nanos());
+  int64_t next = std::min(shared_.due.Earliest(), logger_.due_nanos());
+  if (!shared_.limbo.empty()) {
+    next = std::min(next, next_flush_nanos_.load(std::memory_order_relaxed));
+  }
   return next == Clock::kNever ? absl::InfiniteDuration()
                                : absl::Nanoseconds(next);
 }
@@ -431,7 +435,7 @@ int64_t Cache<Key, Value, Hash, Equal>::RunDue(int64_t now_nanos) {
   return std::min(next, logger_.due_nanos());
 }
 
-// When the reaper should look at what waits in limbo. It is up to the readers
+// When somebody should look at what waits in limbo. It is up to the readers
 // when that ends: it asks now and then.
 template <typename Key, typename Value, typename Hash, typename Equal>
 int64_t Cache<Key, Value, Hash, Equal>::LimboDue(int64_t now_nanos) const {
