@@ -209,7 +209,8 @@ class Cache final {
   int64_t RunMaintenance(int64_t budget = std::numeric_limits<int64_t>::max());
 
   // When RunMaintenance next has something to do, as a reading of the clock;
-  // infinite if it has not.
+  // infinite if it has not. Includes what readers may still hold back, at which
+  // it is to look now and then.
   absl::Duration NextDeadline() const;
 
   // Ends the background work, for good, and waits for what runs of it, unless
@@ -253,6 +254,9 @@ class Cache final {
 
   // Ends a load in every case, a loader's exception included.
   class LoadScope;
+
+  // What a call removes; disposed of in every case.
+  class Removals;
 
   Cache(CacheOptions options, Hooks hooks);
 
@@ -302,9 +306,9 @@ class Cache final {
                EntryRef* own);
   bool Weigh(EntryRef ref);
 
-  void ReclaimAll(int64_t now_nanos, Claim* claim, Removed* removed);
+  void ReclaimAll(int64_t now_nanos, Removals* removals);
   ShardType& OldestBut(const ShardType& home) const;
-  void EvictFromOthers(const ShardType& home, Claim* claim, Removed* removed);
+  void EvictFromOthers(const ShardType& home, Removals* removals);
 
   // Tells the listener of what was removed, and destroys it. No lock is held.
   void Dispose(Removed* removed);
@@ -327,6 +331,9 @@ class Cache final {
   Clock& clock_;
   const int64_t coarse_lag_nanos_;
   const int64_t reclaim_delay_nanos_;
+
+  // When RunMaintenance is to look at limbo again. Relaxed: a hint.
+  std::atomic<int64_t> next_flush_nanos_{0};
 
   mutable internal::SharedState<Key, Value> shared_;
   Shards shards_;  // As many as a power of two.

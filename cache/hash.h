@@ -10,6 +10,11 @@
 // whatever converts to a std::string_view or an absl::string_view; other keys
 // with whatever converts to the key. For more give Cache a hash and an equality
 // of your own that take the other types.
+//
+// A cache shows its keys to the hash and to the equality as View<Key>: those of
+// std::string keys have to take a std::string_view, beside what you look up
+// with. They run under a lock, or where nobody could catch: they must neither
+// throw nor call the cache.
 
 #ifndef WHEELCACHE_CACHE_HASH_H_
 #define WHEELCACHE_CACHE_HASH_H_

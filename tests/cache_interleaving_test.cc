@@ -1,16 +1,28 @@
 // What a call sees that others overtake in the middle. Each test has one thing
 // happen at one point of the engine, each time in the same way.
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
+#include <memory>
+#include <new>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/interleave.h"
+#include "wheelcache/cache/internal/key_hash.h"
+#include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
+#include "wheelcache/tests/testing/child.h"
+#include "wheelcache/tests/testing/failing_allocations.h"
+#include "wheelcache/wheel/reaper.h"
 
 #ifndef WHEELCACHE_INTERLEAVE
 #error "this test needs an engine that can be interrupted"
@@ -19,12 +31,13 @@
 namespace wheelcache {
 namespace {
 
-// What happens when a call next comes to the point; then nothing any more.
+// What happens when a call of this thread next comes to the point; then nothing
+// any more.
 struct Interruption {
   std::string point;
   std::function<void()> action;
 };
-Interruption interruption;
+thread_local Interruption interruption;
 
 }  // namespace
 
@@ -33,7 +46,8 @@ namespace internal {
 void Interleave(const char* point) {
   if (interruption.point != point) return;
   interruption.point.clear();
-  interruption.action();
+  // The action may plan the next.
+  std::exchange(interruption.action, {})();
 }
 
 }  // namespace internal
@@ -50,6 +64,23 @@ class CacheInterleavingTest : public CacheEnvironment {
   static void At(const std::string& point, std::function<void()> action) {
     interruption = {point, std::move(action)};
   }
+
+  // Has another thread call `call`, which comes to the lock of a shard and
+  // waits there until this thread lets go of it; or which has come to its end
+  // without.
+  void CallBesides(std::function<void()> call) {
+    std::atomic<bool> goes_on{false};
+    other_ = std::thread([&goes_on, call = std::move(call)] {
+      At("read: before the lock", [&] { goes_on.store(true); });
+      call();
+      if (!std::exchange(interruption, {}).point.empty()) goes_on.store(true);
+    });
+    while (!goes_on.load()) std::this_thread::yield();
+  }
+  void WaitForTheOther() { other_.join(); }
+
+ private:
+  std::thread other_;
 };
 
 TEST_F(CacheInterleavingTest, TouchDoesNotReviveWhatWasSeenToBeExpired) {
@@ -61,6 +92,21 @@ TEST_F(CacheInterleavingTest, TouchDoesNotReviveWhatWasSeenToBeExpired) {
   });
   EXPECT_FALSE(cache->Touch(1, absl::Hours(1)));
   EXPECT_EQ(cache->Get(1), std::nullopt);
+}
+
+// The thread of Touch holds the lock, so that whoever finds the value expired
+// has to wait for the new deadline.
+TEST_F(CacheInterleavingTest, NobodySeesAValueExpireThatATouchHasFoundAlive) {
+  auto cache = New<int, int>();
+  cache->Set(1, 10, absl::Seconds(1));
+  std::optional<int> seen;
+  At("touch: between clock and deadline", [&] {
+    clock_.Advance(absl::Seconds(1));
+    CallBesides([&] { seen = cache->Get(1); });
+  });
+  EXPECT_TRUE(cache->Touch(1, absl::Hours(1)));
+  WaitForTheOther();
+  EXPECT_EQ(seen, 10);
 }
 
 TEST_F(CacheInterleavingTest, TimeToLiveIsThatOfAValueTouchedMeanwhile) {
@@ -159,6 +205,138 @@ TEST_F(CacheInterleavingTest, DelOvertakenByASetTakesTheNewValue) {
   });
   EXPECT_TRUE(cache->Del(1));
   EXPECT_EQ(cache->Get(1), std::nullopt);
+}
+
+// One shard is empty already, another one not yet.
+TEST_F(CacheInterleavingTest, ReadersSeeAllOrNothingOfAClear) {
+  constexpr int kKeys = 16;
+  options_.shards = 2;
+  auto cache = New<int, int>();
+  for (int key = 0; key < kKeys; ++key) cache->Set(key, key);
+  bool missed = false;
+  bool hit_after_a_miss = false;
+  const auto read_all_twice = [&] {
+    for (int i = 0; i < 2 * kKeys; ++i) {
+      const bool hit = cache->Get(i % kKeys).has_value();
+      hit_after_a_miss = hit_after_a_miss || (missed && hit);
+      missed = missed || !hit;
+    }
+  };
+  const auto before_the_second_shard = [&] { CallBesides(read_all_twice); };
+  At("clear: before a shard is emptied",
+     [&] { At("clear: before a shard is emptied", before_the_second_shard); });
+  cache->Clear();
+  WaitForTheOther();
+  EXPECT_TRUE(missed);
+  EXPECT_FALSE(hit_after_a_miss);
+}
+
+// For ThreadSanitizer. The flag is relaxed, so that it orders nothing that the
+// lock does not.
+TEST_F(CacheInterleavingTest, UseOfAnEntryThatHasLeftDoesNotLookAtItsLinks) {
+  options_.shards = 1;  // Where nothing but the last one used is young.
+  auto cache = New<int, int>();
+  for (int key = 0; key < 3; ++key) cache->Set(key, key);
+  std::atomic<bool> unlocked{false};
+  std::thread deleter;
+  At("read: between index and deadline", [&] {
+    deleter = std::thread([&] {
+      At("limbo: before an entry is added",
+         [&] { unlocked.store(true, std::memory_order_relaxed); });
+      EXPECT_TRUE(cache->Del(1));
+    });
+    while (!unlocked.load(std::memory_order_relaxed)) std::this_thread::yield();
+  });
+  EXPECT_EQ(cache->Get(1), 1);
+  deleter.join();
+  EXPECT_TRUE(cache->CheckInvariants().ok());
+}
+
+// Two look through limbo at a time: the reaper finds nothing there while the
+// other has it in hand, and has to be told of what that one puts back.
+TEST_F(CacheInterleavingTest, ReaperComesForWhatMaintenancePutBackIntoLimbo) {
+  Reaper reaper(clock_);
+  options_.reaper = &reaper;
+  auto cache = New<int, std::shared_ptr<int>>();
+  auto value = std::make_shared<int>(7);
+  cache->Set(1, value);
+  cache->Set(2, nullptr);
+  cache->Visit(2, [&](const auto&) {
+    cache->Del(1);
+    clock_.RunFor(absl::Seconds(1));
+    At("limbo: between the epoch's end and the scan of readers",
+       [&] { clock_.RunFor(absl::Seconds(1)); });
+    cache->RunMaintenance();
+  });
+  EXPECT_EQ(value.use_count(), 2);
+  clock_.RunFor(absl::Seconds(1));
+  EXPECT_EQ(value.use_count(), 1);
+}
+
+// The room that a Set has got by evicting, of which its thread is not there to
+// make use.
+TEST_F(CacheInterleavingTest, ChildOfForkGetsTheRoomThatASetHasInHand) {
+  constexpr int64_t kWeight = 100;
+  const int64_t charge = OverheadOfAnEntry<int, int64_t>() + kWeight;
+  options_.shards = 1;
+  options_.max_bytes = 4 * charge;
+  options_.maintenance_budget = 1;  // Evicts one at a time under the lock.
+  Cache<int, int64_t>::Hooks hooks;
+  hooks.weigher = [](int, int64_t weight) {
+    return static_cast<uint64_t>(weight);
+  };
+  auto cache = New<int, int64_t>(hooks);
+  for (int key = 0; key < 4; ++key) cache->Set(key, kWeight);
+  std::atomic<bool> has_evicted{false};
+  std::atomic<bool> go_on{false};
+  std::thread writer([&] {
+    At("publish: between clock and lock", [&] {
+      At("publish: between clock and lock", [&] {
+        has_evicted.store(true);
+        while (!go_on.load()) std::this_thread::yield();
+      });
+    });
+    cache->Set(4, 2 * charge - (charge - kWeight));
+  });
+  while (!has_evicted.load()) std::this_thread::yield();
+  EXPECT_EQ(cache->size(), 4) << "counts what is in hand";
+  EXPECT_TRUE(testing::HoldsInChild(
+      [&] { return cache->size() == 3 && cache->CheckInvariants().ok(); }));
+  go_on.store(true);
+  writer.join();
+  EXPECT_EQ(cache->size(), 3);
+}
+
+// It had room in its index when it began to evict, and has none when it is
+// done: others were there first.
+TEST_F(CacheInterleavingTest, SetThatFailsAfterItEvictedTellsOfThat) {
+  options_.shards = 2;
+  options_.max_entries = 30;
+  RemovalLog<int, int> log;
+  auto cache = New<int, int>(log.hooks());
+  const auto shard_of = [](int key) {
+    return internal::HashKey<DefaultHash<int>>(key).for_shard % 2;
+  };
+  std::vector<int> keys[2];
+  for (int key = 0; key < 1000; ++key) keys[shard_of(key)].push_back(key);
+  for (int i = 0; i < options_.max_entries; ++i) cache->Set(keys[0][i], i);
+  At("publish: between clock and lock", [&] {
+    At("publish: between clock and lock", [&] {
+      for (int i = 1; i <= 7; ++i) {
+        cache->Del(keys[0][i]);
+        cache->Set(keys[1][i], i);
+      }
+      testing::failing_allocations.left = 0;
+      testing::failing_allocations.once = true;
+    });
+  });
+  EXPECT_THROW(cache->Set(keys[1][0], 0), std::bad_alloc);
+  EXPECT_FALSE(cache->Contains(keys[1][0]));
+  const CacheStats stats = cache->stats();
+  EXPECT_EQ(stats.evictions, 1);
+  EXPECT_EQ(stats.sets, stats.entries + stats.evictions + stats.deletes);
+  EXPECT_EQ(log.Take().size(), 8u);
+  EXPECT_TRUE(cache->CheckInvariants().ok());
 }
 
 }  // namespace

@@ -148,6 +148,42 @@ TEST_F(CacheLoadTest, LoaderThatThrowsGivesAnErrorToThoseWhoWait) {
   EXPECT_EQ(*cache->GetOrLoad(1, [] { return Result("found"); }), "found");
 }
 
+// A value that can be copied so many times. Not moved: absl::StatusOr ends a
+// program in which that throws.
+struct FragileValue {
+  static inline std::atomic<int> copies_left{0};
+  FragileValue() = default;
+  FragileValue(const FragileValue&) {
+    if (copies_left-- == 0) throw std::runtime_error("dropped");
+  }
+  FragileValue(FragileValue&&) = default;
+};
+
+TEST_F(CacheLoadTest, ValueThatThrowsWhenCopiedGivesAnErrorToThoseWhoWait) {
+  using FragileResult = absl::StatusOr<FragileValue>;
+  using FragileCache =
+      Cache<int, FragileValue, DefaultHash<int>, CountingEqual>;
+  for (const int copies : {0, 1}) {  // Into the cache; for those who wait.
+    auto cache = *FragileCache::Create(options_);
+    std::thread waiter;
+    absl::Status waited;
+    const auto load = [&]() -> FragileResult {
+      CountingEqual::comparisons = 0;
+      waiter = std::thread([&] {
+        waited = cache->GetOrLoad(1, [] { return FragileResult(); }).status();
+      });
+      while (CountingEqual::comparisons < 1) std::this_thread::yield();
+      FragileValue::copies_left = copies;
+      return FragileValue();
+    };
+    EXPECT_THROW((void)cache->GetOrLoad(1, load), std::runtime_error);
+    waiter.join();
+    EXPECT_EQ(waited.message(), "the loader threw an exception");
+    EXPECT_EQ(cache->size(), copies);
+    EXPECT_TRUE(cache->CheckInvariants().ok());
+  }
+}
+
 // Loads key 1 while `overtake` does something to the cache. The result reaches
 // the caller in any case.
 template <typename Overtake>

@@ -83,7 +83,7 @@ TEST_F(CacheRaceTest, EntryDeletedDuringAReadIsNotPromoted) {
 TEST_F(CacheRaceTest, ClearIsSeenAsAWhole) {
   constexpr int kClears = 100;
   constexpr int kKeys = 16;
-  options_.shards = 32;
+  options_.shards = 128;
   auto cache = NewCache();
   std::atomic<int> seen{0};
   std::thread reader([&] {

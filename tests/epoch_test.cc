@@ -5,7 +5,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifdef __linux__
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#endif
+
 #include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <iterator>
 #include <thread>
 
 #include "gtest/gtest.h"
@@ -175,6 +186,42 @@ TEST_P(EpochTest, AReaderNeverLooksAtWhatWasReused) {
   done.store(true);
   reader.join();
 }
+
+#if defined(__linux__) && defined(SYS_membarrier)
+
+// Enters a sandbox in which membarrier(2) fails. Returns whether it could.
+bool ForbidMembarrier() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter = {std::size(program), program};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+// Readers rely on it and have no fence of their own.
+TEST(EpochDeathTest, ProgramEndsWhereMembarrierFailsAfterItWasGranted) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  UseMembarrier(true);
+  if (!epoch_state.readers_need_no_fence.load()) GTEST_SKIP();
+  const pid_t child = fork();
+  if (child == 0) _exit(ForbidMembarrier() ? 0 : 1);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (status != 0) GTEST_SKIP() << "no sandbox to be had";
+  EXPECT_EXIT(
+      {
+        AdvanceEpoch();
+        ForbidMembarrier();
+        AdvanceEpoch();
+      },
+      ::testing::KilledBySignal(SIGABRT), "");
+}
+
+#endif
 
 }  // namespace
 }  // namespace internal

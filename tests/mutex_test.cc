@@ -70,6 +70,39 @@ TEST(MutexTest, TryLockFailsWhileAnotherThreadHoldsTheLock) {
   EXPECT_TRUE(refused);
 }
 
+struct ManyCounters {
+  static constexpr int kCounters = 300;
+
+  // Counts all up at one instant.
+  void CountAll() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (Counter& counter : counters) counter.mu.LockAmongMany();
+    for (Counter& counter : counters) ++counter.value;
+    for (Counter& counter : counters) counter.mu.UnlockAmongMany();
+  }
+
+  Counter counters[kCounters];
+};
+
+// More than ThreadSanitizer's deadlock detector follows, which still sees what
+// the locks order.
+TEST(MutexTest, LocksAmongManyExcludeOtherThreads) {
+  ManyCounters many;
+  RunInThreads([&many] {
+    for (int i = 0; i < kRounds / 100; ++i) {
+      many.CountAll();
+      Counter& counter = many.counters[i % ManyCounters::kCounters];
+      MutexLock lock(&counter.mu);
+      ++counter.value;
+    }
+  });
+  int sum = 0;
+  for (Counter& counter : many.counters) {
+    MutexLock lock(&counter.mu);
+    sum += counter.value;
+  }
+  EXPECT_EQ(sum, kThreads * kRounds / 100 * (ManyCounters::kCounters + 1));
+}
+
 // ThreadSanitizer would report a possible deadlock if it took the new locks for
 // the old ones, which stood at the same addresses.
 TEST(MutexTest, DestroyedLocksLeaveNoLockOrderBehind) {

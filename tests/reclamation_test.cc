@@ -81,6 +81,24 @@ TEST_F(ReclamationTest, MaintenanceDestroysWhatOtherThreadsMightHaveSeen) {
   EXPECT_EQ(values_.load(), 1);
 }
 
+// The caller's loop learns when to look, and does not spin meanwhile.
+TEST_F(ReclamationTest, NextDeadlineTellsOfWhatAReaderHoldsBack) {
+  auto cache = New<int, Counted>();
+  cache->Set(1, Counted(&values_));
+  cache->Set(2, Counted(&values_));
+  StalledReader reader(cache.get(), 1);
+  EXPECT_EQ(cache->NextDeadline(), absl::InfiniteDuration());
+  cache->Del(2);
+  EXPECT_LE(cache->NextDeadline(), clock_.Now());
+  cache->RunMaintenance();
+  EXPECT_EQ(cache->NextDeadline(), clock_.Now() + options_.reclaim_delay);
+  clock_.Advance(options_.reclaim_delay);
+  reader.GoOn();
+  cache->RunMaintenance();
+  EXPECT_EQ(values_.load(), 1);
+  EXPECT_EQ(cache->NextDeadline(), absl::InfiniteDuration());
+}
+
 TEST_F(ReclamationTest, TheReaperDestroysWhatOtherThreadsMightHaveSeen) {
   Reaper reaper(clock_);
   options_.reaper = &reaper;

@@ -72,7 +72,10 @@ absl::Status Reaper::Register(Client* client) {
   if (absl::Status status = EnsureThreadLocked(); !status.ok()) return status;
   client->planned_ = Clock::kNever;
   client->turn_ = ++turns_;
-  plan_.insert(client);
+  if (!internal::Contain([&] { plan_.insert(client); })) {
+    client->planned_ = Client::kUnregistered;
+    return absl::ResourceExhaustedError("no memory to register a client");
+  }
   return absl::OkStatus();
 }
 
@@ -129,7 +132,9 @@ int64_t Reaper::exceptions() const {
 absl::Status Reaper::EnsureThreadLocked() {
   if (has_thread_) return absl::OkStatus();
   // Made here, not by the thread, so that a simulated clock waits for that.
-  sleeper_ = clock_.NewSleeper();
+  if (!internal::Contain([this] { sleeper_ = clock_.NewSleeper(); })) {
+    return absl::ResourceExhaustedError("no memory for the reaper's thread");
+  }
   const int error =
       CreateWithoutSignals(create_thread_, &thread_, &ThreadMain, this);
   if (error != 0) {
@@ -199,12 +204,12 @@ void Reaper::SleepLocked() {
   sleeping_until_ = kAwake;
 }
 
-void Reaper::BeforeFork() { mu_.Lock(); }
+void Reaper::BeforeFork() { mu_.LockAmongMany(); }
 
-void Reaper::AfterForkInParent() { mu_.Unlock(); }
+void Reaper::AfterForkInParent() { mu_.UnlockAmongMany(); }
 
 void Reaper::AfterForkInChild() {
-  mu_.Unlock();
+  mu_.UnlockInChild();
   new (&run_ended_) CondVar;
   if (OnOwnThreadLocked()) return;  // A RunDue forked: it goes on.
   has_thread_ = false;

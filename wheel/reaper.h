@@ -86,7 +86,7 @@ class Reaper final {
 
   // Makes `client` known, with nothing planned. Returns kUnavailable or what
   // else pthread_create's error means, and does nothing, if there is no thread
-  // and none can be created.
+  // and none can be created; or kResourceExhausted if there is no memory.
   // REQUIRES: `client` is not registered, here or elsewhere.
   absl::Status Register(Client* client);
 

@@ -149,12 +149,12 @@ int64_t SimulatedClock::EarliestDeadlineLocked() const {
   return earliest;
 }
 
-void SimulatedClock::BeforeFork() { mu_.Lock(); }
+void SimulatedClock::BeforeFork() { mu_.LockAmongMany(); }
 
-void SimulatedClock::AfterForkInParent() { mu_.Unlock(); }
+void SimulatedClock::AfterForkInParent() { mu_.UnlockAmongMany(); }
 
 void SimulatedClock::AfterForkInChild() {
-  mu_.Unlock();
+  mu_.UnlockInChild();
   new (&fell_asleep_) CondVar;
   sleepers_.clear();
 }

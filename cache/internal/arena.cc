@@ -89,16 +89,16 @@ void Arena::BeforeFork() {
   for (Stripe& stripe : stripes_) {
     while (!stripe.mu.TryLock()) std::this_thread::yield();
   }
-  mu_.Lock();
+  mu_.LockAmongMany();
 }
 
 void Arena::AfterForkInParent() {
-  mu_.Unlock();
+  mu_.UnlockAmongMany();
   for (Stripe& stripe : stripes_) stripe.mu.Unlock();
 }
 
 void Arena::AfterForkInChild() {
-  mu_.Unlock();
+  mu_.UnlockInChild();
   for (Stripe& stripe : stripes_) stripe.mu.Unlock();
 }
 

@@ -52,6 +52,38 @@ Cache<Key, Value, Hash, Equal>::~Cache() {
   } while (size() > 0 || !shared_.limbo.empty());
 }
 
+// What a call removes, and the room that it has in hand. At the end of the
+// call, and be it an exception for want of memory, gives the room back, tells
+// the listener, and has the reaper come for what is due in `shard`, if that is
+// given. Nothing of this throws.
+template <typename Key, typename Value, typename Hash, typename Equal>
+class Cache<Key, Value, Hash, Equal>::Removals {
+ public:
+  explicit Removals(Cache* cache, const ShardType* shard = nullptr,
+                    int64_t now_nanos = 0)
+      : removed(cache->shared_.pool.get(), &cache->shared_.limbo),
+        claim(&cache->shared_.budget),
+        cache_(*cache),
+        shard_(shard),
+        now_nanos_(now_nanos) {}
+  Removals(const Removals&) = delete;
+  Removals& operator=(const Removals&) = delete;
+  ~Removals() {
+    // First: a listener that calls Set must find the room that is left.
+    claim.GiveBack();
+    cache_.Dispose(&removed);
+    if (shard_ != nullptr) cache_.WakeReaperFor(*shard_, now_nanos_);
+  }
+
+  Removed removed;
+  Claim claim;
+
+ private:
+  Cache& cache_;
+  const ShardType* const shard_;
+  const int64_t now_nanos_;
+};
+
 template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K>
 auto Cache<Key, Value, Hash, Equal>::PlaceOf(const K& key) const -> Place {
@@ -86,6 +118,7 @@ bool Cache<Key, Value, Hash, Equal>::Read(const K& key, Recency recency,
   }
   // Here, too, within another read of this thread, whose entry the section has
   // to protect.
+  internal::Interleave("read: before the lock");
   const EntryRef ref =
       place.shard.FindAndPin(key, place.hash, clock_, recency == Recency::kUse);
   if (ref == 0) return false;
@@ -177,38 +210,32 @@ bool Cache<Key, Value, Hash, Equal>::Weigh(EntryRef ref) {
 template <typename Key, typename Value, typename Hash, typename Equal>
 bool Cache<Key, Value, Hash, Equal>::Publish(
     const typename ShardType::Write& write, ShardType& home, EntryRef* own) {
-  Removed removed(shared_.pool.get(), &shared_.limbo);
-  Claim claim(&shared_.budget);
+  Removals removals(this, &home, write.now_nanos);
   internal::Publication outcome;
   do {
-    outcome = home.Publish(write, &claim, &removed);
+    outcome = home.Publish(write, &removals.claim, &removals.removed);
     if (outcome == internal::Publication::kReclaimOthers) {
-      ReclaimAll(write.now_nanos, &claim, &removed);
+      ReclaimAll(write.now_nanos, &removals);
     } else if (outcome == internal::Publication::kEvictOlder) {
-      OldestBut(home).Evict(&claim, &removed);
+      OldestBut(home).Evict(&removals.claim, &removals.removed);
     } else if (outcome == internal::Publication::kEvictOthers) {
-      EvictFromOthers(home, &claim, &removed);
+      EvictFromOthers(home, &removals);
     }
   } while (outcome != internal::Publication::kDone &&
            outcome != internal::Publication::kSuperseded);
-  const bool stored = outcome == internal::Publication::kDone;
-  if (stored) {
-    *own = 0;  // The cache's, whatever is thrown from here on.
-    counters_.Add(internal::Count::kSets);
-  }
-  // Only now: a listener that calls Set must find the room that is left.
-  claim.GiveBack();
-  Dispose(&removed);
-  WakeReaperFor(home, write.now_nanos);
-  return stored;
+  if (outcome != internal::Publication::kDone) return false;
+  *own = 0;
+  counters_.Add(internal::Count::kSets);
+  return true;
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
-void Cache<Key, Value, Hash, Equal>::ReclaimAll(int64_t now_nanos, Claim* claim,
-                                                Removed* removed) {
+void Cache<Key, Value, Hash, Equal>::ReclaimAll(int64_t now_nanos,
+                                                Removals* removals) {
   for (size_t i = 0; i < shards_.size(); ++i) {
     if (shared_.due.Get(static_cast<int>(i)) > now_nanos) continue;
-    shards_[i]->Reclaim(now_nanos, shared_.maintenance_budget, claim, removed);
+    shards_[i]->Reclaim(now_nanos, shared_.maintenance_budget, &removals->claim,
+                        &removals->removed);
   }
 }
 
@@ -231,16 +258,17 @@ auto Cache<Key, Value, Hash, Equal>::OldestBut(const ShardType& home) const
 // follow it in turn.
 template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::EvictFromOthers(const ShardType& home,
-                                                     Claim* claim,
-                                                     Removed* removed) {
+                                                     Removals* removals) {
   const size_t first = static_cast<size_t>(home.number()) + 1;
   for (size_t i = 0; i < shards_.size(); ++i) {
     ShardType& shard = *shards_[(first + i) & (shards_.size() - 1)];
-    if (&shard != &home && shard.Evict(claim, removed)) return;
+    if (&shard != &home && shard.Evict(&removals->claim, &removals->removed)) {
+      return;
+    }
   }
   // All that is left is in the claims of other Sets. One of two that wait for
   // each other's room has to let go.
-  claim->GiveBack();
+  removals->claim.GiveBack();
   std::this_thread::yield();
 }
 
@@ -263,15 +291,10 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K>
 bool Cache<Key, Value, Hash, Equal>::Remove(const K& key, RemovalCause cause) {
   const Place place = PlaceOf(key);
-  Removed removed(shared_.pool.get(), &shared_.limbo);
-  Claim claim(&shared_.budget);
   const int64_t now_nanos = clock_.NowNanos();
-  const bool live =
-      place.shard.Remove(key, place.hash, now_nanos, cause, &claim, &removed);
-  claim.GiveBack();
-  Dispose(&removed);
-  WakeReaperFor(place.shard, now_nanos);
-  return live;
+  Removals removals(this, &place.shard, now_nanos);
+  return place.shard.Remove(key, place.hash, now_nanos, cause, &removals.claim,
+                            &removals.removed);
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
@@ -286,24 +309,12 @@ bool Cache<Key, Value, Hash, Equal>::Touch(const K& key, absl::Duration ttl) {
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::Clear() {
-  Removed removed(shared_.pool.get(), &shared_.limbo);
-  {
-    // Ends the clearing if there is no memory for an empty index, too.
-    struct Clearing {
-      explicit Clearing(Cache* c) ABSL_NO_THREAD_SAFETY_ANALYSIS : cache(*c) {
-        for (auto& shard : cache.shards_) shard->Lock();
-        cache.shared_.clearing.store(true, std::memory_order_relaxed);
-      }
-      ~Clearing() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-        cache.shared_.clearing.store(false, std::memory_order_release);
-        for (auto& shard : cache.shards_) shard->Unlock();
-      }
-      Cache& cache;
-    } clearing(this);
-    for (auto& shard : shards_) shard->TakeAllLocked(&removed);
-  }
-  Dispose(&removed);
-  WakeReaperFor(*shards_[0], clock_.NowNanos());
+  Removals removals(this, shards_[0].get(), clock_.NowNanos());
+  for (auto& shard : shards_) shard->Lock();
+  shared_.clearing.store(true, std::memory_order_relaxed);
+  for (auto& shard : shards_) shard->TakeAllLocked(&removals.removed);
+  shared_.clearing.store(false, std::memory_order_release);
+  for (auto& shard : shards_) shard->Unlock();
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
@@ -315,13 +326,13 @@ class Cache<Key, Value, Hash, Equal>::LoadScope {
   LoadScope& operator=(const LoadScope&) = delete;
   ~LoadScope() {
     if (finished_) return;
-    Finish(absl::UnknownError("the loader threw an exception"));
+    shard_.EndLoad(load_);
+    load_->Fail();
   }
 
   void Finish(absl::StatusOr<Value> result) {
     shard_.EndLoad(load_);
     load_->Finish(std::move(result));
-    // Last: where moving throws, those who wait get an error.
     finished_ = true;
   }
 
@@ -382,16 +393,14 @@ int64_t Cache<Key, Value, Hash, Equal>::RunMaintenance(int64_t budget) {
     }
     const uint64_t step = std::min(shared_.maintenance_budget,
                                    static_cast<uint64_t>(budget - done));
-    Removed removed(shared_.pool.get(), &shared_.limbo);
-    Claim claim(&shared_.budget);
-    const uint64_t used =
-        shards_[i]->Reclaim(now_nanos, step, &claim, &removed);
-    claim.GiveBack();
-    Dispose(&removed);
+    Removals removals(this);
+    const uint64_t used = shards_[i]->Reclaim(now_nanos, step, &removals.claim,
+                                              &removals.removed);
     done += static_cast<int64_t>(used);
     if (used < step) ++i;
   }
   shared_.limbo.Flush();
+  next_flush_nanos_.store(LimboDue(now_nanos), std::memory_order_relaxed);
   // What a reader holds back. A turn of the reaper may have found it gone while
   // it was looked through here.
   if (!shared_.limbo.empty()) WakeReaperFor(*shards_[0], now_nanos);
@@ -401,7 +410,10 @@ int64_t Cache<Key, Value, Hash, Equal>::RunMaintenance(int64_t budget) {
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 absl::Duration Cache<Key, Value, Hash, Equal>::NextDeadline() const {
-  const int64_t next = std::min(shared_.due.Earliest(), logger_.due_nanos());
+  int64_t next = std::min(shared_.due.Earliest(), logger_.due_nanos());
+  if (!shared_.limbo.empty()) {
+    next = std::min(next, next_flush_nanos_.load(std::memory_order_relaxed));
+  }
   return next == Clock::kNever ? absl::InfiniteDuration()
                                : absl::Nanoseconds(next);
 }
@@ -426,7 +438,7 @@ int64_t Cache<Key, Value, Hash, Equal>::RunDue(int64_t now_nanos) {
   return std::min(next, logger_.due_nanos());
 }
 
-// When the reaper should look at what waits in limbo. It is up to the readers
+// When somebody should look at what waits in limbo. It is up to the readers
 // when that ends: it asks now and then.
 template <typename Key, typename Value, typename Hash, typename Equal>
 int64_t Cache<Key, Value, Hash, Equal>::LimboDue(int64_t now_nanos) const {

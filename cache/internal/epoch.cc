@@ -6,6 +6,7 @@
 
 #include "absl/base/config.h"
 #include "wheelcache/wheel/internal/at_fork.h"
+#include "wheelcache/wheel/internal/contain.h"
 
 #ifdef __linux__
 #include <sys/syscall.h>
@@ -161,6 +162,12 @@ EpochRecord* TakeEpochRecord() {
     epoch_record = record;
     thread_end.Expect();
   }
+  return record;
+}
+
+EpochRecord* TryTakeEpochRecord() {
+  EpochRecord* record = nullptr;
+  Contain([&record] { record = TakeEpochRecord(); });
   return record;
 }
 

@@ -89,7 +89,12 @@ inline EpochState epoch_state;
 inline thread_local EpochRecord* epoch_record = nullptr;
 
 // Gives the calling thread a record; at its very end, one to give back at once.
+// Throws std::bad_alloc, or ends a program without exceptions, where there is
+// no memory for one.
 EpochRecord* TakeEpochRecord();
+
+// The same, but null where there is no memory.
+EpochRecord* TryTakeEpochRecord();
 
 // Gives the record back at the end of a section, if the thread is so near its
 // end that nobody else would.

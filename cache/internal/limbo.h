@@ -111,9 +111,11 @@ class Limbo {
   }
 
   // Around fork(): keeps the one lock whole in the child.
-  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.Lock(); }
-  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.Unlock(); }
-  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS { mu_.Unlock(); }
+  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
+  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
+  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    mu_.UnlockInChild();
+  }
 
  private:
   static constexpr size_t kStripes = 16;

@@ -37,6 +37,12 @@ class Load {
   // Hands the result to all who wait, now and later. Called once.
   void Finish(absl::StatusOr<Value> result) {
     result_.emplace(std::move(result));
+    Fail();
+  }
+
+  // As Finish, where there is no result: those who wait get an error. Allocates
+  // nothing.
+  void Fail() {
     MutexLock lock(&mu_);
     finished_ = true;
     has_finished_.SignalAll();
@@ -53,6 +59,7 @@ class Load {
       MutexLock lock(&mu_);
       while (!finished_) has_finished_.Wait(&mu_);
     }
+    if (!result_.has_value()) return failure_;
     return *result_;
   }
 
@@ -70,6 +77,8 @@ class Load {
   // Written before, and constant once finished_ is set; so that it is copied,
   // which is user code, without a lock.
   std::optional<absl::StatusOr<Value>> result_;
+  const absl::Status failure_ =
+      absl::UnknownError("the loader threw an exception");
 
   Mutex mu_;
   CondVar has_finished_;

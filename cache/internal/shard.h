@@ -47,6 +47,7 @@
 #include "wheelcache/lru/lru_list.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
 #include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/internal/contain.h"
 #include "wheelcache/wheel/internal/prefetch.h"
 #include "wheelcache/wheel/mutex.h"
 
@@ -175,9 +176,10 @@ class Shard {
   }
 
   // To empty the shards of a cache at one instant, all of them are locked.
-  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.Lock(); }
-  void Unlock() ABSL_UNLOCK_FUNCTION(mu_) { mu_.Unlock(); }
-  // Removes all entries and gives their room back, in O(1) of their number.
+  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
+  void Unlock() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
+  // Removes all entries and gives their room back, in O(1) of their number; in
+  // O(n) where there is no memory for an empty index.
   void TakeAllLocked(Removed* removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // In the child of fork(), which still holds the lock that was taken before
@@ -186,7 +188,7 @@ class Shard {
   void ResetAfterFork(Room* used) ABSL_UNLOCK_FUNCTION(mu_) {
     loads_.ResetAfterFork();
     *used += used_;
-    mu_.Unlock();
+    mu_.UnlockInChild();
   }
 
   // For tests: finds the first broken invariant, and adds to *used what the
@@ -360,14 +362,15 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
     old = 0;
   }
   Room need = RoomOf(write.ref);
-  if (old != 0) need -= RoomOf(old);
+  if (old != 0) {
+    need -= RoomOf(old);
+  } else {
+    // The last that may throw, before anything live has to leave.
+    index_.Reserve([this](EntryRef other) { return HashOf(other); });
+  }
   const Publication outcome =
       MakeRoomLocked(need, old, write.now_nanos, budget, claim, removed);
   if (outcome != Publication::kDone) return outcome;
-  if (old == 0) {
-    // The last that may throw: from here on the entry is as good as there.
-    index_.Reserve([this](EntryRef other) { return HashOf(other); });
-  }
   claim->Spend(need);
   Interleave("publish: between claim and link");
   // Relaxed, as charge and key: the index publishes them together.
@@ -489,6 +492,7 @@ bool Shard<Key, Value, Hash, Equal>::Touch(const K& key, Hash32 hash,
   // Not before: what others see expire while this thread waits for the lock
   // must not come back to life.
   const int64_t now_nanos = clock.NowNanos();
+  Interleave("touch: between clock and deadline");
   const EntryRef ref = FindLiveLocked(key, hash, now_nanos);
   if (ref == 0) return false;
   UseLocked(ref);
@@ -574,7 +578,14 @@ void Shard<Key, Value, Hash, Equal>::TakeAllLocked(Removed* removed) {
   Interleave("clear: before a shard is emptied");
   loads_.SupersedeAll();
   if (lru_.empty()) return;
-  index_.Clear();  // May throw, before anything is changed.
+  if (!Contain([this] { index_.Clear(); })) {
+    Claim claim(&shared_.budget);
+    while (!lru_.empty()) {
+      RemoveLocked(lru_.back(), RemovalCause::kDeleted, &claim, removed);
+    }
+    SetDueLocked(std::nullopt);
+    return;
+  }
   const EntryRef oldest = lru_.back();
   removed->AddChain(lru_.TakeAll(), oldest, RemovalCause::kDeleted);
   victim_ = Victim();

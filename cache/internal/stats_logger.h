@@ -31,9 +31,11 @@ class StatsLogger {
   void Run(int64_t now_nanos, const CacheStats& stats);
 
   // Around fork(): keeps the lock whole in the child.
-  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.Lock(); }
-  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.Unlock(); }
-  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS { mu_.Unlock(); }
+  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
+  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
+  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    mu_.UnlockInChild();
+  }
 
  private:
   const std::string name_;

@@ -5,6 +5,9 @@
 // number of one that has gone, and sees all that was written under it.
 //
 // Threads. Thread-safe.
+//
+// Errors. None: a thread for whose record there is no memory shares a number
+// meanwhile.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_THREAD_INDEX_H_
 #define WHEELCACHE_CACHE_INTERNAL_THREAD_INDEX_H_
@@ -18,14 +21,15 @@
 namespace wheelcache {
 namespace internal {
 
-// What threads share that are so near their end that they can have none.
+// What threads share that are so near their end that they can have none, or for
+// which there is no memory.
 inline constexpr size_t kSharedThreadIndex = std::numeric_limits<size_t>::max();
 
 inline size_t ThreadIndex() {
   if (ABSL_PREDICT_TRUE(epoch_record != nullptr)) return epoch_record->index;
-  EpochRecord* const record = TakeEpochRecord();
+  EpochRecord* const record = TryTakeEpochRecord();
   if (epoch_record != nullptr) return record->index;
-  LeaveEpochRecord(record);
+  if (record != nullptr) LeaveEpochRecord(record);
   return kSharedThreadIndex;
 }
 

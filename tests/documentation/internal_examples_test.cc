@@ -32,9 +32,9 @@ class Queue {
 
  private:
   friend class internal::ForkRegistration;
-  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.Lock(); }
-  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.Unlock(); }
-  void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mu_) { mu_.Unlock(); }
+  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
+  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
+  void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockInChild(); }
 
   Mutex mu_;
   int size_ ABSL_GUARDED_BY(mu_) = 0;

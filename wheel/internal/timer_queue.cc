@@ -241,13 +241,13 @@ void TimerQueue::UnreadyLocked(Entry& entry) {
   --timers_.ready;
 }
 
-void TimerQueue::BeforeFork() { mu_.Lock(); }
+void TimerQueue::BeforeFork() { mu_.LockAmongMany(); }
 
-void TimerQueue::AfterForkInParent() { mu_.Unlock(); }
+void TimerQueue::AfterForkInParent() { mu_.UnlockAmongMany(); }
 
 // The callbacks of other threads end in the parent only, and their tasks too.
 void TimerQueue::AfterForkInChild() {
-  mu_.Unlock();
+  mu_.UnlockInChild();
   new (&none_running_) CondVar;
   tasks_ = 0;
   running_ = CallbackScope::CountOf(this);
