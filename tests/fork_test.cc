@@ -119,6 +119,33 @@ TEST(ReaperFork, TheChildDoesNotWaitForACallThatOnlyTheParentHas) {
   reaper.Unregister(&client);
 }
 
+TEST(ReaperFork, AThreadThatWaitsInTheParentDoesNotStopTheChild) {
+  SimulatedClock clock;
+  Notification started, go_on;
+  RecordingClient client([&](int64_t) {
+    started.Notify();
+    go_on.Wait();
+    return kNever;
+  });
+  auto reaper = std::make_unique<Reaper>(clock);
+  ASSERT_TRUE(reaper->Register(&client).ok());
+  reaper->WakeAt(&client, 0);
+  started.Wait();
+  std::atomic<bool> unregistering{false};
+  std::thread waiter([&] {
+    unregistering = true;
+    reaper->Unregister(&client);
+  });
+  while (!unregistering) std::this_thread::yield();
+  for (int i = 0; i < 1'000; ++i) std::this_thread::yield();
+  EXPECT_TRUE(HoldsInChild([&] {
+    reaper = nullptr;
+    return true;
+  }));
+  go_on.Notify();
+  waiter.join();
+}
+
 TEST(ReaperFork, TheChildMayDestroyTheReaper) {
   SimulatedClock clock;
   auto reaper = std::make_unique<Reaper>(clock);
