@@ -56,7 +56,13 @@ void Chunks::Add() {
 }
 
 void Chunks::Release(Ref ref, uint32_t granules) {
-  madvise(At(ref), size_t{granules} * kGranuleBytes, MADV_DONTNEED);
+  void* const begin = At(ref);
+  const size_t bytes = size_t{granules} * kGranuleBytes;
+#ifdef MADV_NOHUGEPAGE
+  // Or the kernel makes a huge page of the rest, with what was given back.
+  madvise(begin, bytes, MADV_NOHUGEPAGE);
+#endif
+  madvise(begin, bytes, MADV_DONTNEED);
 }
 
 // Before the first use: the kernel makes huge pages of small ones that are in
