@@ -23,7 +23,9 @@
 // this cache and others; only the hash and the equality of keys must not.
 //
 // Errors. A miss is an empty optional or handle. Only Create and loaders
-// return a Status.
+// return a Status. Where memory runs out, Set, GetOrLoad and the first read of
+// a thread throw std::bad_alloc, or end a program without exceptions, and have
+// changed nothing but for what had expired or was evicted already.
 //
 // Cost. Every call is O(1) expected, plus what it reclaims and evicts, of which
 // it does at most CacheOptions::maintenance_budget at a time under a lock. An

@@ -64,8 +64,9 @@ class CacheHandle {
   }
 
   // How long the value may still be used; infinite if it does not expire, zero
-  // or less if its deadline has passed. A Touch shows here, too. The cache's
-  // clock must still exist.
+  // or less if its deadline has passed. A Touch shows here, too, and may come
+  // between two looks at a value that had nothing left. The cache's clock must
+  // still exist.
   absl::Duration TimeToLive() const {
     const int64_t deadline = entry().deadline();
     if (deadline == Clock::kNever) return absl::InfiniteDuration();

@@ -271,5 +271,40 @@ TEST_F(CacheExpiryTest, NextDeadlineIsWhenMaintenanceIsDue) {
   EXPECT_EQ(cache->NextDeadline(), absl::Seconds(6));
 }
 
+// A clock that does what a clock must not.
+class WildClock final : public Clock {
+ public:
+  int64_t NowNanos() const override { return nanos_; }
+  std::unique_ptr<Sleeper> NewSleeper() override { return nullptr; }
+  void Set(absl::Duration now) { nanos_ = absl::ToInt64Nanoseconds(now); }
+
+ private:
+  int64_t nanos_ = 0;
+};
+
+TEST_F(CacheExpiryTest, CacheStaysWholeWhereTheClockStandsJumpsAndGoesBack) {
+  constexpr absl::Duration kYear = absl::Hours(24 * 365);
+  WildClock clock;
+  options_.clock = &clock;
+  options_.max_entries = 50;
+  auto cache = New<int, int>();
+  int key = 0;
+  for (const absl::Duration now :
+       {kYear, kYear, 50 * kYear, kYear / 2, absl::Seconds(1), 200 * kYear,
+        absl::ZeroDuration(), 3 * kYear}) {
+    clock.Set(now);
+    for (int i = 0; i < 100; ++i, ++key) {
+      cache->Set(key, key, absl::Milliseconds(1 + 37 * i));
+      EXPECT_EQ(cache->Get(key), key);
+      cache->Touch(key - 10, kYear);
+    }
+    cache->RunMaintenance();
+    ASSERT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
+  }
+  clock.Set(250 * kYear);
+  cache->RunMaintenance();
+  EXPECT_EQ(cache->size(), 0);
+}
+
 }  // namespace
 }  // namespace wheelcache

@@ -224,6 +224,57 @@ TEST_F(CacheLifetimeTest, CacheWorksWhereNoThreadCanBeCreated) {
   std::exit(cache->Set(1, 1, absl::Milliseconds(1)) ? 0 : 1);
 }
 
+// A thread that nobody has stopped reads until the process has gone, while the
+// destructors of statics run.
+[[noreturn]] void ExitWhileAThreadReads() {
+  static auto& cache = *Cache<int, int>::Create({})->release();
+  cache.Set(1, 1);
+  std::atomic<bool> has_read{false};
+  std::thread([&has_read] {
+    for (;;) {
+      if (cache.Get(1) != 1) std::abort();
+      cache.Set(2, 2, absl::Milliseconds(1));
+      has_read.store(true);
+    }
+  }).detach();
+  while (!has_read.load()) std::this_thread::yield();
+  std::exit(0);
+}
+
+// Owns its thread, as whoever destroys a cache must: no call may run in it.
+[[noreturn]] void ExitWithAThreadThatEndsBeforeItsCache() {
+  struct Service {
+    Service() {
+      while (!has_read.load()) std::this_thread::yield();
+    }
+    ~Service() {
+      stop.store(true);
+      reader.join();
+    }
+    std::unique_ptr<Cache<int, int>> cache = *Cache<int, int>::Create({});
+    std::atomic<bool> stop{false};
+    std::atomic<bool> has_read{false};
+    std::thread reader{[this] {
+      while (!stop.load()) {
+        cache->Set(1, 1, absl::Milliseconds(1));
+        (void)cache->Get(1);
+        has_read.store(true);
+      }
+    }};
+  };
+  static const Service service;
+  std::exit(0);
+}
+
+TEST(CacheLifetimeDeathTest, ThreadsMayReadWhileTheProgramExits) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const ::testing::ExitedWithCode well(0);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EXIT(ExitWhileAThreadReads(), well, "");
+    EXPECT_EXIT(ExitWithAThreadThatEndsBeforeItsCache(), well, "");
+  }
+}
+
 TEST(CacheLifetimeDeathTest, CacheMayBeAGlobal) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const ::testing::ExitedWithCode well(0);

@@ -40,7 +40,7 @@ class Counted {
 
  private:
   std::atomic<int64_t>* count_;
-  std::array<char, 4000> page_ = {};
+  [[maybe_unused]] std::array<char, 4000> page_ = {};
 };
 
 using CountedCache = Cache<int, Counted>;

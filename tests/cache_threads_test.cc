@@ -29,8 +29,8 @@ namespace wheelcache {
 namespace {
 
 constexpr int kKeys = 60;
-constexpr int kWriters = 2;
-constexpr int kReaders = 2;
+constexpr int kWriters = 3;
+constexpr int kReaders = 4;  // Eight threads, with the one of the clock.
 
 // Threads that write, read and let time pass, in one cache. Each key has one
 // writer, so that its versions follow one another. `Make` is one of

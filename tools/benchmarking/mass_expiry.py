@@ -27,11 +27,11 @@ def _section(result, pairs):
             for kind in ("calm", "expiring"):
                 names = [f"MassExpiry/{count}/{kind}/{operation}_{percentile}" for percentile in PERCENTILES]
                 medians = [result.median(name) for name in names]
-                rows.append([f"{what}, {kind}", *map(_duration, medians)])
+                rows.append([f"{what}, {kind}", *map(duration, medians)])
                 series.setdefault(kind, {})[what] = medians[PERCENTILES.index("p99.9")]
             reached.append(_bar(result, what, count, f"{operation}_p99.9"))
     drawn = chart.grouped_bars(
-        "Mass expiry: p99.9", "logarithmic", list(series["calm"]), series, logarithmic=True, write=_duration
+        "Mass expiry: p99.9", "logarithmic", list(series["calm"]), series, logarithmic=True, write=duration
     )
     text = f"{TEXT}\n\n{table(['', *PERCENTILES], rows)}"
     return Section("MassExpiry", "Mass expiry", text, reached, drawn)
@@ -45,7 +45,7 @@ def _bar(result, what, count, counter):
     )
 
 
-def _duration(nanos):
+def duration(nanos):
     """Writes a duration with three digits."""
     for unit, name in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
         if nanos >= unit * 0.9995:

@@ -39,6 +39,7 @@ class Suite:
             if "<" in family
         ]
         runs.append(Run("MassExpiry", self._measure_mass_expiry))
+        runs.append(Run("Storm", self._measure_storm))
         if (self._folder / "timing_wheel_benchmark").exists():
             runs.append(Run("TimingWheel", self._measure_timing_wheel))
         runs.append(Run("memory", self._measure_memory, once=True))
@@ -60,6 +61,13 @@ class Suite:
             for counter in result:
                 if re.match("[gs]et", counter) or counter == "left":
                     values[f"MassExpiry/{pairs}/{('calm', 'expiring')[int(expiring)]}/{counter}"] = result[counter]
+        return values
+
+    def _measure_storm(self):
+        values = {}
+        for result in self._benchmark("cache_benchmark", "^BM_Storm/"):
+            storm = result["name"].split("/")[1]
+            values.update((f"Storm/{storm}/{name}", result[name]) for name in result if name.startswith("get_"))
         return values
 
     def _measure_timing_wheel(self):

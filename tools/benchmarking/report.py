@@ -2,7 +2,7 @@
 
 import re
 
-from . import mass_expiry, memory, throughput, timing_wheel
+from . import mass_expiry, memory, storm, throughput, timing_wheel
 from .section import BAR_HEAD, table
 
 HEAD = """\
@@ -40,7 +40,7 @@ def write(result, folder):
 
 def _sections(result):
     return [
-        section for topic in (throughput, mass_expiry, memory, timing_wheel) for section in topic.sections(result)
+        section for topic in (throughput, mass_expiry, storm, memory, timing_wheel) for section in topic.sections(result)
     ]
 
 

@@ -4,9 +4,15 @@
 //     ...
 //    private:
 //     friend class internal::ForkRegistration;
-//     void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
-//     void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
-//     void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockInChild(); }
+//     void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) {
+//       mu_.LockAmongMany();
+//     }
+//     void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) {
+//       mu_.UnlockAmongMany();
+//     }
+//     void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mu_) {
+//       mu_.UnlockInChild();
+//     }
 //
 //     Mutex mu_;
 //     ...

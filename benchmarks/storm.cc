@@ -1,0 +1,158 @@
+// How long a Get takes while a storm goes on:
+//
+//   BM_Storm/calm        nothing else happens for a second
+//   BM_Storm/one_tick    a million entries have one deadline
+//   BM_Storm/touches     another thread gives a million entries a new TTL
+//   BM_Storm/new_keys    two threads Set a million new keys in a full cache
+//
+// The cache holds two million entries. One thread reads one half of them, by a
+// Zipf distribution; the storm is about the other half. Every length runs from
+// the end of one read to the end of the next, so that no stall is left out.
+// The thread of the reaper and those of the storm compete with the reader for
+// the processors: that is part of what is measured.
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "benchmark/benchmark.h"
+#include "wheelcache/benchmarks/latencies.h"
+#include "wheelcache/benchmarks/subjects/wheelcache_subject.h"
+#include "wheelcache/benchmarks/workload.h"
+
+namespace wheelcache::benchmarks {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr absl::Duration kForLong = absl::Hours(1);
+
+class Storm {
+ public:
+  Storm() : subject_(FullOptions()) {
+    for (int64_t i = 0; i < kCapacity; ++i) Set(i, kForLong);
+  }
+
+  // Gives the other half a TTL, or the deadline that is so far away.
+  void Fill(absl::Duration ttl) {
+    const absl::Time deadline = absl::Now() + ttl;
+    for (int64_t i = 0; i < kCapacity; ++i) {
+      Set(kCapacity + i, deadline - absl::Now());
+    }
+    if (ttl < kForLong) absl::SleepFor(deadline - absl::Now());
+  }
+
+  // Reads until `storm`, on a thread of its own, has come to its end.
+  template <typename Function>
+  void ReadDuring(Function storm) {
+    std::atomic<bool> over{false};
+    std::thread thread([&] {
+      storm();
+      over.store(true, std::memory_order_relaxed);
+    });
+    AccessCursor cursor(AccessesOf({/*keys=*/kCapacity, /*skew=*/kZipfSkew}),
+                        /*thread=*/0, /*threads=*/1);
+    Clock::time_point before = Clock::now();
+    while (!over.load(std::memory_order_relaxed)) {
+      subject_.ReadInPlace(cursor.Next().key.view());
+      const Clock::time_point after = Clock::now();
+      gets_.Record((after - before).count());
+      before = after;
+    }
+    thread.join();
+  }
+
+  void WaitUntilTheOtherHalfHasGone() {
+    while (subject_.cache().size() > kCapacity) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
+
+  void TouchTheOtherHalf() {
+    for (int64_t i = 0; i < kCapacity; ++i) {
+      subject_.cache().Touch(MakeKey(kCapacity + i).view(), 2 * kForLong);
+    }
+  }
+
+  // Sets new keys from `first` on.
+  void SetNewKeys(int64_t first, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      Set(2 * kCapacity + first + i, kForLong);
+    }
+  }
+
+  void Report(benchmark::State& state) const {
+    const auto report = [&](const char* name, uint64_t nanos) {
+      state.counters[name] = static_cast<double>(nanos);
+    };
+    report("get_p50", gets_.Percentile(50));
+    report("get_p99", gets_.Percentile(99));
+    report("get_p99.9", gets_.Percentile(99.9));
+    report("get_max", gets_.max());
+    report("gets", gets_.count());
+  }
+
+ private:
+  static CacheOptions FullOptions() {
+    CacheOptions options;
+    options.max_entries = 2 * kCapacity;
+    options.jitter = 0;
+    return options;
+  }
+
+  void Set(int64_t key, absl::Duration ttl) {
+    const auto made = MakeKey(key);
+    subject_.Set(made.view(), ValueFor(made.view()[5]), ttl);
+  }
+
+  WheelcacheSubject subject_;
+  Latencies gets_;
+};
+
+void Calm(Storm& storm) {
+  storm.Fill(kForLong);
+  storm.ReadDuring([] { absl::SleepFor(absl::Seconds(1)); });
+}
+
+void OneTick(Storm& storm) {
+  storm.Fill(absl::Seconds(10));
+  storm.ReadDuring([&] { storm.WaitUntilTheOtherHalfHasGone(); });
+}
+
+void Touches(Storm& storm) {
+  storm.Fill(kForLong);
+  storm.ReadDuring([&] { storm.TouchTheOtherHalf(); });
+}
+
+void NewKeys(Storm& storm) {
+  storm.Fill(kForLong);
+  storm.ReadDuring([&] {
+    std::thread other([&] { storm.SetNewKeys(0, kCapacity / 2); });
+    storm.SetNewKeys(kCapacity / 2, kCapacity / 2);
+    other.join();
+  });
+}
+
+void BM_Storm(benchmark::State& state, void (*run)(Storm&)) {
+  for (auto _ : state) {
+    AccessesOf({/*keys=*/kCapacity, /*skew=*/kZipfSkew});  // Made before.
+    Storm storm;
+    run(storm);
+    storm.Report(state);
+  }
+}
+
+#define BENCHMARK_STORM(name, run) \
+  BENCHMARK_CAPTURE(BM_Storm, name, run)->Iterations(1)->UseRealTime()
+
+BENCHMARK_STORM(calm, Calm);
+BENCHMARK_STORM(one_tick, OneTick);
+BENCHMARK_STORM(touches, Touches);
+BENCHMARK_STORM(new_keys, NewKeys);
+
+}  // namespace
+}  // namespace wheelcache::benchmarks
