@@ -56,13 +56,17 @@ void Chunks::Add() {
 }
 
 void Chunks::Release(Ref ref, uint32_t granules) {
-  void* const begin = At(ref);
-  const size_t bytes = size_t{granules} * kGranuleBytes;
 #ifdef MADV_NOHUGEPAGE
-  // Or the kernel makes a huge page of the rest, with what was given back.
-  madvise(begin, bytes, MADV_NOHUGEPAGE);
+  // Or the kernel makes a huge page again of what is left of one. The first
+  // chunk is smaller than that.
+  const uint32_t last = (ref + granules - 1 + kFirstChunk) / kHugePage;
+  for (uint32_t page = (ref + kFirstChunk) / kHugePage; page <= last; ++page) {
+    if (page == 0) continue;
+    madvise(At(page * kHugePage - kFirstChunk), kHugePageBytes,
+            MADV_NOHUGEPAGE);
+  }
 #endif
-  madvise(begin, bytes, MADV_DONTNEED);
+  madvise(At(ref), size_t{granules} * kGranuleBytes, MADV_DONTNEED);
 }
 
 // Before the first use: the kernel makes huge pages of small ones that are in
