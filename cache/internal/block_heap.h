@@ -13,7 +13,7 @@
 // free. It touches a few lines of memory that are likely not in the cache:
 // the price of coalescing, which Arena's stripes keep small.
 //
-// While more than a quarter is free, as after a Clear or when other sizes come
+// While more than a fifth is free, as after a Clear or when other sizes come
 // to be asked for, memory goes back to the system: whenever 64 KiB have become
 // free at a stretch.
 //
