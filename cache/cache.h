@@ -268,9 +268,10 @@ class Cache final {
   enum class Recency { kUse, kKeep };
 
   // Calls `on_hit(ref)` with the live entry of the key, and protects the entry
-  // meanwhile. Returns whether there is one. Takes no lock, unless the entry
-  // has to become the most recently used: then not if that would block; or
-  // within another read of the thread, or during a Clear.
+  // meanwhile. Returns whether there is one. Takes no lock, unless in a cache
+  // of one shard, where the entry has to become the most recently used: then
+  // not if that would block; or within another read of the thread, or during
+  // a Clear.
   template <typename K, typename OnHit>
   bool Read(const K& key, Recency recency, OnHit&& on_hit) const;
 

@@ -73,8 +73,8 @@ struct CacheOptions {
   // once. Zero or more.
   absl::Duration reclaim_delay = absl::Milliseconds(100);
 
-  // The most timers that one call fires or cascades while it holds a lock. At
-  // least 1.
+  // The most that one call does while it holds a lock: timers that it fires or
+  // cascades, entries that it evicts or moves within the LRU list. At least 1.
   int64_t maintenance_budget = 64;
 
   // The clock by which entries expire, monotonic. Not owned, not null; must

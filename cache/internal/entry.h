@@ -55,8 +55,8 @@ struct EntryHeader {
   // by the last one with acquire: all looks come before the destruction.
   std::atomic<uint32_t> pins{0};
 
-  // The cache's count of uses at the entry's last move to the front of the LRU
-  // list. Relaxed: a hint, by which nothing is found.
+  // The cache's count of uses at the entry's last use, as far as that was
+  // noted. Relaxed: a hint, by which nothing is found.
   std::atomic<uint32_t> stamp{0};
 
   Birth birth = 0;

@@ -7,9 +7,10 @@
 //
 // No method runs user code under the lock, but for the hash and the equality
 // of keys. What is removed goes to the caller's RemovedList, to be disposed of
-// without a lock; its room goes to the caller's Claim. No method reclaims and
-// evicts more than SharedState::maintenance_budget under the lock; where that
-// did not suffice, it says so and is called again.
+// without a lock; its room goes to the caller's Claim. No method reclaims,
+// evicts and moves within the list more than SharedState::maintenance_budget
+// entries under the lock; where that did not suffice, it says so and is called
+// again.
 //
 // Expired entries are found by the wheel, in whole ticks; what is expired for
 // less than a tick may still be in the cache, but is returned to nobody.
