@@ -72,7 +72,10 @@ absl::Status Reaper::Register(Client* client) {
   if (absl::Status status = EnsureThreadLocked(); !status.ok()) return status;
   client->planned_ = Clock::kNever;
   client->turn_ = ++turns_;
-  if (!internal::Contain([&] { plan_.insert(client); })) {
+  if (!internal::Contain([&] {
+        mu_.AssertHeld();
+        plan_.insert(client);
+      })) {
     client->planned_ = Client::kUnregistered;
     return absl::ResourceExhaustedError("no memory to register a client");
   }
@@ -132,7 +135,10 @@ int64_t Reaper::exceptions() const {
 absl::Status Reaper::EnsureThreadLocked() {
   if (has_thread_) return absl::OkStatus();
   // Made here, not by the thread, so that a simulated clock waits for that.
-  if (!internal::Contain([this] { sleeper_ = clock_.NewSleeper(); })) {
+  if (!internal::Contain([this] {
+        mu_.AssertHeld();
+        sleeper_ = clock_.NewSleeper();
+      })) {
     return absl::ResourceExhaustedError("no memory for the reaper's thread");
   }
   const int error =
