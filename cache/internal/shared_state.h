@@ -43,9 +43,9 @@ struct SharedState {
   // How many entries there are in a full cache; 0 where the bytes decide.
   static uint64_t ExpectedEntries(const CacheOptions& options) {
     constexpr int64_t kMost = int64_t{1} << 32;  // That an arena can address.
-    if (options.max_bytes != kUnlimited || options.max_entries > kMost)
-      return 0;
-    return static_cast<uint64_t>(options.max_entries);
+    const bool known =
+        options.max_bytes == kUnlimited && options.max_entries <= kMost;
+    return known ? static_cast<uint64_t>(options.max_entries) : 0;
   }
 
   const int shards;  // A power of two.
