@@ -9,16 +9,34 @@ import tempfile
 import time
 
 
+class MeasurementFailed(Exception):
+    """A benchmark that says of itself that it did not measure what it should."""
+
+
 class Run:
     """A part of a program that runs in a process of its own."""
 
+    _TRIES = 5
+
     def __init__(self, name, measure, once=False):
         self.name = name
-        self.measure = measure  # Returns {name: value}.
+        self._measure = measure
         self._once = once
 
     def rounds(self, rounds):
         return 1 if self._once else rounds
+
+    def measure(self):
+        """Returns {name: value}. Tries again where the machine was in the way, so that no round is lost for it."""
+        for _ in range(self._TRIES - 1):
+            try:
+                return self._measure()
+            except MeasurementFailed as failure:
+                print(f"\nbenchmark: {failure}; once more", file=sys.stderr)
+        try:
+            return self._measure()
+        except MeasurementFailed as failure:
+            sys.exit(f"benchmark: {failure}")
 
 
 class Suite:
@@ -95,7 +113,7 @@ class Suite:
             results = json.load(out)["benchmarks"]
         for result in results:
             if result.get("error_occurred"):
-                sys.exit(f"benchmark: {result['name']}: {result['error_message']}")
+                raise MeasurementFailed(f"{result['name']}: {result['error_message']}")
         return results
 
     def _list(self, program):
