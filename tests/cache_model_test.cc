@@ -51,6 +51,15 @@ TEST(CacheModelTest, AgreesWithTheOracle) {
 }
 
 // What the printed test of a failure looks like.
+TEST(CacheModelTest, DeadlineBeyondTheLastWholeTickIsNeverDue) {
+  EXPECT_EQ(Disagreement({10, 1864, 4, 1000000, 0, 3, false},
+                         {{CacheCall::kLoad, 22, 54, 4611686018427387903},
+                          {CacheCall::kAdvanceToDeadline, 7, 7, 0},
+                          {CacheCall::kSet, 13, 18, 4611686018427387903},
+                          {CacheCall::kAdvance, 5, 49, 5750000}}),
+            "");
+}
+
 TEST(CacheModelTest, ScriptRepeatsCalls) {
   EXPECT_EQ(Disagreement({2, 1000, 1, 1000000, 0, 64, false},
                          {{CacheCall::kSet, 1, 20, 5000000},
