@@ -15,8 +15,8 @@
 // The shards of a cache share one count, so that stamps can be compared: the
 // one whose last entry has the oldest stamp is the one to evict from.
 //
-// Threads. UseClock is thread-safe. Of Recency, IsYoung and Stamp are for all,
-// the rest for whoever holds the shard's lock.
+// Threads. UseClock is thread-safe. Of Recency, exact, IsYoung and Now are for
+// all, the rest for whoever holds the shard's lock.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_RECENCY_H_
 #define WHEELCACHE_CACHE_INTERNAL_RECENCY_H_
