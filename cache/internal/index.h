@@ -1,12 +1,15 @@
 // The hash index of a shard: finds an entry's reference by hash and key.
 //
 // An array of buckets, each one cache line: twelve one-byte tags, twelve 32-bit
-// references, and the number of entries that would have liked this bucket but
-// went on to a later one because it was full. A look-up compares the tags of
-// the home bucket at once, asks the caller about the few references whose tag
-// agrees, and goes on to the next bucket only if that number is not zero. So a
-// look-up, hit or miss, nearly always reads one line here, and one of the
-// entry.
+// references, and the numbers of entries that would have liked this bucket but
+// went on to another one because it was full, counted apart for each of eight
+// classes of hashes. A look-up compares the tags of the home bucket at once,
+// asks the caller about the few references whose tag agrees, and goes on only
+// if an entry of its class did. So a look-up, hit or miss, nearly always reads
+// one line here, and one of the entry.
+//
+// What goes on tries a bucket that depends on all of its hash, and then those
+// that follow that one: a full bucket fills others evenly, not its neighbours.
 //
 // Keys are not stored: `match(ref)` tells whether the entry is the one looked
 // for. Hashes are not stored either: when the index grows it asks `hash_of`.
@@ -136,8 +139,9 @@ class Index {
   static constexpr uint32_t kAllCells = (1 << kCells) - 1;
 
   // Two words hold the tags of cells 0 to 7, and of cells 8 to 11 below the
-  // count of the entries that passed on. Tag 0 marks a free cell. Made of
-  // zeros, not by a constructor: pages that nobody touched take no memory.
+  // counts of the entries that passed on, four bits for each class. Tag 0 marks
+  // a free cell. Made of zeros, not by a constructor: pages that nobody touched
+  // take no memory.
   //
   // Cells are stored with release and loaded with acquire, so that who has a
   // reference sees the entry. Words likewise: who sees a tag sees the reference
@@ -149,10 +153,13 @@ class Index {
     std::atomic<Ref> cells[kCells];
 
     void SetTag(int cell, uint8_t tag);
-    uint32_t PassedOn() const {
-      return PassedOn(words[1].load(std::memory_order_relaxed));
+    uint32_t PassedOn(Hash32 hash) const {
+      return PassedOn(words[1].load(std::memory_order_relaxed), hash);
     }
-    void AddPassedOn(int32_t entries);
+    // Counts an entry that passes on, or no longer does. A count that was full
+    // once stays so: it tells no more how many there are.
+    void AddPassedOn(Hash32 hash);
+    void RemovePassedOn(Hash32 hash);
     // The cells with this tag, a bit for each; 0 for the free ones.
     uint32_t CellsWith(uint8_t tag) const {
       return FindBytes(words[0].load(std::memory_order_relaxed),
@@ -160,8 +167,12 @@ class Index {
              kAllCells;
     }
 
-    static uint32_t PassedOn(uint64_t word) {
-      return static_cast<uint32_t>(word >> 32);
+    static constexpr uint32_t kFullCount = 15;
+    static int ShiftOf(Hash32 hash) {
+      return 32 + static_cast<int>(hash >> 8 & 7) * 4;
+    }
+    static uint32_t PassedOn(uint64_t word, Hash32 hash) {
+      return word >> ShiftOf(hash) & kFullCount;
     }
   };
 
@@ -187,7 +198,8 @@ class Index {
     size_t capacity() const { return count_ * kCells / 8 * 7; }
     Bucket& bucket(size_t i) { return buckets_[i]; }
     size_t Home(Hash32 hash) const { return (uint64_t{hash} * count_) >> 32; }
-    size_t Next(size_t i) const { return i + 1 == count_ ? 0 : i + 1; }
+    // Where an entry with this hash goes from its home.
+    size_t Other(Hash32 hash) const { return Home(hash * 0x9e3779b1); }
 
     void Insert(Hash32 hash, Ref ref);
     void Erase(Hash32 hash, Ref ref);
@@ -196,6 +208,27 @@ class Index {
     const size_t count_;
     void* const memory_;
     Bucket* buckets_;  // In memory_, at a multiple of their size.
+  };
+
+  // The buckets that an entry with this hash may be in, one after the other.
+  class Path {
+   public:
+    Path(Table& table, Hash32 hash)
+        : table_(table), hash_(hash), bucket_(table.Home(hash)) {}
+
+    Bucket& bucket() const { return table_.bucket(bucket_); }
+    // Goes on. Returns whether any are left: the home comes twice.
+    bool Next() {
+      bucket_ = steps_ == 0 ? table_.Other(hash_) : bucket_ + 1;
+      if (bucket_ == table_.buckets()) bucket_ = 0;
+      return steps_++ < table_.buckets();
+    }
+
+   private:
+    Table& table_;
+    const Hash32 hash_;
+    size_t bucket_;
+    size_t steps_ = 0;
   };
 
   // The size that holds `expected` entries at a load of 9/11, which leaves room
@@ -249,10 +282,9 @@ template <typename Match>
 inline std::atomic<Index::Ref>* Index::FindCell(Hash32 hash,
                                                 Match&& match) const {
   const uint8_t tag = TagOf(hash);
-  Table& table = *table_.load(std::memory_order_acquire);
-  size_t i = table.Home(hash);
-  for (size_t probed = 0; probed < table.buckets(); ++probed) {
-    Bucket& bucket = table.bucket(i);
+  Path path(*table_.load(std::memory_order_acquire), hash);
+  do {
+    Bucket& bucket = path.bucket();
     const uint64_t low = bucket.words[0].load(std::memory_order_acquire);
     const uint64_t high = bucket.words[1].load(std::memory_order_acquire);
     uint32_t candidates = FindBytes(low, high, tag) & kAllCells;
@@ -262,9 +294,8 @@ inline std::atomic<Index::Ref>* Index::FindCell(Hash32 hash,
       const Ref ref = cell.load(std::memory_order_acquire);
       if (ref != 0 && match(ref)) return &cell;
     }
-    if (ABSL_PREDICT_TRUE(Bucket::PassedOn(high) == 0)) return nullptr;
-    i = table.Next(i);
-  }
+    if (ABSL_PREDICT_TRUE(Bucket::PassedOn(high, hash) == 0)) return nullptr;
+  } while (path.Next());
   return nullptr;
 }
 
@@ -293,28 +324,37 @@ inline void Index::Bucket::SetTag(int cell, uint8_t tag) {
   word.store(rest | uint64_t{tag} << shift, std::memory_order_release);
 }
 
-inline void Index::Bucket::AddPassedOn(int32_t entries) {
-  words[1].store(words[1].load(std::memory_order_relaxed) +
-                     (static_cast<uint64_t>(entries) << 32),
+inline void Index::Bucket::AddPassedOn(Hash32 hash) {
+  const uint64_t word = words[1].load(std::memory_order_relaxed);
+  if (PassedOn(word, hash) == kFullCount) return;
+  words[1].store(word + (uint64_t{1} << ShiftOf(hash)),
+                 std::memory_order_release);
+}
+
+inline void Index::Bucket::RemovePassedOn(Hash32 hash) {
+  const uint64_t word = words[1].load(std::memory_order_relaxed);
+  assert(PassedOn(word, hash) > 0);
+  if (PassedOn(word, hash) == kFullCount) return;
+  words[1].store(word - (uint64_t{1} << ShiftOf(hash)),
                  std::memory_order_release);
 }
 
 inline void Index::Table::Insert(Hash32 hash, Ref ref) {
-  for (size_t i = Home(hash);; i = Next(i)) {
-    Bucket& bucket = buckets_[i];
+  for (Path path(*this, hash);; path.Next()) {
+    Bucket& bucket = path.bucket();
     if (const uint32_t free = bucket.CellsWith(0); free != 0) {
       const int cell = absl::countr_zero(free);
       bucket.cells[cell].store(ref, std::memory_order_release);
       bucket.SetTag(cell, TagOf(hash));
       return;
     }
-    bucket.AddPassedOn(1);
+    bucket.AddPassedOn(hash);
   }
 }
 
 inline void Index::Table::Erase(Hash32 hash, Ref ref) {
-  for (size_t i = Home(hash);; i = Next(i)) {
-    Bucket& bucket = buckets_[i];
+  for (Path path(*this, hash);; path.Next()) {
+    Bucket& bucket = path.bucket();
     uint32_t candidates = bucket.CellsWith(TagOf(hash));
     for (; candidates != 0; candidates &= candidates - 1) {
       const int cell = absl::countr_zero(candidates);
@@ -324,8 +364,7 @@ inline void Index::Table::Erase(Hash32 hash, Ref ref) {
       bucket.cells[cell].store(0, std::memory_order_release);
       return;
     }
-    assert(bucket.PassedOn() > 0);
-    bucket.AddPassedOn(-1);
+    bucket.RemovePassedOn(hash);
   }
 }
 
