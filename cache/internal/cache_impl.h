@@ -158,6 +158,7 @@ bool Cache<Key, Value, Hash, Equal>::Set(K&& key, V&& value,
   place.shard.Prefetch(place.hash);
   const EntryRef ref =
       shared_.pool->New(std::forward<K>(key), std::forward<V>(value));
+  place.shard.PrefetchEntry(place.hash);
   return Store(ref, place, ttl, /*load=*/nullptr);
 }
 

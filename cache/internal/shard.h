@@ -106,6 +106,11 @@ class Shard {
     const ReadSection section;
     index_.Prefetch(hash);
   }
+  // And then, when that is there, what it will look at next.
+  void PrefetchEntry(Hash32 hash) const {
+    const ReadSection section;
+    index_.ForEachAtHome(hash, [this](EntryRef ref) { PrefetchLine(&At(ref)); });
+  }
 
   // Notes that an entry which Find returned in the present section was used.
   // Writes nothing if it is young; never waits for the lock. Returns whether
@@ -285,6 +290,9 @@ class Shard {
 
   void RemoveLocked(EntryRef ref, RemovalCause cause, Claim* claim,
                     Removed* removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Takes an entry that the index no longer has out of list and wheel.
+  void UnlinkLocked(EntryRef ref, RemovalCause cause, Removed* removed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   EntryRef FindVictimLocked(EntryRef keep, uint64_t* budget)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -419,21 +427,28 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 void Shard<Key, Value, Hash, Equal>::LinkLocked(EntryRef ref, Hash32 hash,
                                                 EntryRef old,
                                                 Removed* removed) {
-  EntryType& entry = At(ref);
   if (old == 0) {
     index_.Insert(hash, ref);
   } else {
     index_.Replace(hash, old, ref);
-    Interleave("publish: between index and list");
-    if (old == victim_.ref) victim_ = Victim();
-    lru_.Remove(old);
-    if (At(old).timer.scheduled()) wheel_.Cancel(old);
-    used_ -= RoomOf(old);
-    removed->Add(old, RemovalCause::kReplaced);
   }
+  Interleave("publish: between index and list");
   used_ += RoomOf(ref);
   PushFrontLocked(ref);
-  if (entry.deadline() != Clock::kNever) ScheduleLocked(ref);
+  if (At(ref).deadline() != Clock::kNever) ScheduleLocked(ref);
+  // Last, for its neighbours may still be on their way from memory.
+  if (old != 0) UnlinkLocked(old, RemovalCause::kReplaced, removed);
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+void Shard<Key, Value, Hash, Equal>::UnlinkLocked(EntryRef ref,
+                                                  RemovalCause cause,
+                                                  Removed* removed) {
+  if (ref == victim_.ref) victim_ = Victim();
+  lru_.Remove(ref);
+  if (At(ref).timer.scheduled()) wheel_.Cancel(ref);
+  used_ -= RoomOf(ref);
+  removed->Add(ref, cause);
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
@@ -441,15 +456,10 @@ void Shard<Key, Value, Hash, Equal>::RemoveLocked(EntryRef ref,
                                                   RemovalCause cause,
                                                   Claim* claim,
                                                   Removed* removed) {
-  EntryType& entry = At(ref);
   index_.Erase(ref == victim_.ref ? victim_.hash : HashOf(ref), ref);
-  if (ref == victim_.ref) victim_ = Victim();
   Interleave("remove: between index and list");
-  lru_.Remove(ref);
-  if (entry.timer.scheduled()) wheel_.Cancel(ref);
-  used_ -= RoomOf(ref);
   claim->Add(RoomOf(ref));
-  removed->Add(ref, cause);
+  UnlinkLocked(ref, cause, removed);
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
