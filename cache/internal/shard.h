@@ -109,7 +109,8 @@ class Shard {
   // And then, when that is there, what it will look at next.
   void PrefetchEntry(Hash32 hash) const {
     const ReadSection section;
-    index_.ForEachAtHome(hash, [this](EntryRef ref) { PrefetchLine(&At(ref)); });
+    index_.ForEachAtHome(hash,
+                         [this](EntryRef ref) { PrefetchLine(&At(ref)); });
   }
 
   // Notes that an entry which Find returned in the present section was used.
