@@ -98,9 +98,14 @@ TEST(IndexTest, KeepsWhatIsInItWhereAllHashesAreEqual) {
                         TestOperations() / 10);
 }
 
-// The last bucket of the array, whose overflow goes on in the first.
+// Hashes whose home is the last bucket of the array, and hashes that go on to
+// it from their home: what it has no room for goes on in the first.
 TEST(IndexTest, KeepsWhatIsInItWhereTheArrayEnds) {
-  ExpectKeepsWhatIsInIt(Hashes(200, [](uint32_t) { return 0xffffffffu; }),
+  ExpectKeepsWhatIsInIt(Hashes(200,
+                               [](uint32_t ref) {
+                                 return ref % 2 == 0 ? 0xffffffffu
+                                                     : 0xf174d0afu;
+                               }),
                         TestOperations() / 10);
 }
 
@@ -127,6 +132,33 @@ TEST(IndexTest, FindAsksOnlyAboutMatchingTags) {
   });
   EXPECT_EQ(asked.back(), 5u);
   EXPECT_LE(asked.size(), 2u);  // One false match a word at most is likely.
+}
+
+// As in a full cache, where each new entry takes the place of the oldest. Full
+// buckets come and go, but entries that they sent on stay where they are.
+TEST(IndexTest, TurnoverDoesNotMakeLookUpsLong) {
+  constexpr uint32_t kSize = 15'000;
+  constexpr uint32_t kTurns = 10;
+  std::mt19937 random(1);
+  const std::vector<Hash32> hashes =
+      Hashes(kSize * kTurns, [&](uint32_t) { return random(); });
+  Index index(kSize);
+  const auto hash_of = [&](uint32_t ref) { return hashes[ref]; };
+  for (uint32_t ref = 1; ref < hashes.size(); ++ref) {
+    index.Reserve(hash_of);
+    index.Insert(hashes[ref], ref);
+    if (ref > kSize) index.Erase(hashes[ref - kSize], ref - kSize);
+  }
+  // In a bucket, one of 26 look-ups meets a tag like its own.
+  constexpr int kLookUps = 100'000;
+  int asked = 0;
+  for (int i = 0; i < kLookUps; ++i) {
+    index.Find(random(), [&](uint32_t) {
+      ++asked;
+      return false;
+    });
+  }
+  EXPECT_LT(asked, 2 * kLookUps / 26) << "more than two buckets a look-up";
 }
 
 TEST(IndexTest, ReplaceIsSeenUnderTheSameHash) {
