@@ -132,9 +132,10 @@ class Cache final {
   // the cache is not destroyed.
   template <typename K, typename Function>
   bool Visit(const K& key, Function&& visit) {
-    const bool hit = Read(key, Recency::kUse, [&](EntryRef ref) {
-      std::forward<Function>(visit)(shared_.pool->At(ref).value());
-    });
+    const bool hit =
+        Read(key, Recency::kUse, [&](EntryRef, const EntryType& entry) {
+          std::forward<Function>(visit)(entry.value());
+        });
     CountRead(hit);
     return hit;
   }
@@ -148,7 +149,7 @@ class Cache final {
   // Returns whether the key has a live value. Counts as no use.
   template <typename K>
   bool Contains(const K& key) const {
-    return Read(key, Recency::kKeep, [](EntryRef) {});
+    return Read(key, Recency::kKeep, [](EntryRef, const EntryType&) {});
   }
 
   // Returns how long the value will live, infinite if it does not expire, or
@@ -156,8 +157,8 @@ class Cache final {
   template <typename K>
   std::optional<absl::Duration> TimeToLive(const K& key) const {
     int64_t deadline = 0;
-    while (Read(key, Recency::kKeep, [&](EntryRef ref) {
-      deadline = shared_.pool->At(ref).deadline();
+    while (Read(key, Recency::kKeep, [&](EntryRef, const EntryType& entry) {
+      deadline = entry.deadline();
     })) {
       if (deadline == Clock::kNever) return absl::InfiniteDuration();
       internal::Interleave("time to live: between deadline and clock");
@@ -235,6 +236,7 @@ class Cache final {
   using LoadPtr = typename ShardType::LoadPtr;
   using Claim = internal::Claim;
   using EntryRef = internal::EntryRef;
+  using EntryType = internal::Entry<Key, Value>;
 
   // The reaper's view of the cache.
   class Client final : public Reaper::Client {
@@ -267,21 +269,22 @@ class Cache final {
 
   enum class Recency { kUse, kKeep };
 
-  // Calls `on_hit(ref)` with the live entry of the key, and protects the entry
-  // meanwhile. Returns whether there is one. Takes no lock, unless in a cache
-  // of one shard, where the entry has to become the most recently used: then
-  // not if that would block; or within another read of the thread, or during
-  // a Clear.
+  // Calls `on_hit(ref, entry)` with the live entry of the key, and protects the
+  // entry meanwhile. Returns whether there is one. Takes no lock, unless in a
+  // cache of one shard, where the entry has to become the most recently used:
+  // then not if that would block; or within another read of the thread, or
+  // during a Clear.
   template <typename K, typename OnHit>
   bool Read(const K& key, Recency recency, OnHit&& on_hit) const;
 
-  bool IsLive(const internal::Entry<Key, Value>& entry) const;
+  bool IsLive(const EntryType& entry) const;
 
   template <typename K>
   std::optional<Value> Copy(const K& key, Recency recency) const {
     std::optional<Value> value;
-    Read(key, recency,
-         [&](EntryRef ref) { value.emplace(shared_.pool->At(ref).value()); });
+    Read(key, recency, [&](EntryRef, const EntryType& entry) {
+      value.emplace(entry.value());
+    });
     return value;
   }
 

@@ -98,16 +98,16 @@ bool Cache<Key, Value, Hash, Equal>::Read(const K& key, Recency recency,
   const Place place = PlaceOf(key);
   internal::ReadSection section;
   if (ABSL_PREDICT_TRUE(!section.nested())) {
-    const EntryRef ref = place.shard.Find(key, place.hash, &section);
+    const auto found = place.shard.Find(key, place.hash, &section);
     internal::Interleave("read: between index and deadline");
-    if (ref != 0 && IsLive(shared_.pool->At(ref))) {
-      if (recency == Recency::kUse && place.shard.Use(ref, place.hash)) {
+    if (found.ref != 0 && IsLive(*found.entry)) {
+      if (recency == Recency::kUse && place.shard.Use(found, place.hash)) {
         CountUse();
       }
-      on_hit(ref);
+      on_hit(found.ref, *found.entry);
       return true;
     }
-    if (ref == 0 &&
+    if (found.ref == 0 &&
         ABSL_PREDICT_TRUE(!shared_.clearing.load(std::memory_order_acquire))) {
       return false;
     }
@@ -123,14 +123,13 @@ bool Cache<Key, Value, Hash, Equal>::Read(const K& key, Recency recency,
       place.shard.FindAndPin(key, place.hash, clock_, recency == Recency::kUse);
   if (ref == 0) return false;
   const Handle handle(shared_.pool.get(), ref, &clock_);
-  on_hit(ref);
+  on_hit(ref, shared_.pool->At(ref));
   return true;
 }
 
 // The coarse clock decides unless the deadline is within its lag.
 template <typename Key, typename Value, typename Hash, typename Equal>
-bool Cache<Key, Value, Hash, Equal>::IsLive(
-    const internal::Entry<Key, Value>& entry) const {
+bool Cache<Key, Value, Hash, Equal>::IsLive(const EntryType& entry) const {
   const int64_t deadline = entry.deadline();
   if (deadline == Clock::kNever) return true;
   internal::Interleave("read: between deadline and clock");
@@ -143,7 +142,7 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K>
 auto Cache<Key, Value, Hash, Equal>::Find(const K& key) -> Handle {
   Handle handle;
-  CountRead(Read(key, Recency::kUse, [&](EntryRef ref) {
+  CountRead(Read(key, Recency::kUse, [&](EntryRef ref, const EntryType&) {
     shared_.pool->Pin(ref);
     handle = Handle(shared_.pool.get(), ref, &clock_);
   }));

@@ -81,9 +81,9 @@ class Recency {
 
   bool exact() const { return stride_ == 1; }
 
-  // Whether a use of an entry with this stamp need not be noted.
-  bool IsYoung(Stamp stamp) const {
-    return !IsOlderBy(stamp, Now(), youth_.load(std::memory_order_relaxed) - 1);
+  // Whether a use, now, of an entry with this stamp need not be noted.
+  bool IsYoung(Stamp stamp, Stamp now) const {
+    return !IsOlderBy(stamp, now, youth_.load(std::memory_order_relaxed) - 1);
   }
 
   // The stamp of an entry that is used now.

@@ -96,10 +96,14 @@ class Shard {
 
   int number() const { return number_; }
 
-  // Returns the entry of `key`, expired or not, or 0. Takes no lock; the entry
-  // is protected by the section, which must not be nested.
+  // Returns the entry of `key`, expired or not, or null. Takes no lock; the
+  // entry is protected by the section, which must not be nested.
+  struct Found {
+    EntryRef ref = 0;
+    Entry<Key, Value>* entry = nullptr;  // The same, to spare another At().
+  };
   template <typename K>
-  EntryRef Find(const K& key, Hash32 hash, ReadSection* section) const;
+  Found Find(const K& key, Hash32 hash, ReadSection* section) const;
 
   // Has the processor fetch what a call for this hash will look at first.
   void Prefetch(Hash32 hash) const {
@@ -116,16 +120,20 @@ class Shard {
   // Notes that an entry which Find returned in the present section was used.
   // Writes nothing if it is young; never waits for the lock. Returns whether
   // the use is to be counted by the UseClock.
-  bool Use(EntryRef ref, Hash32 hash) {
-    if (recency_.IsYoung(StampOf(ref))) return false;
+  bool Use(const Found& found, Hash32 hash) {
+    const Stamp now = recency_.Now();
+    std::atomic<Stamp>& stamp = found.entry->stamp;
+    if (recency_.IsYoung(stamp.load(std::memory_order_relaxed), now)) {
+      return false;
+    }
     if (!recency_.exact()) {
-      SetStamp(ref, recency_.Now());
+      stamp.store(now, std::memory_order_relaxed);
       return true;
     }
     if (!mu_.TryLock()) return false;
     // It may have left meanwhile; its links are then those of whoever removed
     // it.
-    if (index_.Holds(hash, ref)) UseLocked(ref);
+    if (index_.Holds(hash, found.ref)) UseLocked(found.ref);
     mu_.Unlock();
     return false;
   }
@@ -338,15 +346,17 @@ class Shard {
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K>
-EntryRef Shard<Key, Value, Hash, Equal>::Find(const K& key, Hash32 hash,
-                                              ReadSection* section) const {
+auto Shard<Key, Value, Hash, Equal>::Find(const K& key, Hash32 hash,
+                                          ReadSection* section) const -> Found {
   for (;;) {
+    Found found;
     bool covered = true;
-    const EntryRef ref = index_.Find(hash, [&](EntryRef candidate) {
+    found.ref = index_.Find(hash, [&](EntryRef candidate) {
       covered = section->Covers();
-      return !covered || Equal()(At(candidate).key(), key);
+      found.entry = &At(candidate);
+      return !covered || Equal()(found.entry->key(), key);
     });
-    if (ABSL_PREDICT_TRUE(covered)) return ref;
+    if (ABSL_PREDICT_TRUE(covered)) return found;
     section->Announce();
   }
 }
