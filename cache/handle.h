@@ -74,7 +74,7 @@ class CacheHandle {
   }
 
   // The bytes that were accounted to the entry.
-  int64_t charge() const { return entry().charge; }
+  int64_t charge() const { return pool().Charge(ref_); }
 
  private:
   template <typename, typename, typename, typename>
@@ -92,10 +92,11 @@ class CacheHandle {
   CacheHandle(Pool* pool, internal::EntryRef ref, const Clock* clock)
       : pool_(pool), ref_(ref), clock_(clock) {}
 
-  const internal::Entry<Key, Value>& entry() const {
+  const Pool& pool() const {
     assert(pool_ != nullptr && "an empty handle");
-    return pool_->At(ref_);
+    return *pool_;
   }
+  const internal::Entry<Key, Value>& entry() const { return pool().At(ref_); }
 
   Pool* pool_ = nullptr;
   internal::EntryRef ref_ = 0;

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/handle.h"
+#include "wheelcache/cache/weigh.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 
 namespace wheelcache {
@@ -179,7 +180,40 @@ TEST_F(CacheHandleTest, ChargeIsWhatTheEntryCountsFor) {
   auto cache = New<int, Value>(hooks);
   cache->Set(1000, nullptr);
   EXPECT_EQ(cache->Find(1000).charge(), cache->bytes());
-  EXPECT_EQ(cache->bytes(), 1000 + (OverheadOfAnEntry<int, Value>()));
+  EXPECT_EQ(cache->bytes(), 1000 + static_cast<int64_t>(kEntryOverhead));
+}
+
+TEST_F(CacheHandleTest, ChargeWithoutAWeigherIsTheMemoryOfTheEntry) {
+  auto numbers = New<uint64_t, uint64_t>();
+  numbers->Set(1, 2);
+  EXPECT_EQ(numbers->Find(1).charge(), 40 + 8 + 8 + 12);
+  EXPECT_EQ(numbers->bytes(), numbers->Find(1).charge());
+  auto strings = New<std::string, std::string>();
+  for (const int length : {0, 10, 1000, 100'000}) {
+    strings->Clear();
+    strings->Set("key", std::string(length, 'v'));
+    const int64_t charge = strings->Find("key").charge();
+    EXPECT_EQ(strings->bytes(), charge);
+    EXPECT_GE(charge, 40 + 1 + 3 + 1 + length + 12);
+    EXPECT_LE(charge, 40 + 1 + 3 + 1 + length * 1.1 + 32);
+  }
+}
+
+TEST_F(CacheHandleTest, ChargeStaysWhatItWasOutsideTheCache) {
+  HandleCache::Hooks hooks;
+  hooks.weigher = [](int key, const Value&) { return uint64_t(key); };
+  auto weighed = New<int, Value>(hooks);
+  auto counted = New<int, Value>();
+  weighed->Set(1000, nullptr);
+  counted->Set(1000, nullptr);
+  const auto first = weighed->Find(1000);
+  const auto second = counted->Find(1000);
+  const int64_t first_charge = weighed->bytes();
+  const int64_t second_charge = counted->bytes();
+  weighed = nullptr;
+  counted->Del(1000);
+  EXPECT_EQ(first.charge(), first_charge);
+  EXPECT_EQ(second.charge(), second_charge);
 }
 
 TEST_F(CacheHandleTest, LastOfManyHandlesDestroysTheValueWhereverItIs) {
