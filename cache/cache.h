@@ -62,6 +62,7 @@
 #include "absl/time/time.h"
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/hash.h"
+#include "wheelcache/cache/internal/age.h"
 #include "wheelcache/cache/internal/counters.h"
 #include "wheelcache/cache/internal/epoch.h"
 #include "wheelcache/cache/internal/interleave.h"

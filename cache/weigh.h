@@ -23,9 +23,9 @@
 
 namespace wheelcache {
 
-// The bytes of an entry beside its key and value: its links, deadline and
+// The bytes of an entry beside its key and value: its links, deadline, age and
 // recency; its share of the index; and where there is a weigher, the charge
-// that follows from what that said.
+// that follows from what that says.
 inline constexpr uint64_t kEntryBytes = 40;
 inline constexpr uint64_t kIndexBytes = 12;
 inline constexpr uint64_t kChargeBytes = 4;

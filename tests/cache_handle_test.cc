@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
@@ -172,6 +173,49 @@ TEST_F(CacheHandleTest, TimeToLiveFollowsTouchAndGoesBelowZero) {
   EXPECT_EQ(handle.TimeToLive(), absl::Seconds(-2));
   cache->Set(2, nullptr);
   EXPECT_EQ(cache->Find(2).TimeToLive(), absl::InfiniteDuration());
+}
+
+TEST_F(CacheHandleTest, AgeIsTheTimeSinceTheSetWhateverHappensToTheEntry) {
+  auto cache = New<int, Value>();
+  clock_.Advance(absl::Seconds(1));
+  cache->Set(1, nullptr, absl::Seconds(5));
+  const auto handle = cache->Find(1);
+  EXPECT_EQ(handle.Age(), absl::ZeroDuration());
+  clock_.Advance(absl::Milliseconds(60));
+  EXPECT_EQ(handle.Age(), absl::Milliseconds(60));
+  cache->Touch(1, absl::Seconds(10));
+  EXPECT_EQ(handle.Age(), absl::Milliseconds(60));
+  EXPECT_EQ(cache->Find(1).Age(), absl::Milliseconds(60));
+  cache->Set(1, nullptr);
+  EXPECT_EQ(cache->Find(1).Age(), absl::ZeroDuration());
+  EXPECT_EQ(handle.Age(), absl::Milliseconds(60));
+  cache = nullptr;
+  clock_.Advance(absl::Hours(100));
+  EXPECT_EQ(handle.Age(), absl::Hours(100) + absl::Milliseconds(60));
+}
+
+TEST_F(CacheHandleTest, AgeIsToldInStepsOf20Milliseconds) {
+  auto cache = New<int, Value>();
+  clock_.Advance(absl::Milliseconds(30));
+  cache->Set(1, nullptr);
+  const auto handle = cache->Find(1);
+  clock_.Advance(absl::Milliseconds(10) - absl::Nanoseconds(1));
+  EXPECT_EQ(handle.Age(), absl::ZeroDuration());
+  clock_.Advance(absl::Nanoseconds(1));
+  EXPECT_EQ(handle.Age(), absl::Milliseconds(20));
+}
+
+TEST_F(CacheHandleTest, AgeOfALoadedValueBeginsWhenItIsStored) {
+  auto cache = New<int, Value>();
+  ASSERT_TRUE(cache
+                  ->GetOrLoad(1,
+                              [this]() -> absl::StatusOr<Value> {
+                                clock_.Advance(absl::Seconds(1));
+                                return nullptr;
+                              })
+                  .ok());
+  clock_.Advance(absl::Seconds(2));
+  EXPECT_EQ(cache->Find(1).Age(), absl::Seconds(2));
 }
 
 TEST_F(CacheHandleTest, ChargeIsWhatTheEntryCountsFor) {

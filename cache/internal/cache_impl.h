@@ -189,6 +189,7 @@ bool Cache<Key, Value, Hash, Equal>::Store(EntryRef ref, Place place,
   write.ttl_nanos = ToNanos(ttl);
   write.now_nanos = clock_.NowNanos();
   write.load = load;
+  shared_.pool->At(ref).created = internal::CreationTimeAt(write.now_nanos);
   return Publish(write, place.shard, &unpin.ref);
 }
 

@@ -17,10 +17,11 @@
 // when the cache and the last of them have; so whoever pins an entry and lets
 // go of it before the cache does pays nothing for that.
 //
-// Threads. `birth`, key, value and charge are written before the entry is
-// published and constant from then on; readers look at these and at the atomic
-// fields, in a ReadSection or under a pin. The links belong to the lock of the
-// entry's shard or, once it has been removed, to the thread that removed it.
+// Threads. `birth`, `created`, key, value and charge are written before the
+// entry is published and constant from then on; readers look at these and at
+// the atomic fields, in a ReadSection or under a pin. The links belong to the
+// lock of the entry's shard or, once it has been removed, to the thread that
+// removed it.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENTRY_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENTRY_H_
@@ -33,6 +34,7 @@
 #include <new>
 #include <utility>
 
+#include "wheelcache/cache/internal/age.h"
 #include "wheelcache/cache/internal/arena.h"
 #include "wheelcache/cache/internal/epoch.h"
 #include "wheelcache/cache/internal/layout.h"
@@ -66,6 +68,7 @@ struct EntryHeader {
   std::atomic<uint32_t> stamp{0};
 
   Birth birth = 0;
+  CreationTime created = 0;  // By the cache's clock.
 
   int64_t deadline() const {
     return deadline_nanos.load(std::memory_order_relaxed);
