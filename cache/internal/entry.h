@@ -95,13 +95,13 @@ class Entry : public EntryHeader {
   static size_t Bytes(const K& key, const V& value) {
     return sizeof(Entry) + LayoutType::Bytes(key, value);
   }
-  size_t Bytes() const { return sizeof(Entry) + LayoutType::BytesAt(begin()); }
+  size_t Bytes() const { return sizeof(Entry) + pair().inside; }
 
   // All memory that the entry takes, as far as it is known without a weigher.
   // REQUIRES: no charge is stored.
   uint64_t Memory() const {
-    return Arena::BlockBytes(Bytes()) + LayoutType::OutsideBytesAt(begin()) +
-           kIndexBytes;
+    const auto [inside, outside] = pair();
+    return Arena::BlockBytes(sizeof(Entry) + inside) + outside + kIndexBytes;
   }
 
   template <typename K, typename V>
@@ -115,11 +115,11 @@ class Entry : public EntryHeader {
   // at any address.
   uint32_t stored_charge() const {
     uint32_t charge;
-    std::memcpy(&charge, charge_at(), sizeof(charge));
+    std::memcpy(&charge, begin() + pair().inside, kChargeBytes);
     return charge;
   }
   void store_charge(uint32_t charge) {
-    std::memcpy(const_cast<std::byte*>(charge_at()), &charge, sizeof(charge));
+    std::memcpy(begin() + pair().inside, &charge, kChargeBytes);
   }
   static_assert(kChargeBytes == sizeof(uint32_t));
 
@@ -128,9 +128,7 @@ class Entry : public EntryHeader {
   const std::byte* begin() const {
     return reinterpret_cast<const std::byte*>(this + 1);
   }
-  const std::byte* charge_at() const {
-    return begin() + LayoutType::BytesAt(begin());
-  }
+  Footprint pair() const { return LayoutType::FootprintAt(begin()); }
 };
 
 // Where the charges of a pool's entries come from: the sizes of key and value,
