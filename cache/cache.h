@@ -29,10 +29,11 @@
 //
 // Cost. Every call is O(1) expected, plus what it reclaims and evicts, of which
 // it does at most CacheOptions::maintenance_budget at a time under a lock. An
-// entry takes 40 bytes and its share of an index beside key and value. A
-// std::string lies in it as its length and its characters, and is shown as a
-// std::string_view; see cache/view.h. All entries of a cache share memory of up
-// to 32 GiB, without what keys and values of over 16 KiB take elsewhere.
+// entry takes 40 bytes and its share of an index beside key and value, and 4
+// more where a weigher is given. A std::string lies in it as its length and its
+// characters, and is shown as a std::string_view; see cache/view.h. All entries
+// of a cache share memory of up to 32 GiB, without what keys and values of over
+// 16 KiB take elsewhere.
 //
 // Life. Destroy a cache when no call runs in it; its background work ends with
 // it. Values are destroyed, listeners not called. A Handle outlives it.
@@ -61,6 +62,7 @@
 #include "absl/time/time.h"
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/hash.h"
+#include "wheelcache/cache/internal/age.h"
 #include "wheelcache/cache/internal/counters.h"
 #include "wheelcache/cache/internal/epoch.h"
 #include "wheelcache/cache/internal/interleave.h"

@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "wheelcache/cache/internal/age.h"
 #include "wheelcache/cache/internal/entry.h"
 #include "wheelcache/cache/view.h"
 #include "wheelcache/wheel/clock.h"
@@ -73,8 +74,19 @@ class CacheHandle {
     return absl::Nanoseconds(deadline) - clock_->Now();
   }
 
+  // How long ago the value was Set, or stored by GetOrLoad; a Touch does not
+  // change it. In steps of 20 ms: exact where a multiple of that has passed,
+  // and else off by less than one of them either way. Reaches up to 2.6 years;
+  // of what is older, it tells too little. Never negative: zero where the clock
+  // was turned back since, by up to 31 days. The cache's clock must still
+  // exist.
+  absl::Duration Age() const {
+    return absl::Nanoseconds(
+        internal::AgeNanos(entry().created, clock_->NowNanos()));
+  }
+
   // The bytes that were accounted to the entry.
-  int64_t charge() const { return entry().charge; }
+  int64_t charge() const { return pool().Charge(ref_); }
 
  private:
   template <typename, typename, typename, typename>
@@ -92,10 +104,11 @@ class CacheHandle {
   CacheHandle(Pool* pool, internal::EntryRef ref, const Clock* clock)
       : pool_(pool), ref_(ref), clock_(clock) {}
 
-  const internal::Entry<Key, Value>& entry() const {
+  const Pool& pool() const {
     assert(pool_ != nullptr && "an empty handle");
-    return pool_->At(ref_);
+    return *pool_;
   }
+  const internal::Entry<Key, Value>& entry() const { return pool().At(ref_); }
 
   Pool* pool_ = nullptr;
   internal::EntryRef ref_ = 0;

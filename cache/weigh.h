@@ -23,11 +23,14 @@
 
 namespace wheelcache {
 
-// The bytes of an entry beside its key and value: its links, deadline, recency
-// and charge; and its share of the index.
+// The bytes of an entry beside its key and value: its links, deadline, age and
+// recency; its share of the index; and where there is a weigher, the charge
+// that follows from what that says.
 inline constexpr uint64_t kEntryBytes = 40;
 inline constexpr uint64_t kIndexBytes = 12;
-inline constexpr uint64_t kEntryOverhead = kEntryBytes + kIndexBytes;
+inline constexpr uint64_t kChargeBytes = 4;
+inline constexpr uint64_t kEntryOverhead =
+    kEntryBytes + kIndexBytes + kChargeBytes;
 
 namespace internal {
 

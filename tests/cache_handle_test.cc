@@ -7,10 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/handle.h"
+#include "wheelcache/cache/weigh.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 
 namespace wheelcache {
@@ -173,13 +175,89 @@ TEST_F(CacheHandleTest, TimeToLiveFollowsTouchAndGoesBelowZero) {
   EXPECT_EQ(cache->Find(2).TimeToLive(), absl::InfiniteDuration());
 }
 
+TEST_F(CacheHandleTest, AgeIsTheTimeSinceTheSetWhateverHappensToTheEntry) {
+  auto cache = New<int, Value>();
+  clock_.Advance(absl::Seconds(1));
+  cache->Set(1, nullptr, absl::Seconds(5));
+  const auto handle = cache->Find(1);
+  EXPECT_EQ(handle.Age(), absl::ZeroDuration());
+  clock_.Advance(absl::Milliseconds(60));
+  EXPECT_EQ(handle.Age(), absl::Milliseconds(60));
+  cache->Touch(1, absl::Seconds(10));
+  EXPECT_EQ(handle.Age(), absl::Milliseconds(60));
+  EXPECT_EQ(cache->Find(1).Age(), absl::Milliseconds(60));
+  cache->Set(1, nullptr);
+  EXPECT_EQ(cache->Find(1).Age(), absl::ZeroDuration());
+  EXPECT_EQ(handle.Age(), absl::Milliseconds(60));
+  cache = nullptr;
+  clock_.Advance(absl::Hours(100));
+  EXPECT_EQ(handle.Age(), absl::Hours(100) + absl::Milliseconds(60));
+}
+
+TEST_F(CacheHandleTest, AgeIsToldInStepsOf20Milliseconds) {
+  auto cache = New<int, Value>();
+  clock_.Advance(absl::Milliseconds(30));
+  cache->Set(1, nullptr);
+  const auto handle = cache->Find(1);
+  clock_.Advance(absl::Milliseconds(10) - absl::Nanoseconds(1));
+  EXPECT_EQ(handle.Age(), absl::ZeroDuration());
+  clock_.Advance(absl::Nanoseconds(1));
+  EXPECT_EQ(handle.Age(), absl::Milliseconds(20));
+}
+
+TEST_F(CacheHandleTest, AgeOfALoadedValueBeginsWhenItIsStored) {
+  auto cache = New<int, Value>();
+  ASSERT_TRUE(cache
+                  ->GetOrLoad(1,
+                              [this]() -> absl::StatusOr<Value> {
+                                clock_.Advance(absl::Seconds(1));
+                                return nullptr;
+                              })
+                  .ok());
+  clock_.Advance(absl::Seconds(2));
+  EXPECT_EQ(cache->Find(1).Age(), absl::Seconds(2));
+}
+
 TEST_F(CacheHandleTest, ChargeIsWhatTheEntryCountsFor) {
   HandleCache::Hooks hooks;
   hooks.weigher = [](int key, const Value&) { return uint64_t(key); };
   auto cache = New<int, Value>(hooks);
   cache->Set(1000, nullptr);
   EXPECT_EQ(cache->Find(1000).charge(), cache->bytes());
-  EXPECT_EQ(cache->bytes(), 1000 + (OverheadOfAnEntry<int, Value>()));
+  EXPECT_EQ(cache->bytes(), 1000 + static_cast<int64_t>(kEntryOverhead));
+}
+
+TEST_F(CacheHandleTest, ChargeWithoutAWeigherIsTheMemoryOfTheEntry) {
+  auto numbers = New<uint64_t, uint64_t>();
+  numbers->Set(1, 2);
+  EXPECT_EQ(numbers->Find(1).charge(), 40 + 8 + 8 + 12);
+  EXPECT_EQ(numbers->bytes(), numbers->Find(1).charge());
+  auto strings = New<std::string, std::string>();
+  for (const int length : {0, 10, 1000, 100'000}) {
+    strings->Clear();
+    strings->Set("key", std::string(length, 'v'));
+    const int64_t charge = strings->Find("key").charge();
+    EXPECT_EQ(strings->bytes(), charge);
+    EXPECT_GE(charge, 40 + 1 + 3 + 1 + length + 12);
+    EXPECT_LE(charge, 40 + 1 + 3 + 1 + length * 1.1 + 32);
+  }
+}
+
+TEST_F(CacheHandleTest, ChargeStaysWhatItWasOutsideTheCache) {
+  HandleCache::Hooks hooks;
+  hooks.weigher = [](int key, const Value&) { return uint64_t(key); };
+  auto weighed = New<int, Value>(hooks);
+  auto counted = New<int, Value>();
+  weighed->Set(1000, nullptr);
+  counted->Set(1000, nullptr);
+  const auto first = weighed->Find(1000);
+  const auto second = counted->Find(1000);
+  const int64_t first_charge = weighed->bytes();
+  const int64_t second_charge = counted->bytes();
+  weighed = nullptr;
+  counted->Del(1000);
+  EXPECT_EQ(first.charge(), first_charge);
+  EXPECT_EQ(second.charge(), second_charge);
 }
 
 TEST_F(CacheHandleTest, LastOfManyHandlesDestroysTheValueWhereverItIs) {

@@ -41,7 +41,8 @@ class OneEntry {
   const Entry<Key, Value>* operator->() const { return &pool_->At(ref_); }
 
  private:
-  EntryPool<Key, Value>* const pool_ = new EntryPool<Key, Value>;
+  EntryPool<Key, Value>* const pool_ =
+      new EntryPool<Key, Value>(Charges::kFromSizes);
   const EntryRef ref_;
 };
 
@@ -174,7 +175,7 @@ TEST(EntryLayoutTest, KeyAndValueAreDestroyedOnce) {
 
 #ifdef ABSL_HAVE_EXCEPTIONS
 TEST(EntryLayoutTest, AConstructorThatThrowsLeavesNothing) {
-  auto* const pool = new EntryPool<Counted, Counted>;
+  auto* const pool = new EntryPool<Counted, Counted>(Charges::kFromSizes);
   const EntryRef first = pool->New(false, false);
   pool->Unpin(first);
   EXPECT_THROW(pool->New(true, false), std::runtime_error);
@@ -189,7 +190,7 @@ TEST(EntryLayoutTest, AConstructorThatThrowsLeavesNothing) {
 
 // Whether the pool has ended shows in its last entry.
 TEST(EntryPoolTest, AnOrphanOutlivesTheCache) {
-  auto* const pool = new EntryPool<int, Counted>;
+  auto* const pool = new EntryPool<int, Counted>(Charges::kFromSizes);
   const EntryRef kept = pool->New(1, false);
   const EntryRef gone = pool->New(2, false);
   pool->Pin(kept);

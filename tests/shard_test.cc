@@ -53,7 +53,7 @@ class ShardTest : public ::testing::Test {
                            absl::Duration ttl = absl::InfiniteDuration()) {
     IntShard::Write write;
     write.ref = shared_.pool->New(key, key);
-    shared_.pool->At(write.ref).charge = charge;
+    shared_.pool->SetCharge(write.ref, charge);
     write.hash = HashKey<DefaultHash<int>>(key).for_index;
     write.ttl_nanos = Clock::NanosAfter(0, ttl);
     write.now_nanos = clock_.NowNanos();
@@ -92,7 +92,7 @@ class ShardTest : public ::testing::Test {
 
   SimulatedClock clock_;
   const CacheOptions options_ = Options(&clock_);
-  SharedState<int, int> shared_{options_, 1};
+  SharedState<int, int> shared_{options_, 1, Charges::kStored};
   IntShard shard_{&shared_, 0, options_};
   RemovedList<int, int> removed_{shared_.pool.get(), &shared_.limbo};
 };

@@ -22,7 +22,9 @@ Cache<Key, Value, Hash, Equal>::Cache(CacheOptions options, Hooks hooks)
       clock_(*options_.clock),
       coarse_lag_nanos_(clock_.coarse_lag_nanos()),
       reclaim_delay_nanos_(Clock::NanosAfter(0, options_.reclaim_delay)),
-      shared_(options_, internal::ShardCount(options_)),
+      shared_(options_, internal::ShardCount(options_),
+              hooks_.weigher ? internal::Charges::kStored
+                             : internal::Charges::kFromSizes),
       logger_(options_, clock_.NowNanos()) {
   const int shards = internal::ShardCount(options_);
   for (int i = 0; i < shards; ++i) {
@@ -187,6 +189,7 @@ bool Cache<Key, Value, Hash, Equal>::Store(EntryRef ref, Place place,
   write.ttl_nanos = ToNanos(ttl);
   write.now_nanos = clock_.NowNanos();
   write.load = load;
+  shared_.pool->At(ref).created = internal::CreationTimeAt(write.now_nanos);
   return Publish(write, place.shard, &unpin.ref);
 }
 
@@ -194,16 +197,14 @@ bool Cache<Key, Value, Hash, Equal>::Store(EntryRef ref, Place place,
 // can hold it.
 template <typename Key, typename Value, typename Hash, typename Equal>
 bool Cache<Key, Value, Hash, Equal>::Weigh(EntryRef ref) {
-  auto& entry = shared_.pool->At(ref);
-  const uint64_t overhead = hooks_.weigher ? kEntryOverhead : 0;
-  const uint64_t weight = hooks_.weigher
-                              ? hooks_.weigher(entry.key(), entry.value())
-                              : entry.Memory();
+  const auto& entry = shared_.pool->At(ref);
   const uint64_t most =
       std::min(static_cast<uint64_t>(shared_.budget.limit().bytes),
                uint64_t{std::numeric_limits<uint32_t>::max()});
-  if (most < overhead || weight > most - overhead) return false;
-  entry.charge = static_cast<uint32_t>(weight + overhead);
+  if (!hooks_.weigher) return entry.Memory() <= most;
+  const uint64_t weight = hooks_.weigher(entry.key(), entry.value());
+  if (most < kEntryOverhead || weight > most - kEntryOverhead) return false;
+  shared_.pool->SetCharge(ref, static_cast<uint32_t>(weight + kEntryOverhead));
   return true;
 }
 

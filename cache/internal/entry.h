@@ -8,25 +8,33 @@
 // under a lock. Key and value of a published entry do not change: a Set on the
 // same key makes another entry.
 //
+// The charge of an entry follows from the sizes of key and value, unless a
+// weigher says it: then it is stored, behind them in the same block. All
+// entries of a pool are alike in this.
+//
 // The end. Entries may outlive the cache. An entry that is still pinned when
 // the cache lets go of it is an orphan. The pool counts the orphans and ends
 // when the cache and the last of them have; so whoever pins an entry and lets
 // go of it before the cache does pays nothing for that.
 //
-// Threads. `birth`, `charge`, key and value are written before the entry is
-// published and constant from then on; readers look at these and at the atomic
-// fields, in a ReadSection or under a pin. The links belong to the lock of the
-// entry's shard or, once it has been removed, to the thread that removed it.
+// Threads. `birth`, `created`, key, value and charge are written before the
+// entry is published and constant from then on; readers look at these and at
+// the atomic fields, in a ReadSection or under a pin. The links belong to the
+// lock of the entry's shard or, once it has been removed, to the thread that
+// removed it.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENTRY_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENTRY_H_
 
 #include <atomic>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <utility>
 
+#include "wheelcache/cache/internal/age.h"
 #include "wheelcache/cache/internal/arena.h"
 #include "wheelcache/cache/internal/epoch.h"
 #include "wheelcache/cache/internal/layout.h"
@@ -60,7 +68,7 @@ struct EntryHeader {
   std::atomic<uint32_t> stamp{0};
 
   Birth birth = 0;
-  uint32_t charge = 0;
+  CreationTime created = 0;  // By the cache's clock.
 
   int64_t deadline() const {
     return deadline_nanos.load(std::memory_order_relaxed);
@@ -87,12 +95,13 @@ class Entry : public EntryHeader {
   static size_t Bytes(const K& key, const V& value) {
     return sizeof(Entry) + LayoutType::Bytes(key, value);
   }
-  size_t Bytes() const { return sizeof(Entry) + LayoutType::BytesAt(begin()); }
+  size_t Bytes() const { return sizeof(Entry) + pair().inside; }
 
   // All memory that the entry takes, as far as it is known without a weigher.
+  // REQUIRES: no charge is stored.
   uint64_t Memory() const {
-    return Arena::BlockBytes(Bytes()) + LayoutType::OutsideBytesAt(begin()) +
-           kIndexBytes;
+    const auto [inside, outside] = pair();
+    return Arena::BlockBytes(sizeof(Entry) + inside) + outside + kIndexBytes;
   }
 
   template <typename K, typename V>
@@ -102,12 +111,29 @@ class Entry : public EntryHeader {
   }
   void Destroy() { LayoutType::Destroy(begin()); }
 
+  // The charge, where the block has kChargeBytes behind key and value for it;
+  // at any address.
+  uint32_t stored_charge() const {
+    uint32_t charge;
+    std::memcpy(&charge, begin() + pair().inside, kChargeBytes);
+    return charge;
+  }
+  void store_charge(uint32_t charge) {
+    std::memcpy(begin() + pair().inside, &charge, kChargeBytes);
+  }
+  static_assert(kChargeBytes == sizeof(uint32_t));
+
  private:
   std::byte* begin() { return reinterpret_cast<std::byte*>(this + 1); }
   const std::byte* begin() const {
     return reinterpret_cast<const std::byte*>(this + 1);
   }
+  Footprint pair() const { return LayoutType::FootprintAt(begin()); }
 };
+
+// Where the charges of a pool's entries come from: the sizes of key and value,
+// or whoever makes the entries, so that they have to be stored.
+enum class Charges { kFromSizes, kStored };
 
 // The entries of a cache. Outlives the cache for as long as an orphan is left.
 template <typename Key, typename Value>
@@ -116,10 +142,12 @@ class EntryPool {
   using EntryType = Entry<Key, Value>;
 
   // A pool that will hold so many entries; 0 for not known.
-  explicit EntryPool(uint64_t entries = 0)
-      : arena_(EntryType::LayoutType::kOneSize ? Arena::Sizes::kOne
+  explicit EntryPool(Charges charges, uint64_t entries = 0)
+      : charge_bytes_(charges == Charges::kStored ? kChargeBytes : 0),
+        arena_(EntryType::LayoutType::kOneSize ? Arena::Sizes::kOne
                                                : Arena::Sizes::kMany,
-               entries * Arena::BlockBytes(EntryType::kLeastBytes)) {}
+               entries *
+                   Arena::BlockBytes(EntryType::kLeastBytes + charge_bytes_)) {}
   EntryPool(const EntryPool&) = delete;
   EntryPool& operator=(const EntryPool&) = delete;
 
@@ -132,6 +160,19 @@ class EntryPool {
   EntryRef New(K&& key, V&& value) {
     return NewFrom(Stored<Key>::Source(std::forward<K>(key)),
                    Stored<Value>::Source(std::forward<V>(value)));
+  }
+
+  // The bytes that are accounted to an entry.
+  int64_t Charge(EntryRef ref) const {
+    const EntryType& entry = At(ref);
+    return charge_bytes_ != 0 ? entry.stored_charge()
+                              : static_cast<int64_t>(entry.Memory());
+  }
+
+  // REQUIRES: charges are stored, and the entry is not published yet.
+  void SetCharge(EntryRef ref, uint32_t charge) {
+    assert(charge_bytes_ != 0 && "the charge follows from the sizes");
+    At(ref).store_charge(charge);
   }
 
   // Adds a pin. REQUIRES: the entry has one that stays during the call.
@@ -189,7 +230,7 @@ class EntryPool {
 
   template <typename K, typename V>
   EntryRef NewFrom(K&& key, V&& value) {
-    const size_t bytes = EntryType::Bytes(key, value);
+    const size_t bytes = EntryType::Bytes(key, value) + charge_bytes_;
     NewBlock block{&arena_, bytes, arena_.Allocate(bytes)};
     auto* entry = ::new (arena_.At(block.ref)) EntryType;
     entry->Construct(std::forward<K>(key), std::forward<V>(value));
@@ -205,7 +246,7 @@ class EntryPool {
 
   void Delete(EntryRef ref) {
     EntryType& entry = At(ref);
-    const size_t bytes = entry.Bytes();
+    const size_t bytes = entry.Bytes() + charge_bytes_;
     entry.Destroy();
     arena_.Free(ref, bytes);
   }
@@ -216,6 +257,7 @@ class EntryPool {
     }
   }
 
+  const size_t charge_bytes_;  // Of each entry's block, for its stored charge.
   Arena arena_;
 
   // The cache, and each orphan. Counted up relaxed, by the cache, which is

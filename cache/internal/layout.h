@@ -45,6 +45,12 @@ void StorePointer(std::byte* at, T* pointer) {
   std::memcpy(at, &pointer, sizeof(pointer));
 }
 
+// The memory that is taken where a key or a value lies, and elsewhere.
+struct Footprint {
+  size_t inside;
+  uint64_t outside;
+};
+
 // How one T is stored: here, an object.
 template <typename T>
 class Stored {
@@ -63,9 +69,8 @@ class Stored {
   static size_t Bytes(const From&) {
     return kBytes;
   }
-  static size_t BytesAt(const std::byte*) { return kBytes; }
-  static uint64_t OutsideBytesAt(const std::byte*) {
-    return kInside ? 0 : MallocBytes(sizeof(T));
+  static Footprint FootprintAt(const std::byte*) {
+    return {kBytes, kInside ? 0 : MallocBytes(sizeof(T))};
   }
 
   template <typename From>
@@ -109,10 +114,9 @@ class Stored<std::string> {
   static size_t Bytes(std::string_view s) {
     return LengthBytes(s.size()) + (Inside(s) ? s.size() : sizeof(char*));
   }
-  static size_t BytesAt(const std::byte* at) { return Bytes(Get(at)); }
-  static uint64_t OutsideBytesAt(const std::byte* at) {
+  static Footprint FootprintAt(const std::byte* at) {
     const std::string_view s = Get(at);
-    return Inside(s) ? 0 : MallocBytes(s.size());
+    return {Bytes(s), Inside(s) ? 0 : MallocBytes(s.size())};
   }
 
   static void Construct(std::byte* at, std::string_view s) {
@@ -179,19 +183,18 @@ class Layout {
   // The memory of the smallest pair.
   static constexpr size_t kLeastBytes = StoredKey::kBytes + StoredValue::kBytes;
 
-  // The memory that a pair needs, given their Sources; and that it has.
+  // The memory that a pair needs here, given their Sources; and that it has.
   template <typename K, typename V>
   static size_t Bytes(const K& key, const V& value) {
     return BytesOf(StoredKey::Bytes(key), StoredValue::Bytes(value));
   }
-  static size_t BytesAt(const std::byte* begin) {
-    return BytesOf(StoredKey::BytesAt(KeyAt(begin)),
-                   StoredValue::BytesAt(ValueAt(begin)));
-  }
-  // The memory elsewhere that the two use.
-  static uint64_t OutsideBytesAt(const std::byte* begin) {
-    return StoredKey::OutsideBytesAt(KeyAt(begin)) +
-           StoredValue::OutsideBytesAt(ValueAt(begin));
+  static Footprint FootprintAt(const std::byte* begin) {
+    const std::byte* const at = Align(begin);
+    const Footprint first = First::FootprintAt(at);
+    const size_t offset = SecondOffset(first.inside);
+    const Footprint second = Second::FootprintAt(at + offset);
+    return {kAlignment - 8 + offset + second.inside,
+            first.outside + second.outside};
   }
 
   // Makes a pair from their Sources, or throws and leaves nothing.
@@ -254,7 +257,7 @@ class Layout {
   }
   static const std::byte* SecondAt(const std::byte* begin) {
     const std::byte* const first = Align(begin);
-    return first + SecondOffset(First::BytesAt(first));
+    return first + SecondOffset(First::FootprintAt(first).inside);
   }
   static const std::byte* KeyAt(const std::byte* begin) {
     return kKeyFirst ? Align(begin) : SecondAt(begin);

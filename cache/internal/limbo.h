@@ -141,7 +141,7 @@ class Limbo {
   // so that the epoch it ends is late enough, and the links.
   uint32_t Push(Stripe& stripe, EntryRef ref) {
     auto& entry = pool_.At(ref);
-    const uint64_t weight = 1 + entry.charge / 256;
+    const uint64_t weight = 1 + static_cast<uint64_t>(pool_.Charge(ref)) / 256;
     uint64_t chain = stripe.load(std::memory_order_relaxed);
     uint64_t longer;
     do {

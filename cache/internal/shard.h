@@ -241,7 +241,7 @@ class Shard {
   void SetStamp(EntryRef ref, Stamp stamp) const {
     At(ref).stamp.store(stamp, std::memory_order_relaxed);
   }
-  Room RoomOf(EntryRef ref) const { return {1, At(ref).charge}; }
+  Room RoomOf(EntryRef ref) const { return {1, shared_.pool->Charge(ref)}; }
   Hash32 HashOf(EntryRef ref) const {
     return HashKey<Hash>(At(ref).key()).for_index;
   }

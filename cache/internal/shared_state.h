@@ -23,7 +23,7 @@ namespace internal {
 
 template <typename Key, typename Value>
 struct SharedState {
-  SharedState(const CacheOptions& options, int shards)
+  SharedState(const CacheOptions& options, int shards, Charges charges)
       : shards(shards),
         expected_entries(ExpectedEntries(options)),
         tick_nanos(absl::ToInt64Nanoseconds(options.tick)),
@@ -34,7 +34,7 @@ struct SharedState {
         budget({options.max_entries, options.max_bytes}),
         due(shards),
         uses(shards),
-        pool(new EntryPool<Key, Value>(expected_entries)),
+        pool(new EntryPool<Key, Value>(charges, expected_entries)),
         limbo(pool.get(), options.max_entries / 16) {}
 
   SharedState(const SharedState&) = delete;

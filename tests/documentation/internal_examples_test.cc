@@ -9,11 +9,14 @@
 #include <new>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "wheelcache/cache/internal/age.h"
 #include "wheelcache/cache/internal/arena.h"
 #include "wheelcache/cache/internal/budget.h"
 #include "wheelcache/wheel/internal/at_fork.h"
 #include "wheelcache/wheel/mutex.h"
+#include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache {
 namespace {
@@ -62,6 +65,14 @@ namespace {
 struct Page {
   char text[100];
 };
+
+TEST(InternalExamples, Age) {
+  SimulatedClock clock;
+  const CreationTime created = CreationTimeAt(clock.NowNanos());
+  clock.Advance(absl::Seconds(5));
+  AgeNanos(created, clock.NowNanos());  // 5'000'000'000.
+  EXPECT_EQ(AgeNanos(created, clock.NowNanos()), 5'000'000'000);
+}
 
 TEST(InternalExamples, Arena) {
   // Static: GCC misaligns locals that AddressSanitizer watches.

@@ -181,6 +181,7 @@ class CacheDriver {
         const auto handle = cache_->Find(key);
         Compare("value", handle ? std::optional(*handle) : std::nullopt,
                 ReadInOracle());
+        if (handle && oracle_.Live(key)) CompareHandle(handle);
         break;
       }
       case CacheCall::kVisit: {
@@ -353,6 +354,18 @@ class CacheDriver {
     }
     const absl::Status invariants = cache_->CheckInvariants();
     Compare("invariants", invariants.ToString(), absl::OkStatus().ToString());
+  }
+
+  void CompareHandle(const CacheType::Handle& handle) {
+    const CacheOracle::Entry& entry = oracle_.entries[call_.key];
+    Compare("charge", handle.charge(), entry.charge);
+    Compare("ttl of the handle", handle.TimeToLive(),
+            TimeToLiveInOracle(call_.key));
+    // In whole steps, and no further than they reach.
+    constexpr int64_t kStep = 20'000'000;
+    const int64_t age = oracle_.now / kStep - entry.created / kStep;
+    if (age > absl::Hours(24 * 900) / absl::Nanoseconds(kStep)) return;
+    Compare("age", handle.Age(), age * absl::Nanoseconds(kStep));
   }
 
   absl::Duration TimeToLiveInOracle(int key) {

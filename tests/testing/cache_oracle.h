@@ -24,7 +24,7 @@ class CacheOracle {
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
   struct Entry {
-    int64_t value, charge, deadline, last_use;
+    int64_t value, charge, created, deadline, last_use;
   };
   struct Left {
     int key;
@@ -48,7 +48,7 @@ class CacheOracle {
     if (!Live(key)) Leave(key, RemovalCause::kExpired);
     while (!HasRoom(key, charge)) Leave(Victim(key), RemovalCause::kEvicted);
     Leave(key, RemovalCause::kReplaced);
-    entries[key] = {value, charge, Deadline(ttl), ++uses_};
+    entries[key] = {value, charge, now, Deadline(ttl), ++uses_};
     return true;
   }
 
