@@ -312,7 +312,7 @@ class Cache final {
   // caller's.
   bool Publish(const typename ShardType::Write& write, ShardType& home,
                EntryRef* own);
-  bool Weigh(EntryRef ref);
+  std::optional<uint32_t> Weigh(EntryRef ref);
 
   void ReclaimAll(int64_t now_nanos, Removals* removals);
   ShardType& OldestBut(const ShardType& home) const;

@@ -135,6 +135,15 @@ class LazyLruList {
     return generation;
   }
 
+  // Whether the element is the newest of a generation. Without a branch for
+  // each: rarely one is.
+  bool IsNewest(Ref ref) const {
+    uint32_t found = 0;
+    for (const Ref newest : newest_) found |= newest == ref ? 1 : 0;
+    return found != 0;
+  }
+
+  void HandOnNewest(Ref ref);
   void Open(uint32_t begin, Ref first);
   void Close(int generation);
   int Shortest(uint32_t now) const;
@@ -164,21 +173,23 @@ void LazyLruList<Store>::PushFront(Ref ref) {
 
 template <typename Store>
 void LazyLruList<Store>::Remove(Ref ref) {
-  int generation = kGenerations;
-  for (int i = 0; i < kGenerations; ++i) {
-    if (newest_[i] == ref) generation = i;
-  }
-  if (generation < kGenerations) {
-    const Ref older = store_.lru_links(ref).older;
-    const bool last = older == Ref{} || (generation + 1 < count_ &&
-                                         older == newest_[generation + 1]);
-    if (last) {
-      Close(generation);
-    } else {
-      newest_[generation] = older;
-    }
-  }
+  if (IsNewest(ref)) HandOnNewest(ref);
   list_.Remove(ref);
+}
+
+// Before the newest element of a generation leaves.
+template <typename Store>
+void LazyLruList<Store>::HandOnNewest(Ref ref) {
+  int generation = 0;
+  while (newest_[generation] != ref) ++generation;
+  const Ref older = store_.lru_links(ref).older;
+  const bool last = older == Ref{} || (generation + 1 < count_ &&
+                                       older == newest_[generation + 1]);
+  if (last) {
+    Close(generation);
+  } else {
+    newest_[generation] = older;
+  }
 }
 
 template <typename Store>

@@ -176,7 +176,8 @@ bool Cache<Key, Value, Hash, Equal>::Store(EntryRef ref, Place place,
     EntryRef ref;
   } unpin{shared_.pool.get(), ref};
   const bool lives = ttl > absl::ZeroDuration();
-  if (!lives || !Weigh(ref)) {
+  const std::optional<uint32_t> charge = lives ? Weigh(ref) : std::nullopt;
+  if (!charge.has_value()) {
     const View<Key> key = shared_.pool->At(ref).key();
     if (load == nullptr) {
       Remove(key, lives ? RemovalCause::kReplaced : RemovalCause::kDeleted);
@@ -186,6 +187,7 @@ bool Cache<Key, Value, Hash, Equal>::Store(EntryRef ref, Place place,
   typename ShardType::Write write;
   write.ref = ref;
   write.hash = place.hash;
+  write.room = {1, *charge};
   write.ttl_nanos = ToNanos(ttl);
   write.now_nanos = clock_.NowNanos();
   write.load = load;
@@ -193,19 +195,22 @@ bool Cache<Key, Value, Hash, Equal>::Store(EntryRef ref, Place place,
   return Publish(write, place.shard, &unpin.ref);
 }
 
-// Computes the charge of an entry. Returns whether any cache with these limits
-// can hold it.
+// Returns the charge of an entry, or nothing if no cache with these limits can
+// hold it.
 template <typename Key, typename Value, typename Hash, typename Equal>
-bool Cache<Key, Value, Hash, Equal>::Weigh(EntryRef ref) {
+std::optional<uint32_t> Cache<Key, Value, Hash, Equal>::Weigh(EntryRef ref) {
   const auto& entry = shared_.pool->At(ref);
+  const uint64_t weight = hooks_.weigher
+                              ? hooks_.weigher(entry.key(), entry.value())
+                              : entry.Memory();
+  const uint64_t overhead = hooks_.weigher ? kEntryOverhead : 0;
   const uint64_t most =
       std::min(static_cast<uint64_t>(shared_.budget.limit().bytes),
                uint64_t{std::numeric_limits<uint32_t>::max()});
-  if (!hooks_.weigher) return entry.Memory() <= most;
-  const uint64_t weight = hooks_.weigher(entry.key(), entry.value());
-  if (most < kEntryOverhead || weight > most - kEntryOverhead) return false;
-  shared_.pool->SetCharge(ref, static_cast<uint32_t>(weight + kEntryOverhead));
-  return true;
+  if (most < overhead || weight > most - overhead) return std::nullopt;
+  const auto charge = static_cast<uint32_t>(weight + overhead);
+  if (hooks_.weigher) shared_.pool->SetCharge(ref, charge);
+  return charge;
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>

@@ -76,6 +76,7 @@ class Shard {
   struct Write {
     EntryRef ref = 0;       // Known to nobody else; its pin is the cache's.
     Hash32 hash = 0;        // Of its key.
+    Room room;              // That it takes.
     int64_t ttl_nanos = 0;  // More than zero; kNever for no end.
     int64_t now_nanos = 0;
     const LoadPtr* load = nullptr;  // Where the value comes from, if a load.
@@ -381,7 +382,7 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
     RemoveLocked(old, RemovalCause::kExpired, claim, removed);
     old = 0;
   }
-  Room need = RoomOf(write.ref);
+  Room need = write.room;
   if (old != 0) {
     need -= RoomOf(old);
   } else {
@@ -397,6 +398,7 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
   entry.deadline_nanos.store(DeadlineLocked(write.now_nanos, write.ttl_nanos),
                              std::memory_order_relaxed);
   loads_.Supersede(entry.key());
+  used_ += need;
   LinkLocked(write.ref, write.hash, old, removed);
   return Publication::kDone;
 }
@@ -444,7 +446,6 @@ void Shard<Key, Value, Hash, Equal>::LinkLocked(EntryRef ref, Hash32 hash,
     index_.Replace(hash, old, ref);
   }
   Interleave("publish: between index and list");
-  used_ += RoomOf(ref);
   PushFrontLocked(ref);
   if (At(ref).deadline() != Clock::kNever) ScheduleLocked(ref);
   // Last, for its neighbours may still be on their way from memory.
@@ -458,7 +459,6 @@ void Shard<Key, Value, Hash, Equal>::UnlinkLocked(EntryRef ref,
   if (ref == victim_.ref) victim_ = Victim();
   lru_.Remove(ref);
   if (At(ref).timer.scheduled()) wheel_.Cancel(ref);
-  used_ -= RoomOf(ref);
   removed->Add(ref, cause);
 }
 
@@ -469,7 +469,9 @@ void Shard<Key, Value, Hash, Equal>::RemoveLocked(EntryRef ref,
                                                   Removed* removed) {
   index_.Erase(ref == victim_.ref ? victim_.hash : HashOf(ref), ref);
   Interleave("remove: between index and list");
-  claim->Add(RoomOf(ref));
+  const Room room = RoomOf(ref);
+  used_ -= room;
+  claim->Add(room);
   UnlinkLocked(ref, cause, removed);
 }
 
