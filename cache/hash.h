@@ -27,6 +27,7 @@
 
 #include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
+#include "wheelcache/cache/internal/equal_strings.h"
 
 namespace wheelcache {
 namespace internal {
@@ -59,7 +60,7 @@ struct StringEqual {
   using is_transparent = void;
   template <typename A, typename B>
   bool operator()(const A& a, const B& b) const {
-    return ToStringView(a) == ToStringView(b);
+    return EqualStrings(ToStringView(a), ToStringView(b));
   }
 };
 
