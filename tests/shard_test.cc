@@ -54,6 +54,7 @@ class ShardTest : public ::testing::Test {
     IntShard::Write write;
     write.ref = shared_.pool->New(key, key);
     shared_.pool->SetCharge(write.ref, charge);
+    write.room = {1, charge};
     write.hash = HashKey<DefaultHash<int>>(key).for_index;
     write.ttl_nanos = Clock::NanosAfter(0, ttl);
     write.now_nanos = clock_.NowNanos();
