@@ -12,21 +12,12 @@
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/tests/testing/cache_environment.h"
+#include "wheelcache/tests/testing/counted.h"
 
 namespace wheelcache {
 namespace {
 
-// Counts the values that exist.
-class Counted {
- public:
-  explicit Counted(std::atomic<int64_t>* count) : count_(count) { ++*count_; }
-  Counted(const Counted& other) : count_(other.count_) { ++*count_; }
-  Counted& operator=(const Counted&) = delete;
-  ~Counted() { --*count_; }
-
- private:
-  std::atomic<int64_t>* count_;
-};
+using testing::Counted;
 
 class ReclamationTest : public CacheEnvironment {
  protected:
