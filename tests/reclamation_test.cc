@@ -106,6 +106,19 @@ TEST_F(ReclamationTest, TheReaperDestroysWhatOtherThreadsMightHaveSeen) {
   EXPECT_EQ(clock_.wake_ups(), wake_ups);
 }
 
+TEST_F(ReclamationTest, TheReaperDestroysWhatAClearHasRemoved) {
+  Reaper reaper(clock_);
+  options_.reaper = &reaper;
+  auto cache = New<int, Counted>();
+  for (int key = 0; key < 100; ++key) cache->Set(key, Counted(&values_));
+  StalledReader reader(cache.get(), 1);
+  cache->Clear();
+  EXPECT_EQ(values_.load(), 100);
+  reader.GoOn();
+  clock_.RunFor(options_.reclaim_delay);
+  EXPECT_EQ(values_.load(), 0);
+}
+
 TEST_F(ReclamationTest, AStalledReaderDoesNotKeepTheReaperBusy) {
   Reaper reaper(clock_);
   options_.reaper = &reaper;
