@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
-#include <utility>
 
 #include "absl/status/statusor.h"
 #include "gtest/gtest.h"
@@ -27,11 +26,19 @@ struct Fragile : testing::Counted {
 
   explicit Fragile(int n) : Counted(&objects), number(n) {}
   Fragile(const Fragile& other) : Counted(other), number(other.number) {
-    if (intact-- == 0) throw std::runtime_error("broken");
+    MaybeThrow();
   }
-  Fragile(Fragile&& other) : Fragile(std::as_const(other)) {}
+  // NOLINTNEXTLINE(performance-noexcept-move-constructor)
+  Fragile(Fragile&& other) : Counted(other), number(other.number) {
+    MaybeThrow();
+  }
 
   const int number;
+
+ private:
+  static void MaybeThrow() {
+    if (intact-- == 0) throw std::runtime_error("broken");
+  }
 };
 
 struct HashFragile {

@@ -24,7 +24,7 @@ namespace {
 class CacheRoomRaceTest : public InterruptedCacheEnvironment {
  protected:
   // Of two shards.
-  static int ShardOf(int key) {
+  static uint32_t ShardOf(int key) {
     return internal::HashKey<DefaultHash<int>>(key).for_shard % 2;
   }
 };

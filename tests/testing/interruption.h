@@ -37,7 +37,7 @@ inline thread_local Interruption interruption;
 
 namespace internal {
 
-void Interleave(const char* point) {
+inline void Interleave(const char* point) {
   testing::Interruption& interruption = testing::interruption;
   if (interruption.point != point) return;
   interruption.point.clear();
