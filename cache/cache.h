@@ -22,10 +22,18 @@
 // and destructor of keys and values) runs under a lock, so all of it may call
 // this cache and others; only the hash and the equality of keys must not.
 //
-// Errors. A miss is an empty optional or handle. Only Create and loaders
-// return a Status. Where memory runs out, Set, GetOrLoad and the first read of
-// a thread throw std::bad_alloc, or end a program without exceptions, and have
-// changed nothing but for what had expired or was evicted already.
+// Errors. A miss is an empty optional or handle; only Create and GetOrLoad
+// return a Status. A call lets through what the constructors, the weigher, the
+// loader or the visitor that it runs throw; and Set, GetOrLoad and the first
+// read of a thread throw std::bad_alloc where memory runs out, which ends a
+// program without exceptions. Then no value was stored, replaced or deleted;
+// expired ones may have gone, and if another thread took the room that a Set
+// had evicted for, what it evicted. Only a GetOrLoad that cannot copy its
+// result for those who asked may have stored it. Who waits for a load that
+// throws gets an Unknown Status. Exceptions of the listener end here and are
+// counted. Del, Touch, Clear, handles and the destructor need no memory and do
+// not throw, nor does RunMaintenance but for stats_log. Hashes, comparisons and
+// destructors must not throw.
 //
 // Cost. Every call is O(1) expected, plus what it reclaims and evicts, of which
 // it does at most CacheOptions::maintenance_budget at a time under a lock. An

@@ -62,6 +62,7 @@ TEST(BasicTimingWheelTest, ReferencesReachUpToTheTagsOfLists) {
     wheel.Cancel(cancelled);
     refs.erase(cancelled);
     ASSERT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
+    ASSERT_EQ(wheel.CountTimers(), refs.size());
   }
   std::set<uint32_t> fired;
   wheel.Advance(1000, kNoBudget, [&](uint32_t ref) { fired.insert(ref); });

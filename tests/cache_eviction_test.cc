@@ -16,6 +16,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/hash.h"
+#include "wheelcache/cache/internal/key_hash.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 
@@ -279,6 +281,23 @@ TEST_F(CacheEvictionTest, LimitsHoldAtEveryInstant) {
     for (std::thread& setter : setters) setter.join();
     EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
   }
+}
+
+// The shares of the limit move to where the keys are, bit by bit.
+TEST_F(CacheEvictionTest, LongUnusedEntriesOfAnotherShardGoInTheEnd) {
+  constexpr int kKeys = 1'000;
+  options_.shards = 2;
+  options_.max_entries = 2 * kKeys;
+  auto cache = New<int, int>();
+  std::vector<int> keys[2];
+  for (int key = 0; key < 10 * kKeys; ++key) {
+    keys[internal::HashKey<DefaultHash<int>>(key).for_shard % 2].push_back(key);
+  }
+  for (int i = 0; i < kKeys; ++i) cache->Set(keys[0][i], i);
+  for (int i = 0; i < 4 * kKeys; ++i) cache->Set(keys[1][i], i);
+  EXPECT_LE(std::count_if(keys[0].begin(), keys[0].begin() + kKeys,
+                          [&](int key) { return cache->Contains(key); }),
+            kKeys / 100);
 }
 
 }  // namespace

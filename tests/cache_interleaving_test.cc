@@ -2,69 +2,25 @@
 // happen at one point of the engine, each time in the same way.
 
 #include <atomic>
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
-#include "wheelcache/cache/hash.h"
-#include "wheelcache/cache/internal/interleave.h"
-#include "wheelcache/cache/internal/key_hash.h"
-#include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
-#include "wheelcache/tests/testing/child.h"
-#include "wheelcache/tests/testing/failing_allocations.h"
+#include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/wheel/reaper.h"
-
-#ifndef WHEELCACHE_INTERLEAVE
-#error "this test needs an engine that can be interrupted"
-#endif
 
 namespace wheelcache {
 namespace {
 
-// What happens when a call of this thread next comes to the point; then nothing
-// any more.
-struct Interruption {
-  std::string point;
-  std::function<void()> action;
-};
-thread_local Interruption interruption;
-
-}  // namespace
-
-namespace internal {
-
-void Interleave(const char* point) {
-  if (interruption.point != point) return;
-  interruption.point.clear();
-  // The action may plan the next.
-  std::exchange(interruption.action, {})();
-}
-
-}  // namespace internal
-
-namespace {
-
-class CacheInterleavingTest : public CacheEnvironment {
+class CacheInterleavingTest : public InterruptedCacheEnvironment {
  protected:
-  ~CacheInterleavingTest() override {
-    EXPECT_EQ(interruption.point, "") << "nothing came to this point";
-    interruption = {};
-  }
-
-  static void At(const std::string& point, std::function<void()> action) {
-    interruption = {point, std::move(action)};
-  }
-
   // Has another thread call `call`, which comes to the lock of a shard and
   // waits there until this thread lets go of it; or which has come to its end
   // without.
@@ -73,7 +29,8 @@ class CacheInterleavingTest : public CacheEnvironment {
     other_ = std::thread([&goes_on, call = std::move(call)] {
       At("read: before the lock", [&] { goes_on.store(true); });
       call();
-      if (!std::exchange(interruption, {}).point.empty()) goes_on.store(true);
+      if (!std::exchange(testing::interruption, {}).point.empty())
+        goes_on.store(true);
     });
     while (!goes_on.load()) std::this_thread::yield();
   }
@@ -271,72 +228,6 @@ TEST_F(CacheInterleavingTest, ReaperComesForWhatMaintenancePutBackIntoLimbo) {
   EXPECT_EQ(value.use_count(), 2);
   clock_.RunFor(absl::Seconds(1));
   EXPECT_EQ(value.use_count(), 1);
-}
-
-// The room that a Set has got by evicting, of which its thread is not there to
-// make use.
-TEST_F(CacheInterleavingTest, ChildOfForkGetsTheRoomThatASetHasInHand) {
-  constexpr int64_t kWeight = 100;
-  const int64_t charge = OverheadOfAnEntry<int, int64_t>() + kWeight;
-  options_.shards = 1;
-  options_.max_bytes = 4 * charge;
-  options_.maintenance_budget = 1;  // Evicts one at a time under the lock.
-  Cache<int, int64_t>::Hooks hooks;
-  hooks.weigher = [](int, int64_t weight) {
-    return static_cast<uint64_t>(weight);
-  };
-  auto cache = New<int, int64_t>(hooks);
-  for (int key = 0; key < 4; ++key) cache->Set(key, kWeight);
-  std::atomic<bool> has_evicted{false};
-  std::atomic<bool> go_on{false};
-  std::thread writer([&] {
-    At("publish: between clock and lock", [&] {
-      At("publish: between clock and lock", [&] {
-        has_evicted.store(true);
-        while (!go_on.load()) std::this_thread::yield();
-      });
-    });
-    cache->Set(4, 2 * charge - (charge - kWeight));
-  });
-  while (!has_evicted.load()) std::this_thread::yield();
-  EXPECT_EQ(cache->size(), 4) << "counts what is in hand";
-  EXPECT_TRUE(testing::HoldsInChild(
-      [&] { return cache->size() == 3 && cache->CheckInvariants().ok(); }));
-  go_on.store(true);
-  writer.join();
-  EXPECT_EQ(cache->size(), 3);
-}
-
-// It had room in its index when it began to evict, and has none when it is
-// done: others were there first.
-TEST_F(CacheInterleavingTest, SetThatFailsAfterItEvictedTellsOfThat) {
-  options_.shards = 2;
-  options_.max_entries = 30;
-  RemovalLog<int, int> log;
-  auto cache = New<int, int>(log.hooks());
-  const auto shard_of = [](int key) {
-    return internal::HashKey<DefaultHash<int>>(key).for_shard % 2;
-  };
-  std::vector<int> keys[2];
-  for (int key = 0; key < 1000; ++key) keys[shard_of(key)].push_back(key);
-  for (int i = 0; i < options_.max_entries; ++i) cache->Set(keys[0][i], i);
-  At("publish: between clock and lock", [&] {
-    At("publish: between clock and lock", [&] {
-      for (int i = 1; i <= 7; ++i) {
-        cache->Del(keys[0][i]);
-        cache->Set(keys[1][i], i);
-      }
-      testing::failing_allocations.left = 0;
-      testing::failing_allocations.once = true;
-    });
-  });
-  EXPECT_THROW(cache->Set(keys[1][0], 0), std::bad_alloc);
-  EXPECT_FALSE(cache->Contains(keys[1][0]));
-  const CacheStats stats = cache->stats();
-  EXPECT_EQ(stats.evictions, 1);
-  EXPECT_EQ(stats.sets, stats.entries + stats.evictions + stats.deletes);
-  EXPECT_EQ(log.Take().size(), 8u);
-  EXPECT_TRUE(cache->CheckInvariants().ok());
 }
 
 }  // namespace

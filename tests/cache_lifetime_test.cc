@@ -76,8 +76,11 @@ TEST_F(CacheLifetimeTest, ChildOfForkGoesOnUsingTheCache) {
       cache->Set("old", "after");
       cache->Set("new", "there");
       cache->Del("absent");
-      return cache->Get("old") == "after" && cache->Get("new") == "there" &&
-             cache->size() == 2 && cache->CheckInvariants().ok();
+      const bool whole = cache->Get("old") == "after" &&
+                         cache->Get("new") == "there" && cache->size() == 2 &&
+                         cache->CheckInvariants().ok();
+      cache->Clear();
+      return whole && cache->size() == 0;
     }));
     EXPECT_EQ(cache->Get("old"), "before");
     EXPECT_EQ(cache->size(), 1);
@@ -205,12 +208,18 @@ TEST_F(CacheLifetimeTest, CacheWorksWhereNoThreadCanBeCreated) {
   options_.shards = 1;
   auto cache = New<int, int>();
   EXPECT_FALSE(cache->reaper_status().ok());
-  cache->Set(1, 1, absl::Seconds(1));
+  for (int key = 0; key < 100; ++key) cache->Set(key, key, absl::Seconds(1));
   EXPECT_EQ(cache->Get(1), 1);
   clock_.Advance(absl::Seconds(1));
   EXPECT_EQ(cache->Get(1), std::nullopt);
-  cache->Set(2, 2);  // Reclaims in the thread's stead.
-  EXPECT_EQ(cache->size(), 1);
+  // Each Set does a part of the thread's work.
+  for (int key = 100; key < 150; ++key) cache->Set(key, key);
+  EXPECT_EQ(cache->size(), 50);
+  cache->Set(0, 0, absl::Seconds(1));
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(cache->NextDeadline(), clock_.Now());
+  EXPECT_GT(cache->RunMaintenance(), 0);
+  EXPECT_EQ(cache->size(), 50);
   cache->Stop();
 }
 

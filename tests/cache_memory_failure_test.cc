@@ -20,6 +20,7 @@
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
+#include "wheelcache/tests/testing/counted.h"
 #include "wheelcache/tests/testing/failing_allocations.h"
 #include "wheelcache/wheel/reaper.h"
 
@@ -30,20 +31,13 @@ using testing::Allocation;
 using testing::Failed;
 using testing::WithEachAllocationFailing;
 
-// Counts the values that exist. Takes a page, so that an arena soon needs more.
-class Counted {
- public:
-  explicit Counted(std::atomic<int64_t>* count) : count_(count) { ++*count_; }
-  Counted(const Counted& other) : count_(other.count_) { ++*count_; }
-  Counted& operator=(const Counted&) = delete;
-  ~Counted() { --*count_; }
-
- private:
-  std::atomic<int64_t>* count_;
-  [[maybe_unused]] std::array<char, 4000> page_ = {};
+// As large as a page, so that an arena soon needs more.
+struct CountedPage : testing::Counted {
+  using Counted::Counted;
+  std::array<char, 4000> bytes = {};
 };
 
-using CountedCache = Cache<int, Counted>;
+using CountedCache = Cache<int, CountedPage>;
 
 // Threads that stay until the end of a test, so that each new one needs a
 // record of its own.
@@ -81,11 +75,13 @@ class CacheMemoryFailureTest : public CacheEnvironment {
  protected:
   CountedCache::Hooks CountingHooks() {
     CountedCache::Hooks hooks;
-    hooks.on_removal = [this](int, const Counted&, RemovalCause) { ++told_; };
+    hooks.on_removal = [this](int, const CountedPage&, RemovalCause) {
+      ++told_;
+    };
     return hooks;
   }
 
-  Counted Value() { return Counted(&values_); }
+  CountedPage Value() { return CountedPage(&values_); }
 
   // The invariants, and that each value that was Set is there or was told.
   void ExpectWhole(CountedCache& cache) {
@@ -121,7 +117,7 @@ class CacheMemoryFailureTest : public CacheEnvironment {
 TEST_F(CacheMemoryFailureTest, SetHappensOrDoesNotWhereTheIndexMustGrow) {
   constexpr int kKeys = 200;
   options_.shards = 1;
-  auto cache = New<int, Counted>(CountingHooks());
+  auto cache = New<int, CountedPage>(CountingHooks());
   const int64_t callocs = Failed(Allocation::kCalloc);
   for (int key = 0; key < kKeys; ++key) {
     SetWithEachAllocationFailing(*cache, key, kKeys);
@@ -134,7 +130,7 @@ TEST_F(CacheMemoryFailureTest, SetHappensOrDoesNotWhereTheIndexMustGrow) {
 TEST_F(CacheMemoryFailureTest, SetHappensOrDoesNotWhereTheArenaMustGrow) {
   constexpr int kKeys = 1'000;  // 4 MB: three chunks.
   options_.shards = 4;
-  auto cache = New<int, Counted>(CountingHooks());
+  auto cache = New<int, CountedPage>(CountingHooks());
   const int64_t maps = Failed(Allocation::kMmap);
   for (int key = 0; key < kKeys; ++key) {
     SetWithEachAllocationFailing(*cache, key, /*keys=*/10);
@@ -149,7 +145,7 @@ TEST_F(CacheMemoryFailureTest, SetThatFailsEvictsNobody) {
   constexpr int kKeys = 1'000;
   options_.shards = 2;
   options_.max_entries = 200;
-  auto cache = New<int, Counted>(CountingHooks());
+  auto cache = New<int, CountedPage>(CountingHooks());
   std::vector<int> keys[2];
   for (int key = 0; key < kKeys; ++key) {
     keys[internal::HashKey<DefaultHash<int>>(key).for_shard % 2].push_back(key);
@@ -184,7 +180,7 @@ TEST_F(CacheMemoryFailureTest, NothingIsLostWhereLimboHasNoMemory) {
   constexpr int kKeys = 1'000;
   options_.shards = 1;
   options_.max_entries = 100;
-  auto cache = New<int, Counted>(CountingHooks());
+  auto cache = New<int, CountedPage>(CountingHooks());
   {
     // So that nothing is destroyed at once.
     StayingThreads threads;
@@ -208,7 +204,7 @@ TEST_F(CacheMemoryFailureTest, ClearNeedsNoMemory) {
       for (int n = 0; n < 2 * shards; ++n) {
         options_.shards = shards;
         told_ = 0;
-        auto cache = New<int, Counted>(CountingHooks());
+        auto cache = New<int, CountedPage>(CountingHooks());
         for (int key = 0; key < 100; ++key) {
           cache->Set(key, Value(), absl::Seconds(1 + key));
         }
@@ -227,7 +223,7 @@ TEST_F(CacheMemoryFailureTest, ClearNeedsNoMemory) {
 
 TEST_F(CacheMemoryFailureTest, DestructionNeedsNoMemory) {
   for (int n = 0; n < 10; ++n) {
-    auto cache = New<int, Counted>();
+    auto cache = New<int, CountedPage>();
     for (int key = 0; key < 100; ++key) cache->Set(key, Value());
     EXPECT_FALSE(testing::ThrowsWithoutMemory(n, /*all_that_follow=*/true,
                                               [&] { cache.reset(); }));
@@ -257,7 +253,7 @@ TEST_F(CacheMemoryFailureTest, FirstCallOfAThreadFailsBeforeItDoesAnything) {
 }
 
 TEST_F(CacheMemoryFailureTest, CallsThatRemoveNeedNoMemoryInAnyThread) {
-  auto cache = New<int, Counted>(CountingHooks());
+  auto cache = New<int, CountedPage>(CountingHooks());
   for (int key = 0; key < 10; ++key) {
     cache->Set(key, Value(), absl::Seconds(key < 5 ? 1 : 10));
   }

@@ -2,6 +2,7 @@
 // a read makes without a lock.
 
 #include <atomic>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -68,6 +69,25 @@ TEST_F(CacheRaceTest, IndexThatGrowsDuringAReadIsStillWhole) {
     cache->RunMaintenance();
   };
   EXPECT_EQ(cache->Get(1), 10);
+}
+
+// So that a read compares one key after another.
+struct OneHash {
+  size_t operator()(int) const { return 0; }
+};
+
+TEST_F(CacheRaceTest, ReadGoesOnInTheIndexThatHasGrownMeanwhile) {
+  auto cache = *Cache<int, int, OneHash, InterruptedEqual>::Create(options_);
+  for (int key = 0; key < 5; ++key) cache->Set(key, 10 * key);
+  for (int key = 0; key < 5; ++key) {
+    InterruptedEqual::interruption = [&] {
+      for (int i = 0; i < 100; ++i) cache->Set(100 * (key + 1) + i, 1);
+      cache->RunMaintenance();
+    };
+    EXPECT_EQ(cache->Get(key), 10 * key);
+    EXPECT_EQ(cache->Get(-1), std::nullopt);
+  }
+  EXPECT_TRUE(cache->CheckInvariants().ok());
 }
 
 TEST_F(CacheRaceTest, EntryDeletedDuringAReadIsNotPromoted) {

@@ -1,5 +1,6 @@
 // What the background thread does for a cache while nobody calls.
 
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -12,12 +13,14 @@
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/tests/testing/cache_environment.h"
+#include "wheelcache/tests/testing/notification.h"
 #include "wheelcache/wheel/reaper.h"
 
 namespace wheelcache {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::Notification;
 
 class CacheReaperTest : public CacheEnvironment {
  protected:
@@ -156,6 +159,32 @@ TEST_F(CacheReaperTest, ProcessThatWasStoppedCatchesUpAtOnce) {
   clock_.Advance(absl::Hours(24 * 365));
   clock_.WaitUntilAsleep();
   EXPECT_EQ(cache->size(), 0);
+}
+
+TEST_F(CacheReaperTest, EndOfACacheWaitsForTheMaintenanceThatRuns) {
+  Notification started;
+  Notification may_end;
+  Cache<int, int>::Hooks hooks;
+  hooks.on_removal = [&](int, int, RemovalCause) {
+    started.Notify();
+    may_end.Wait();
+  };
+  auto cache = New<int, int>(hooks);
+  cache->Set(1, 1, absl::Seconds(1));
+  clock_.Advance(absl::Seconds(2));
+  started.Wait();
+  std::atomic<bool> ending{false};
+  std::atomic<bool> ended{false};
+  std::thread owner([&] {
+    ending.store(true);
+    cache = nullptr;
+    ended.store(true);
+  });
+  while (!ending.load()) std::this_thread::yield();
+  for (int i = 0; i < 1'000; ++i) std::this_thread::yield();
+  EXPECT_FALSE(ended.load());
+  may_end.Notify();
+  owner.join();
 }
 
 // Without a thread, those who call do its work.

@@ -202,6 +202,12 @@ TEST_F(CacheTypesTest, OneHashForAllKeysCostsOneComparisonPerKeyAtMost) {
   CountingEqual::comparisons = 0;
   EXPECT_TRUE(cache->Contains(kKeys - 1));
   EXPECT_LE(CountingEqual::comparisons, kKeys);
+  CountingEqual::comparisons = 0;
+  EXPECT_TRUE(cache->Set(kKeys - 1, 0));
+  EXPECT_LE(CountingEqual::comparisons, kKeys);
+  CountingEqual::comparisons = 0;
+  EXPECT_TRUE(cache->Del(kKeys - 1));
+  EXPECT_LE(CountingEqual::comparisons, kKeys);
 }
 
 // The bits of a poor hash that vary, wherever they are, spread over the index.

@@ -13,6 +13,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "wheelcache/tests/testing/child.h"
+#include "wheelcache/tests/testing/notification.h"
 
 namespace wheelcache {
 namespace {
@@ -73,11 +75,21 @@ TEST(MutexTest, TryLockFailsWhileAnotherThreadHoldsTheLock) {
 struct ManyCounters {
   static constexpr int kCounters = 300;
 
+  void LockAll() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (Counter& counter : counters) counter.mu.LockAmongMany();
+  }
+  void UnlockAll() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (Counter& counter : counters) counter.mu.UnlockAmongMany();
+  }
+  void UnlockAllInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (Counter& counter : counters) counter.mu.UnlockInChild();
+  }
+
   // Counts all up at one instant.
   void CountAll() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    for (Counter& counter : counters) counter.mu.LockAmongMany();
+    LockAll();
     for (Counter& counter : counters) ++counter.value;
-    for (Counter& counter : counters) counter.mu.UnlockAmongMany();
+    UnlockAll();
   }
 
   Counter counters[kCounters];
@@ -101,6 +113,40 @@ TEST(MutexTest, LocksAmongManyExcludeOtherThreads) {
     sum += counter.value;
   }
   EXPECT_EQ(sum, kThreads * kRounds / 100 * (ManyCounters::kCounters + 1));
+}
+
+// In the child of a fork() as well, which ThreadSanitizer follows only if its
+// parent had one thread.
+TEST(MutexTest, LocksAmongManyAreOfUseInTheChildOfOneThreadAndOfSeveral) {
+  for (const bool several_threads : {false, true}) {
+    testing::Notification may_end;
+    std::optional<std::thread> other;
+    if (several_threads) other.emplace([&may_end] { may_end.Wait(); });
+    ManyCounters many;
+    many.LockAll();
+    const auto use = [&many] {
+      many.UnlockAllInChild();
+      for (int i = 0; i < 3; ++i) many.CountAll();
+      for (Counter& counter : many.counters) {
+        MutexLock lock(&counter.mu);
+        if (counter.value != 3) return false;
+      }
+      many.LockAll();
+      const auto use_again = [&many] {
+        many.UnlockAllInChild();
+        many.CountAll();
+        return true;
+      };
+      const bool held = testing::HoldsInChild(use_again);
+      many.UnlockAll();
+      return held;
+    };
+    EXPECT_TRUE(testing::HoldsInChild(use)) << several_threads;
+    many.UnlockAll();
+    many.CountAll();
+    may_end.Notify();
+    if (other) other->join();
+  }
 }
 
 // ThreadSanitizer would report a possible deadlock if it took the new locks for

@@ -12,21 +12,12 @@
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/tests/testing/cache_environment.h"
+#include "wheelcache/tests/testing/counted.h"
 
 namespace wheelcache {
 namespace {
 
-// Counts the values that exist.
-class Counted {
- public:
-  explicit Counted(std::atomic<int64_t>* count) : count_(count) { ++*count_; }
-  Counted(const Counted& other) : count_(other.count_) { ++*count_; }
-  Counted& operator=(const Counted&) = delete;
-  ~Counted() { --*count_; }
-
- private:
-  std::atomic<int64_t>* count_;
-};
+using testing::Counted;
 
 class ReclamationTest : public CacheEnvironment {
  protected:
@@ -113,6 +104,19 @@ TEST_F(ReclamationTest, TheReaperDestroysWhatOtherThreadsMightHaveSeen) {
   const int64_t wake_ups = clock_.wake_ups();
   clock_.RunFor(absl::Minutes(1));
   EXPECT_EQ(clock_.wake_ups(), wake_ups);
+}
+
+TEST_F(ReclamationTest, TheReaperDestroysWhatAClearHasRemoved) {
+  Reaper reaper(clock_);
+  options_.reaper = &reaper;
+  auto cache = New<int, Counted>();
+  for (int key = 0; key < 100; ++key) cache->Set(key, Counted(&values_));
+  StalledReader reader(cache.get(), 1);
+  cache->Clear();
+  EXPECT_EQ(values_.load(), 100);
+  reader.GoOn();
+  clock_.RunFor(options_.reclaim_delay);
+  EXPECT_EQ(values_.load(), 0);
 }
 
 TEST_F(ReclamationTest, AStalledReaderDoesNotKeepTheReaperBusy) {

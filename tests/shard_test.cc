@@ -3,6 +3,7 @@
 #include "wheelcache/cache/internal/shard.h"
 
 #include <cstdint>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -145,6 +146,19 @@ TEST_F(ShardTest, EvictStopsAtTheBudget) {
   EXPECT_FALSE(claim.Cover({1, 10'000}));
   EXPECT_TRUE(shard_.Evict(&claim, &removed_));
   EXPECT_EQ(TakeRemoved(), kBudget);
+}
+
+TEST_F(ShardTest, CheckInvariantsFindsTimersThatTheWheelHasLost) {
+  Fill(absl::Seconds(1));  // All in one slot.
+  Claim claim(&shared_.budget);
+  const auto write = NewWrite(0, 100, absl::Seconds(1));
+  ASSERT_EQ(shard_.Publish(write, &claim, &removed_), Publication::kDone);
+  Room used;
+  EntryRef& next = shared_.pool->At(write.ref).timer.next;
+  ASSERT_NE(next, 0u);
+  const EntryRef others = std::exchange(next, 0);
+  EXPECT_FALSE(shard_.CheckInvariants(&used).ok());
+  next = others;
 }
 
 TEST_F(ShardTest, EmptyShardSaysThatOthersMustEvict) {

@@ -186,6 +186,28 @@ TEST_F(TimerServiceExecutorTest, AnExecutorMayRunTasksOnTheSpot) {
   EXPECT_EQ(TakeFired().size(), 200);
 }
 
+TEST_F(TimerServiceExecutorTest, AnExecutorMayCallTheServiceAndDestroyAnother) {
+  auto other = *Service::Create(DefaultOptions());
+  Service::Options options = DefaultOptions();
+  options.executor = [&](std::function<void()> task) {
+    if (std::exchange(other, nullptr) != nullptr) {
+      Set("set", 2, 3);
+      Move("moved", 5);
+    }
+    tasks_.Add(std::move(task));
+  };
+  Start(std::move(options));
+  Set("due", 1, 5);
+  Set("moved", 3, 6);
+  RunFor(7);
+  tasks_.RunAll();
+  EXPECT_THAT(TakeFired(), ElementsAre(Fired{"due", 1, 7}));
+  RunFor(10);
+  tasks_.RunAll();
+  EXPECT_THAT(TakeFired(),
+              ElementsAre(Fired{"set", 2, 17}, Fired{"moved", 3, 17}));
+}
+
 #ifdef ABSL_HAVE_EXCEPTIONS
 TEST_F(TimerServiceExecutorTest, AnExecutorThatThrowsIsAskedAgain) {
   std::atomic<int> refused{0};

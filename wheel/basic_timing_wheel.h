@@ -144,8 +144,10 @@ class BasicTimingWheel {
   // the links of those it keeps.
   void Reset();
 
-  // For tests: finds the first broken invariant. O(timers + slots).
+  // For tests: finds the first broken invariant; and counts the timers of a
+  // wheel in which none is. O(timers + slots).
   absl::Status CheckInvariants() const;
+  uint64_t CountTimers() const;
 
  private:
   static constexpr uint32_t kDigitBits = 6;

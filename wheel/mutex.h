@@ -46,7 +46,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
-#include <new>
 
 #include "absl/base/config.h"
 #include "absl/base/optimization.h"
@@ -82,22 +81,16 @@ class ABSL_LOCKABLE Mutex {
 
   // As Lock and Unlock, for a thread that holds many locks at a time.
   // ThreadSanitizer's deadlock detector, which ends a program in which a thread
-  // holds more than 64, is told that this one is free meanwhile. Not in the
-  // child of a fork(), in which it may see annotations but no locks.
+  // holds more than 64, is told that this one is free meanwhile.
   void LockAmongMany() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
     mu_.lock();
 #ifdef ABSL_HAVE_THREAD_SANITIZER
-    if (in_child_) return;
-    __tsan_mutex_pre_unlock(mu_.native_handle(), 0);
-    __tsan_mutex_post_unlock(mu_.native_handle(), 0);
+    if (sees_locks_) AnnotateUnlock(&mu_);
 #endif
   }
   void UnlockAmongMany() ABSL_UNLOCK_FUNCTION() {
 #ifdef ABSL_HAVE_THREAD_SANITIZER
-    if (!in_child_) {
-      __tsan_mutex_pre_lock(mu_.native_handle(), __tsan_mutex_try_lock);
-      __tsan_mutex_post_lock(mu_.native_handle(), __tsan_mutex_try_lock, 0);
-    }
+    if (sees_locks_) AnnotateLock(&mu_);
 #endif
     mu_.unlock();
   }
@@ -105,11 +98,9 @@ class ABSL_LOCKABLE Mutex {
   // Unlocks in the child of a fork() what was locked among many before it.
   void UnlockInChild() ABSL_UNLOCK_FUNCTION() {
 #ifdef ABSL_HAVE_THREAD_SANITIZER
-    in_child_ = true;
-    new (&mu_) std::mutex;  // As ThreadSanitizer takes it to be.
-#else
-    mu_.unlock();
+    sees_locks_ = SeesLocks();
 #endif
+    UnlockAmongMany();
   }
 
   // Takes the lock if that needs no waiting; returns whether it did. On rare
@@ -151,7 +142,33 @@ class ABSL_LOCKABLE Mutex {
   }
 
 #ifdef ABSL_HAVE_THREAD_SANITIZER
-  static inline std::atomic<bool> in_child_{false};
+  static void AnnotateLock(std::mutex* mu) {
+    __tsan_mutex_pre_lock(mu->native_handle(), __tsan_mutex_try_lock);
+    __tsan_mutex_post_lock(mu->native_handle(), __tsan_mutex_try_lock, 0);
+  }
+
+  // Returns how many times the lock was taken that ThreadSanitizer knew of.
+  static int AnnotateUnlock(std::mutex* mu) {
+    const int times = __tsan_mutex_pre_unlock(mu->native_handle(),
+                                              __tsan_mutex_recursive_unlock);
+    __tsan_mutex_post_unlock(mu->native_handle(), 0);
+    return times;
+  }
+
+  // Whether ThreadSanitizer sees that a lock is taken. In the child of a
+  // program of several threads it does not, but still sees annotations, so that
+  // those would contradict what it has seen.
+  static bool SeesLocks() {
+    static std::mutex probe;
+    probe.lock();
+    AnnotateLock(&probe);
+    const bool sees_locks = AnnotateUnlock(&probe) == 2;
+    if (sees_locks) AnnotateLock(&probe);
+    probe.unlock();
+    return sees_locks;
+  }
+
+  static inline std::atomic<bool> sees_locks_{true};
 #endif
 
   std::mutex mu_;

@@ -391,6 +391,7 @@ CacheStats Cache<Key, Value, Hash, Equal>::stats() const {
 template <typename Key, typename Value, typename Hash, typename Equal>
 int64_t Cache<Key, Value, Hash, Equal>::RunMaintenance(int64_t budget) {
   const int64_t now_nanos = clock_.NowNanos();
+  internal::Interleave("maintenance: between clock and lock");
   int64_t done = 0;
   for (size_t i = 0; i < shards_.size() && done < budget;) {
     if (shared_.due.Get(static_cast<int>(i)) > now_nanos) {

@@ -110,7 +110,9 @@ class Chunks {
   static constexpr int kFirstChunkBits = 18;
   static constexpr uint32_t kFirstChunk = 1 << (kFirstChunkBits - 1);  // 1 MiB.
 
-  // The address that granule 0 or bit 0 would have, were it in this chunk.
+  // The address that granule 0 or bit 0 would have, were it in this chunk. The
+  // first is read without a lock. Relaxed: what handed the reference over, to
+  // whoever asks for it, has handed over the address that was there before it.
   struct Bases {
     std::atomic<uintptr_t> granules{0};
     uintptr_t bits = 0;

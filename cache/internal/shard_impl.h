@@ -332,6 +332,7 @@ absl::Status Shard<Key, Value, Hash, Equal>::CheckInvariants(Room* used) {
   if (auto status = lru_.CheckInvariants(); !status.ok()) return status;
   if (auto status = wheel_.CheckInvariants(); !status.ok()) return status;
   Room sum;
+  uint64_t timers = 0;
   for (EntryRef ref = lru_.front(); ref != 0; ref = At(ref).lru.older) {
     const EntryType& entry = At(ref);
     sum += RoomOf(ref);
@@ -346,6 +347,17 @@ absl::Status Shard<Key, Value, Hash, Equal>::CheckInvariants(Room* used) {
             std::max(wheel_.now(), Entries{&shared_}.deadline(ref))) {
       return absl::InternalError("the wheel would wake up too late");
     }
+    timers += entry.timer.scheduled() ? 1 : 0;
+  }
+  if (wheel_.CountTimers() != timers) {
+    return absl::InternalError("the wheel has other timers than the list");
+  }
+  const std::optional<uint64_t> wakeup = wheel_.NextWakeup();
+  if (wakeup.has_value() && FloorTick(due_nanos_) > *wakeup) {
+    return absl::InternalError("the shard is due later than its wheel");
+  }
+  if (shared_.due.Get(number_) != due_nanos_) {
+    return absl::InternalError("the board does not tell when the shard is due");
   }
   if (static_cast<int64_t>(index_.size()) != sum.entries) {
     return absl::InternalError("the index has entries that the list has not");

@@ -224,6 +224,17 @@ absl::Status BasicTimingWheel<Store>::CheckInvariants() const {
 }
 
 template <typename Store>
+uint64_t BasicTimingWheel<Store>::CountTimers() const {
+  uint64_t timers = 0;
+  for (const Slot& slot : slots_) {
+    for (Ref timer : slot.first) {
+      for (; timer != Ref{}; timer = store_.links(timer).next) ++timers;
+    }
+  }
+  return timers;
+}
+
+template <typename Store>
 absl::Status BasicTimingWheel<Store>::CheckSlot(uint32_t number) const {
   const Slot& slot = slots_[number];
   if (IsOccupied(number) == slot.empty()) {

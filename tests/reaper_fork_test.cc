@@ -1,5 +1,5 @@
-// What the headers of wheel/ say about fork(): in the child, threads of the
-// parent are gone, and nothing that they held or did may be waited for.
+// The reaper, and the clock of its tests, in the child of a fork(): the thread
+// of the parent is gone, and nothing that it held or did may be waited for.
 
 #include <errno.h>
 #include <pthread.h>
@@ -7,10 +7,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <thread>  // NOLINT(build/c++11)
-#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -21,7 +19,6 @@
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/reaper.h"
 #include "wheelcache/wheel/simulated_clock.h"
-#include "wheelcache/wheel/timer_service.h"
 
 namespace wheelcache {
 namespace {
@@ -279,92 +276,6 @@ TEST(ReaperFork, NoLockOfTheParentStopsTheChild) {
   stop = true;
   busy.join();
   reaper.Unregister(&steady);
-}
-
-using Service = TimerService<int, int>;
-
-TEST(TimerServiceFork, TheTimersGoOnInTheChildWithItsFirstSet) {
-  if (!kChildMayStartThreads) GTEST_SKIP();
-  SimulatedClock clock;
-  std::atomic<int> fired{0};
-  Service::Options options;
-  options.clock = &clock;
-  options.execute = [&](int, int value) { fired += value; };
-  auto service = *Service::Create(std::move(options));
-  ASSERT_TRUE(service->Set(1, 100, absl::Seconds(5)).ok());
-  EXPECT_TRUE(HoldsInChild([&] {
-    if (!service->Set(2, 10, absl::Seconds(60)).ok()) return false;
-    clock.RunFor(absl::Seconds(5));
-    if (fired != 100) return false;
-    service = nullptr;
-    return true;
-  }));
-  EXPECT_EQ(fired, 0);
-  clock.RunFor(absl::Seconds(60));
-  EXPECT_EQ(fired, 100);
-}
-
-TEST(TimerServiceFork, TasksThatOnlyTheParentHasAreStartedAnewInTheChild) {
-  if (!kChildMayStartThreads) GTEST_SKIP();
-  SimulatedClock clock;
-  std::atomic<int> fired{0};
-  std::vector<std::function<void()>> tasks;
-  Service::Options options;
-  options.clock = &clock;
-  options.execute = [&](int, int value) { fired += value; };
-  options.executor = [&](std::function<void()> task) {
-    tasks.push_back(std::move(task));
-  };
-  auto service = *Service::Create(std::move(options));
-  ASSERT_TRUE(service->Set(1, 100, absl::ZeroDuration()).ok());
-  clock.WaitUntilAsleep();
-  ASSERT_EQ(tasks.size(), 1);
-  EXPECT_TRUE(HoldsInChild([&] {
-    tasks.clear();  // The threads that were to run them are not there.
-    if (!service->Set(2, 10, absl::ZeroDuration()).ok()) return false;
-    clock.WaitUntilAsleep();
-    for (const std::function<void()>& task : tasks) task();
-    return fired == 110;
-  }));
-}
-
-TEST(TimerServiceFork, TheChildDoesNotWaitForACallbackThatOnlyTheParentHas) {
-  SimulatedClock clock;
-  Notification started, forked;
-  Service::Options options;
-  options.clock = &clock;
-  options.execute = [&](int, int) {
-    started.Notify();
-    forked.Wait();
-  };
-  auto service = *Service::Create(std::move(options));
-  ASSERT_TRUE(service->Set(1, 1, absl::ZeroDuration()).ok());
-  started.Wait();
-  EXPECT_TRUE(HoldsInChild([&] {
-    service = nullptr;
-    return true;
-  }));
-  forked.Notify();
-  service->Stop();
-}
-
-TEST(TimerServiceFork, ACallbackMayForkAndTheChildStop) {
-  SimulatedClock clock;
-  std::atomic<bool> held{false};
-  Service* service = nullptr;
-  Service::Options options;
-  options.clock = &clock;
-  options.execute = [&](int, int) {
-    held = HoldsInChild([&] {
-      service->Stop();
-      return !service->Set(2, 2, absl::Seconds(1)).ok();
-    });
-  };
-  auto owner = *Service::Create(std::move(options));
-  service = owner.get();
-  ASSERT_TRUE(service->Set(1, 1, absl::ZeroDuration()).ok());
-  clock.WaitUntilAsleep();
-  EXPECT_TRUE(held);
 }
 
 }  // namespace
