@@ -108,9 +108,11 @@ class Recency {
   }
 
   // By how many uses another shard's last entry has to be older than this
-  // one's to be the better victim.
+  // one's to be the better victim: 1/64 of the time that the oldest entry has
+  // been unused. Shards of equal size differ by chance by that much, and would
+  // take victims from each other all the time if they had to differ by less.
   int64_t Margin() const {
-    return youth_.load(std::memory_order_relaxed) / 4 + stride_;
+    return youth_.load(std::memory_order_relaxed) / 16 + stride_;
   }
 
  private:

@@ -253,7 +253,9 @@ EntryRef Shard<Key, Value, Hash, Equal>::FindVictimLocked(EntryRef keep,
 template <typename Key, typename Value, typename Hash, typename Equal>
 bool Shard<Key, Value, Hash, Equal>::AnotherHasOlderLocked(EntryRef victim) {
   if (shared_.shards == 1) return false;
-  next_peer_ = (next_peer_ + 1) & (shared_.shards - 1);
+  do {
+    next_peer_ = (next_peer_ + 1) & (shared_.shards - 1);
+  } while (next_peer_ == number_);
   return IsOlderBy(shared_.uses.tail(next_peer_), StampOf(victim),
                    recency_.Margin());
 }
