@@ -27,6 +27,7 @@
 namespace wheelcache {
 namespace {
 
+using testing::EndInAMinute;
 using testing::HoldsInChild;
 using testing::kChildMayStartThreads;
 
@@ -162,7 +163,7 @@ TEST_F(CacheLifetimeTest, UserCodeMayFork) {
     const pid_t child = fork();
     in_child = child == 0;
     if (in_child) {
-      alarm(60);
+      EndInAMinute();
       return;
     }
     int status = 0;

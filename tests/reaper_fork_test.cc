@@ -24,6 +24,7 @@ namespace wheelcache {
 namespace {
 
 using testing::EndedWell;
+using testing::EndInAMinute;
 using testing::HoldsInChild;
 using testing::kChildMayStartThreads;
 using testing::kOthersMayAllocate;
@@ -180,6 +181,7 @@ TEST(ReaperFork, ACallMayFork) {
 
 TEST(ReaperFork, InTheChildOfACallTheThreadThatForkedGoesOn) {
   int calls_in_child = 0;
+  std::atomic<bool> forked{false};
   std::atomic<bool> held{false};
   RecordingClient client([&](int64_t now) {
     if (calls_in_child > 0) {
@@ -188,17 +190,19 @@ TEST(ReaperFork, InTheChildOfACallTheThreadThatForkedGoesOn) {
     }
     const pid_t child = fork();
     if (child == 0) {
-      alarm(60);
+      EndInAMinute();
       calls_in_child = 1;
       return now;
     }
+    forked = true;
     held = EndedWell(child);
     return kNever;
   });
   Reaper reaper(Clock::Monotonic());
   ASSERT_TRUE(reaper.Register(&client).ok());
   reaper.WakeAt(&client, 0);
-  while (client.calls().empty()) std::this_thread::yield();
+  // Without a lock of the client's, which the child would find taken.
+  while (!forked) std::this_thread::yield();
   reaper.Unregister(&client);  // Waits for the call.
   EXPECT_TRUE(held);
 }
