@@ -12,6 +12,7 @@
 
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/epoch.h"
+#include "wheelcache/cache/internal/table_memory.h"
 #include "wheelcache/tests/testing/test_environment.h"
 
 namespace wheelcache {
@@ -43,7 +44,8 @@ class Elements {
 
  private:
   const std::vector<Hash32> hashes_;
-  Index index_;
+  TableMemory memory_;
+  Index index_{&memory_};
 };
 
 // Hashes for the references from 1 to `count`.
@@ -142,7 +144,8 @@ TEST(IndexTest, TurnoverDoesNotMakeLookUpsLong) {
   std::mt19937 random(1);
   const std::vector<Hash32> hashes =
       Hashes(kSize * kTurns, [&](uint32_t) { return random(); });
-  Index index(kSize);
+  TableMemory memory;
+  Index index(&memory, kSize);
   const auto hash_of = [&](uint32_t ref) { return hashes[ref]; };
   for (uint32_t ref = 1; ref < hashes.size(); ++ref) {
     index.Reserve(hash_of);

@@ -18,7 +18,7 @@ int64_t UsesUntilOld(bool exact, uint32_t resolution) {
   recency.SetResolution(resolution);
   const Stamp stamp = recency.NextStamp();
   int64_t uses = 0;
-  while (recency.IsYoung(stamp)) {
+  while (recency.IsYoung(stamp, recency.Now())) {
     recency.NextStamp();
     ++uses;
   }
@@ -45,9 +45,9 @@ TEST(RecencyTest, UsesInOneShardAgeTheEntriesOfAll) {
   Recency other(&clock, /*exact=*/false);
   one.SetResolution(10);
   const Stamp stamp = one.NextStamp();
-  EXPECT_TRUE(one.IsYoung(stamp));
+  EXPECT_TRUE(one.IsYoung(stamp, one.Now()));
   for (int i = 0; i < 100; ++i) other.NextStamp();
-  EXPECT_FALSE(one.IsYoung(stamp));
+  EXPECT_FALSE(one.IsYoung(stamp, one.Now()));
 }
 
 TEST(RecencyTest, StampsAreComparedAcrossTheWrapAround) {

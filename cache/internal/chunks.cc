@@ -3,36 +3,11 @@
 #include <sys/mman.h>
 
 #include "wheelcache/cache/internal/asan.h"
+#include "wheelcache/cache/internal/huge_pages.h"
 #include "wheelcache/cache/internal/throw_bad_alloc.h"
 
 namespace wheelcache {
 namespace internal {
-namespace {
-
-constexpr size_t kHugePageBytes = Chunks::kHugePage * Chunks::kGranuleBytes;
-
-uintptr_t RoundUp(uintptr_t value, size_t alignment) {
-  return (value + alignment - 1) & ~(alignment - 1);
-}
-
-// Maps `bytes` of zeros at a multiple of a huge page's size.
-uintptr_t Map(size_t bytes) {
-  const size_t reserved = bytes + kHugePageBytes;
-  void* const mapped = mmap(nullptr, reserved, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapped == MAP_FAILED) ThrowBadAlloc();
-  const auto begin = reinterpret_cast<uintptr_t>(mapped);
-  const uintptr_t aligned = RoundUp(begin, kHugePageBytes);
-  const uintptr_t end = RoundUp(aligned + bytes, 1 << 12);
-  if (aligned > begin) munmap(mapped, aligned - begin);
-  if (end < begin + reserved) {
-    munmap(reinterpret_cast<void*>(end), begin + reserved - end);
-  }
-  return aligned;
-}
-
-}  // namespace
-
 Chunks::~Chunks() {
   for (int chunk = 0; chunk < count_; ++chunk) {
     void* const granules = At(Begin(chunk));
@@ -44,9 +19,11 @@ Chunks::~Chunks() {
 
 void Chunks::Add() {
   if (count_ == kMaxChunks) ThrowBadAlloc();
-  const uintptr_t granules = Map(Bytes(count_) + BitBytes(count_));
-  Poison(reinterpret_cast<void*>(granules), Bytes(count_));
-  AddLeakRoot(reinterpret_cast<void*>(granules), Bytes(count_));
+  void* const memory = MapZeros(Bytes(count_) + BitBytes(count_));
+  if (memory == nullptr) ThrowBadAlloc();
+  Poison(memory, Bytes(count_));
+  AddLeakRoot(memory, Bytes(count_));
+  const auto granules = reinterpret_cast<uintptr_t>(memory);
   const uint64_t first_place = uint64_t{Begin(count_)} + kFirstChunk;
   Bases& bases = bases_[count_];
   bases.bits = granules + Bytes(count_) - first_place / 8;
@@ -69,16 +46,12 @@ void Chunks::Release(Ref ref, uint32_t granules) {
   madvise(At(ref), size_t{granules} * kGranuleBytes, MADV_DONTNEED);
 }
 
-// Before the first use: the kernel makes huge pages of small ones that are in
-// use in its own time only, or at a price that the caller would notice.
 void Chunks::BeginUse(Ref begin, Ref end) const {
   const uint32_t last = (end + kFirstChunk + kHugePage - 1) / kHugePage;
   uint32_t page = (begin + kFirstChunk + kHugePage - 1) / kHugePage;
   for (; page != last; ++page) {
     if (!UsesHugePage(page)) continue;
-#ifdef MADV_HUGEPAGE
-    madvise(At(page * kHugePage - kFirstChunk), kHugePageBytes, MADV_HUGEPAGE);
-#endif
+    AskForHugePages(At(page * kHugePage - kFirstChunk), kHugePageBytes);
   }
 }
 

@@ -5,11 +5,9 @@
 // count of leading zeros, one load and one addition. Nothing moves, and
 // nothing is unmapped before the end.
 //
-// Huge pages. The processor finds what lies anywhere in much memory faster if
-// its pages are large; a huge page is resident as a whole from its first use.
-// So they are asked for where that is no more than what will be in use soon:
-// beyond the first 8 MiB as far as the owner expects to need memory, and beyond
-// 64 MiB everywhere.
+// Huge pages are asked for where they take no more than what will be in use
+// soon: beyond the first 8 MiB as far as the owner expects to need memory, and
+// beyond 64 MiB everywhere.
 //
 // Beside its granules a chunk has one bit for each, for the use of who manages
 // them. Fresh memory and bits are zero and cost nothing until they are touched.
@@ -27,6 +25,7 @@
 
 #include "absl/base/attributes.h"
 #include "absl/numeric/bits.h"
+#include "wheelcache/cache/internal/huge_pages.h"
 
 namespace wheelcache {
 namespace internal {
@@ -46,7 +45,7 @@ class Chunks {
 
   // The granules of a page, and of a huge one.
   static constexpr uint32_t kPage = (4 << 10) / kGranuleBytes;
-  static constexpr uint32_t kHugePage = (2 << 20) / kGranuleBytes;
+  static constexpr uint32_t kHugePage = kHugePageBytes / kGranuleBytes;
 
   // Chunks that will be in use up to `expected_bytes`, as far as is known.
   explicit Chunks(uint64_t expected_bytes = 0)

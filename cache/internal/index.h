@@ -32,7 +32,6 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -42,7 +41,7 @@
 #include "wheelcache/cache/internal/epoch.h"
 #include "wheelcache/cache/internal/find_bytes.h"
 #include "wheelcache/cache/internal/interleave.h"
-#include "wheelcache/cache/internal/throw_bad_alloc.h"
+#include "wheelcache/cache/internal/table_memory.h"
 #include "wheelcache/wheel/internal/prefetch.h"
 
 namespace wheelcache {
@@ -56,13 +55,23 @@ class Index {
  public:
   using Ref = uint32_t;  // 0 is null.
 
-  // An empty index, made for about `expected` entries; 0 for not known.
-  explicit Index(size_t expected = 0)
-      : wanted_(BucketsFor(expected)), table_(new Table(1)) {}
+  // An empty index, made for about `expected` entries; 0 for not known. Its
+  // arrays come from `memory`, which must outlive it.
+  explicit Index(TableMemory* memory, size_t expected = 0)
+      : memory_(*memory),
+        wanted_(BucketsFor(expected)),
+        table_(new Table(&memory_, 1)) {}
   ~Index() { delete table_.load(std::memory_order_relaxed); }
 
   Index(const Index&) = delete;
   Index& operator=(const Index&) = delete;
+
+  // The bytes of the array of such an index when it is full, if it will get
+  // there at once, and not by growing bit by bit; or 0.
+  static size_t TableBytesFor(size_t expected) {
+    const size_t buckets = BucketsFor(expected);
+    return buckets == 0 ? 0 : Table::Bytes(buckets);
+  }
 
   size_t size() const { return size_; }
 
@@ -135,7 +144,7 @@ class Index {
 
   // Forgets every reference, and the memory of a large index.
   void Clear() {
-    Publish(std::make_unique<Table>(1));
+    Publish(std::make_unique<Table>(&memory_, 1));
     size_ = 0;
   }
 
@@ -197,16 +206,22 @@ class Index {
 
   class Table {
    public:
-    explicit Table(size_t buckets)
-        : count_(buckets), memory_(std::calloc(buckets + 1, sizeof(Bucket))) {
-      if (memory_ == nullptr) ThrowBadAlloc();
-      const auto address = reinterpret_cast<uintptr_t>(memory_);
+    Table(TableMemory* memory, size_t buckets)
+        : count_(buckets),
+          memory_(*memory),
+          block_(memory->Allocate(Bytes(buckets))) {
+      const auto address = reinterpret_cast<uintptr_t>(block_);
       buckets_ = reinterpret_cast<Bucket*>((address + sizeof(Bucket) - 1) /
                                            sizeof(Bucket) * sizeof(Bucket));
     }
-    ~Table() { std::free(memory_); }
+    ~Table() { memory_.Free(block_); }
     Table(const Table&) = delete;
     Table& operator=(const Table&) = delete;
+
+    // One more than the buckets: the first begins where a line does.
+    static size_t Bytes(size_t buckets) {
+      return (buckets + 1) * sizeof(Bucket);
+    }
 
     size_t buckets() const { return count_; }
     size_t capacity() const { return count_ * kCells / 8 * 7; }
@@ -220,27 +235,34 @@ class Index {
 
    private:
     const size_t count_;
-    void* const memory_;
-    Bucket* buckets_;  // In memory_, at a multiple of their size.
+    TableMemory& memory_;
+    void* const block_;
+    Bucket* buckets_;  // In block_, at a multiple of their size.
   };
 
-  // The buckets that an entry with this hash may be in, one after the other.
+  // The buckets that an entry with this hash may be in, one after the other,
+  // each once.
   class Path {
    public:
     Path(Table& table, Hash32 hash)
-        : table_(table), hash_(hash), bucket_(table.Home(hash)) {}
+        : table_(table), hash_(hash), home_(table.Home(hash)), bucket_(home_) {}
 
     Bucket& bucket() const { return table_.bucket(bucket_); }
-    // Goes on. Returns whether any are left: the home comes twice.
+    // Goes on. Returns whether any was left.
     bool Next() {
-      bucket_ = steps_ == 0 ? table_.Other(hash_) : bucket_ + 1;
-      if (bucket_ == table_.buckets()) bucket_ = 0;
-      return steps_++ < table_.buckets();
+      bucket_ = steps_ == 0 ? table_.Other(hash_) : After(bucket_);
+      if (bucket_ == home_) bucket_ = After(home_);
+      return ++steps_ < table_.buckets();
     }
 
    private:
+    size_t After(size_t i) const {
+      return i + 1 == table_.buckets() ? 0 : i + 1;
+    }
+
     Table& table_;
     const Hash32 hash_;
+    const size_t home_;
     size_t bucket_;
     size_t steps_ = 0;
   };
@@ -284,6 +306,7 @@ class Index {
     Epoch epoch = 0;  // Ended when the array was taken from the readers.
   };
 
+  TableMemory& memory_;
   const size_t wanted_;  // Buckets in the end, as far as is known.
   // Exchanged with release and loaded with acquire: who has an array sees what
   // it was filled with. The lock holder's own loads are relaxed.
@@ -319,8 +342,8 @@ void Index::Grow(HashOf&& hash_of) {
   // A cache of a few entries, whatever its limit, keeps to a few lines.
   constexpr size_t kFew = 8;
   auto larger = std::make_unique<Table>(
-      full.buckets() >= kFew ? std::max(full.buckets() * 2, wanted_)
-                             : full.buckets() * 2);
+      &memory_, full.buckets() >= kFew ? std::max(full.buckets() * 2, wanted_)
+                                       : full.buckets() * 2);
   for (size_t i = 0; i < full.buckets(); ++i) {
     for (const std::atomic<Ref>& cell : full.bucket(i).cells) {
       const Ref ref = cell.load(std::memory_order_relaxed);

@@ -80,7 +80,7 @@ class Shard {
   Shard(Shared* shared, int number, const CacheOptions& options)
       : shared_(*shared),
         number_(number),
-        index_(shared->expected_entries / shared->shards),
+        index_(&shared->tables, shared->expected_entries / shared->shards),
         recency_(&shared->uses, /*exact=*/shared->shards == 1),
         jitter_(options, static_cast<uint32_t>(number)),
         wheel_(Entries{shared}, FloorTick(options.clock->NowNanos())),

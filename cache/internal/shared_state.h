@@ -14,8 +14,10 @@
 #include "wheelcache/cache/internal/budget.h"
 #include "wheelcache/cache/internal/due_board.h"
 #include "wheelcache/cache/internal/entry.h"
+#include "wheelcache/cache/internal/index.h"
 #include "wheelcache/cache/internal/limbo.h"
 #include "wheelcache/cache/internal/recency.h"
+#include "wheelcache/cache/internal/table_memory.h"
 #include "wheelcache/cache/options.h"
 
 namespace wheelcache {
@@ -34,6 +36,7 @@ struct SharedState {
         budget({options.max_entries, options.max_bytes}),
         due(shards),
         uses(shards),
+        tables(shards, Index::TableBytesFor(expected_entries / shards)),
         pool(new EntryPool<Key, Value>(charges, expected_entries)),
         limbo(pool.get(), options.max_entries / 16) {}
 
@@ -60,6 +63,7 @@ struct SharedState {
   Budget budget;
   DueBoard due;
   UseClock uses;
+  TableMemory tables;  // Of the shards' indexes.
 
   // Set while a Clear empties one shard after the other, all of them locked;
   // then readers take the lock, too, and see all or nothing of it. Who sees a

@@ -1,0 +1,62 @@
+#include "wheelcache/cache/internal/table_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+
+#include "wheelcache/cache/internal/huge_pages.h"
+#include "wheelcache/cache/internal/throw_bad_alloc.h"
+#include "wheelcache/wheel/mutex.h"
+
+namespace wheelcache {
+namespace internal {
+
+TableMemory::TableMemory(size_t tables, size_t bytes) : bytes_(bytes) {
+  if (tables * bytes < kHugePageBytes) return;
+  states_.resize(tables, State::kZero);
+  void* const memory = MapZeros(tables * bytes);
+  if (memory == nullptr) {
+    states_.clear();
+    return;
+  }
+  AskForHugePages(memory, tables * bytes);
+  begin_ = static_cast<std::byte*>(memory);
+}
+
+TableMemory::~TableMemory() {
+  if (begin_ != nullptr) munmap(begin_, states_.size() * bytes_);
+}
+
+void* TableMemory::Allocate(size_t bytes) {
+  void* memory = bytes == bytes_ ? TakePlace() : nullptr;
+  if (memory == nullptr) memory = std::calloc(bytes, 1);
+  if (memory == nullptr) ThrowBadAlloc();
+  return memory;
+}
+
+void* TableMemory::TakePlace() {
+  MutexLock lock(&mu_);
+  const auto free = std::find_if(states_.begin(), states_.end(),
+                                 [](State s) { return s != State::kTaken; });
+  if (free == states_.end()) return nullptr;
+  std::byte* const place = begin_ + (free - states_.begin()) * bytes_;
+  if (*free == State::kUsed) std::memset(place, 0, bytes_);
+  *free = State::kTaken;
+  return place;
+}
+
+void TableMemory::Free(void* memory) {
+  if (!Holds(memory)) {
+    std::free(memory);
+    return;
+  }
+  MutexLock lock(&mu_);
+  const auto place = (static_cast<std::byte*>(memory) - begin_) / bytes_;
+  states_[place] = State::kUsed;
+}
+
+}  // namespace internal
+}  // namespace wheelcache

@@ -1,0 +1,59 @@
+// Memory for the hash tables of a cache's shards.
+//
+// Where it is known how large they will become, their places lie side by side,
+// so that huge pages serve them: at every look-up the processor needs a line
+// anywhere in one of them. All other tables come from malloc.
+//
+// Threads. Thread-safe.
+//
+// Errors. Allocate throws std::bad_alloc, or ends a program without exceptions.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_TABLE_MEMORY_H_
+#define WHEELCACHE_CACHE_INTERNAL_TABLE_MEMORY_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "wheelcache/wheel/mutex.h"
+
+namespace wheelcache {
+namespace internal {
+
+class TableMemory {
+ public:
+  TableMemory() = default;
+  // Has places for `tables` tables of `bytes` each, if they fill huge pages.
+  TableMemory(size_t tables, size_t bytes);
+  // REQUIRES: all was freed.
+  ~TableMemory();
+
+  TableMemory(const TableMemory&) = delete;
+  TableMemory& operator=(const TableMemory&) = delete;
+
+  // Returns so many zeros, in one of the places if it is for these.
+  void* Allocate(size_t bytes);
+  void Free(void* memory);
+
+  // For tests.
+  bool Holds(const void* memory) const {
+    const auto* const at = static_cast<const std::byte*>(memory);
+    return begin_ <= at && at < begin_ + states_.size() * bytes_;
+  }
+
+ private:
+  enum class State : char { kZero, kTaken, kUsed };
+
+  void* TakePlace();
+
+  size_t bytes_ = 0;  // Of each place.
+  std::byte* begin_ = nullptr;
+  Mutex mu_;
+  std::vector<State>
+      states_;  // Of each place, guarded by mu_; its size is not.
+};
+
+}  // namespace internal
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_TABLE_MEMORY_H_
