@@ -71,11 +71,11 @@ void Report(benchmark::State& state, int64_t misses) {
 
 enum class ReadBy { kReference, kCopy };
 
-template <typename Subject, ReadBy read_by>
+template <typename Subject, ReadBy kReadBy>
 class GetHit {
  public:
   static constexpr const char* kName =
-      read_by == ReadBy::kCopy ? "BM_GetHitCopy" : "BM_GetHit";
+      kReadBy == ReadBy::kCopy ? "BM_GetHitCopy" : "BM_GetHit";
 
   explicit GetHit(int threads)
       : cursors_(CursorsOf({/*keys=*/kCapacity, /*skew=*/kZipfSkew}, threads)),
@@ -97,7 +97,7 @@ class GetHit {
 
  private:
   bool Read(absl::string_view key) {
-    if constexpr (read_by == ReadBy::kReference) {
+    if constexpr (kReadBy == ReadBy::kReference) {
       return subject_.ReadInPlace(key);
     } else {
       auto copy = subject_.Copy(key);
@@ -255,14 +255,13 @@ void RegisterAll() {
 }  // namespace wheelcache::benchmarks
 
 int main(int argc, char** argv) {
-  using namespace wheelcache::benchmarks;
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   // Which costs as much as a lock does, and which Abseil leaves out of a build
   // with NDEBUG; a system's package may be built without.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  RegisterAll();
+  wheelcache::benchmarks::RegisterAll();
   benchmark::RunSpecifiedBenchmarks();
-  CurrentTurn() = {};
+  wheelcache::benchmarks::CurrentTurn() = {};
   benchmark::Shutdown();
 }

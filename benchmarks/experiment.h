@@ -44,17 +44,20 @@ class Experiment {
  public:
   static void SetUp(const benchmark::State& state) {
     Turn& turn = CurrentTurn();
-    if (turn.owner == &workload_ && turn.threads == state.threads()) return;
+    if (turn.owner == &Current() && turn.threads == state.threads()) return;
     turn = {};  // Frees its memory before the next takes some.
     auto workload = std::make_shared<Workload>(state.threads());
-    workload_ = workload.get();
-    turn = {&workload_, state.threads(), std::move(workload)};
+    Current() = workload.get();
+    turn = {&Current(), state.threads(), std::move(workload)};
   }
 
-  static void Run(benchmark::State& state) { workload_->Run(state); }
+  static void Run(benchmark::State& state) { Current()->Run(state); }
 
  private:
-  static inline Workload* workload_ = nullptr;
+  static Workload*& Current() {
+    static Workload* current = nullptr;
+    return current;
+  }
 };
 
 // Registers the benchmark Workload::kName<Subject::kName> for 1, 2, 4 and 8

@@ -16,6 +16,7 @@
 
 #include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -45,8 +46,6 @@
 #include "wheelcache/benchmarks/subjects/rocksdb_subject.h"
 #include "wheelcache/benchmarks/subjects/tbb_subject.h"
 #endif
-
-extern char** environ;
 
 namespace wheelcache::benchmarks {
 namespace {
