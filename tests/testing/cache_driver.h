@@ -76,6 +76,10 @@ struct CacheCall {
     kAdvance,
     kAdvanceToDeadline,  // The next one, give or take nanos.
     kMaintain,
+    kSetDefault,   // With the TTL of the options.
+    kLoadDefault,  // The same.
+    kMaintainInSteps,
+    kStop,  // Its background work, for good.
   };
   static constexpr const char* kNames[] = {"kSet",
                                            "kGet",
@@ -90,7 +94,11 @@ struct CacheCall {
                                            "kPin",
                                            "kAdvance",
                                            "kAdvanceToDeadline",
-                                           "kMaintain"};
+                                           "kMaintain",
+                                           "kSetDefault",
+                                           "kLoadDefault",
+                                           "kMaintainInSteps",
+                                           "kStop"};
 
   Kind kind;
   int key;
@@ -116,7 +124,8 @@ class CacheDriver {
       : setup_(setup),
         clock_(absl::ZeroDuration(), absl::Nanoseconds(setup.coarse_lag_nanos)),
         oracle_(setup.max_entries, setup.max_bytes, setup.tick_nanos),
-        cache_(NewCache()) {}
+        cache_(NewCache()),
+        is_served_(setup.has_reaper) {}
 
   // Makes a call. Returns the first difference, or nothing if all is well.
   std::string Make(const CacheCall& call) {
@@ -143,6 +152,7 @@ class CacheDriver {
     options.shards = setup_.shards;
     options.jitter = 0;
     options.tick = absl::Nanoseconds(setup_.tick_nanos);
+    options.default_ttl = absl::Nanoseconds(DefaultTtlNanos());
     options.maintenance_budget = setup_.maintenance_budget;
     options.clock = &clock_;
     options.reaper = setup_.has_reaper ? &reaper_ : nullptr;
@@ -161,9 +171,17 @@ class CacheDriver {
   int64_t Charge() const {
     return static_cast<int64_t>(kEntryOverhead) + call_.weight;
   }
+  int64_t DefaultTtlNanos() const { return setup_.tick_nanos * 5; }
+  int64_t TtlNanos() const {
+    return UsesDefaultTtl() ? DefaultTtlNanos() : call_.nanos;
+  }
   absl::Duration Ttl() const {
     return call_.nanos == CacheOracle::kNever ? absl::InfiniteDuration()
                                               : absl::Nanoseconds(call_.nanos);
+  }
+  bool UsesDefaultTtl() const {
+    return call_.kind == CacheCall::kSetDefault ||
+           call_.kind == CacheCall::kLoadDefault;
   }
 
   void MakeCall() {
@@ -171,6 +189,11 @@ class CacheDriver {
     switch (call_.kind) {
       case CacheCall::kSet: {
         const bool stored = cache_->Set(key, NewValue(), Ttl());
+        Compare("stored", stored, SetInOracle());
+        break;
+      }
+      case CacheCall::kSetDefault: {
+        const bool stored = cache_->Set(key, NewValue());
         Compare("stored", stored, SetInOracle());
         break;
       }
@@ -205,6 +228,7 @@ class CacheDriver {
         oracle_.Clear();
         break;
       case CacheCall::kLoad:
+      case CacheCall::kLoadDefault:
       case CacheCall::kLoadError:
         Load();
         break;
@@ -221,7 +245,24 @@ class CacheDriver {
         cache_->RunMaintenance();
         oracle_.Reclaim();
         break;
+      case CacheCall::kMaintainInSteps:
+        MaintainInSteps();
+        break;
+      case CacheCall::kStop:
+        cache_->Stop();
+        is_served_ = false;
+        break;
     }
+  }
+
+  void MaintainInSteps() {
+    const int64_t budget = 1 + call_.weight;
+    int64_t done = budget;
+    while (done == budget) {
+      done = cache_->RunMaintenance(budget);
+      Compare("within the budget", done <= budget, true);
+    }
+    oracle_.Reclaim();
   }
 
   bool SetInOracle() {
@@ -234,7 +275,7 @@ class CacheDriver {
       }
     }
     const bool stored =
-        oracle_.Set(call_.key, NewValue(), Charge(), call_.nanos);
+        oracle_.Set(call_.key, NewValue(), Charge(), TtlNanos());
     sets_ += stored;
     return stored;
   }
@@ -248,12 +289,14 @@ class CacheDriver {
   void Load() {
     const absl::Status error = absl::UnavailableError("not now");
     int loads = 0;
+    const auto loader = [&]() -> absl::StatusOr<Value> {
+      ++loads;
+      if (call_.kind == CacheCall::kLoadError) return error;
+      return NewValue();
+    };
     const absl::StatusOr<Value> got =
-        cache_->GetOrLoad(call_.key, Ttl(), [&]() -> absl::StatusOr<Value> {
-          ++loads;
-          if (call_.kind == CacheCall::kLoadError) return error;
-          return NewValue();
-        });
+        UsesDefaultTtl() ? cache_->GetOrLoad(call_.key, loader)
+                         : cache_->GetOrLoad(call_.key, Ttl(), loader);
     const std::optional<Value> hit = ReadInOracle();
     Compare("loads", loads, hit ? 0 : 1);
     if (!hit && call_.kind == CacheCall::kLoadError) {
@@ -263,7 +306,7 @@ class CacheDriver {
     }
     // What cannot be stored leaves what has expired where it is.
     const bool may_store =
-        call_.nanos > 0 && Charge() <= setup_.max_bytes && got.ok();
+        TtlNanos() > 0 && Charge() <= setup_.max_bytes && got.ok();
     if (!hit && may_store) SetInOracle();
   }
 
@@ -277,13 +320,13 @@ class CacheDriver {
   }
 
   void Advance(int64_t nanos) {
-    if (setup_.has_reaper) {
+    if (is_served_) {
       clock_.RunFor(absl::Nanoseconds(nanos));
     } else {
       clock_.Advance(absl::Nanoseconds(nanos));
     }
     oracle_.now = clock_.NowNanos();
-    if (setup_.has_reaper) {
+    if (is_served_) {
       Compare("reclaimed in time", cache_->size() <= EntriesNotOverdue(), true);
     }
     if (setup_.reclaims_at_once()) return;
@@ -405,6 +448,7 @@ class CacheDriver {
   std::unique_ptr<CacheType> cache_;
   PinnedValue pinned_[kPinned];
 
+  bool is_served_;  // By the reaper.
   CacheCall call_ = {};
   int64_t calls_ = 0;
   std::string difference_;

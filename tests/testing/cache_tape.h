@@ -70,17 +70,23 @@ inline int64_t TtlFrom(Tape& tape, int64_t tick_nanos) {
 inline CacheCall CacheCallFrom(Tape& tape, int64_t tick_nanos) {
   using Call = CacheCall;
   // By how often they are called.
-  constexpr Call::Kind kKinds[] = {
-      Call::kSet,     Call::kSet,     Call::kSet,     Call::kSet,
-      Call::kSet,     Call::kSet,     Call::kGet,     Call::kGet,
-      Call::kFind,    Call::kVisit,   Call::kPeek,    Call::kTouch,
-      Call::kTouch,   Call::kDel,     Call::kLoad,    Call::kPin,
-      Call::kAdvance, Call::kAdvance, Call::kAdvance, Call::kAdvanceToDeadline,
-      Call::kMaintain};
+  constexpr Call::Kind kKinds[] = {Call::kSet,        Call::kSet,
+                                   Call::kSet,        Call::kSet,
+                                   Call::kSet,        Call::kSet,
+                                   Call::kGet,        Call::kGet,
+                                   Call::kFind,       Call::kVisit,
+                                   Call::kPeek,       Call::kTouch,
+                                   Call::kTouch,      Call::kDel,
+                                   Call::kLoad,       Call::kPin,
+                                   Call::kAdvance,    Call::kAdvance,
+                                   Call::kAdvance,    Call::kAdvanceToDeadline,
+                                   Call::kMaintain,   Call::kMaintainInSteps,
+                                   Call::kSetDefault, Call::kLoadDefault};
   Call call = {};
-  call.kind = tape.OneIn(64)   ? Call::kClear
-              : tape.OneIn(32) ? Call::kLoadError
-                               : kKinds[tape.Below(std::size(kKinds))];
+  call.kind = tape.OneIn(64)    ? Call::kClear
+              : tape.OneIn(32)  ? Call::kLoadError
+              : tape.OneIn(512) ? Call::kStop
+                                : kKinds[tape.Below(std::size(kKinds))];
   call.key = static_cast<int>(tape.Below(kKeys));
   call.weight = static_cast<int>(tape.Below(kWeights));
   switch (call.kind) {
