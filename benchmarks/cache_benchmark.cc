@@ -71,11 +71,11 @@ void Report(benchmark::State& state, int64_t misses) {
 
 enum class ReadBy { kReference, kCopy };
 
-template <typename Subject, ReadBy kReadBy>
+template <typename Subject, ReadBy Way>
 class GetHit {
  public:
   static constexpr const char* kName =
-      kReadBy == ReadBy::kCopy ? "BM_GetHitCopy" : "BM_GetHit";
+      Way == ReadBy::kCopy ? "BM_GetHitCopy" : "BM_GetHit";
 
   explicit GetHit(int threads)
       : cursors_(CursorsOf({/*keys=*/kCapacity, /*skew=*/kZipfSkew}, threads)),
@@ -97,7 +97,7 @@ class GetHit {
 
  private:
   bool Read(absl::string_view key) {
-    if constexpr (kReadBy == ReadBy::kReference) {
+    if constexpr (Way == ReadBy::kReference) {
       return subject_.ReadInPlace(key);
     } else {
       auto copy = subject_.Copy(key);

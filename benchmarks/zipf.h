@@ -30,8 +30,9 @@ class ZipfSampler {
   int64_t Sample(uint64_t bits) const {
     const uint64_t drawn = ((bits >> 32) * columns_.size()) >> 32;
     const Column& column = columns_[drawn];
-    return static_cast<uint32_t>(bits) <= column.keep_up_to ? drawn
-                                                            : column.alias;
+    const uint64_t number =
+        static_cast<uint32_t>(bits) <= column.keep_up_to ? drawn : column.alias;
+    return static_cast<int64_t>(number);
   }
 
   int64_t size() const { return static_cast<int64_t>(columns_.size()); }
