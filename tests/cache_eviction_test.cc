@@ -287,7 +287,7 @@ TEST_F(CacheEvictionTest, LimitsHoldAtEveryInstant) {
 TEST_F(CacheEvictionTest, LongUnusedEntriesOfAnotherShardGoInTheEnd) {
   constexpr int kKeys = 1'000;
   options_.shards = 2;
-  options_.max_entries = 2 * kKeys;
+  options_.max_entries = int64_t{2} * kKeys;
   auto cache = New<int, int>();
   std::vector<int> keys[2];
   for (int key = 0; key < 10 * kKeys; ++key) {
