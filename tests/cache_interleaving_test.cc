@@ -29,8 +29,9 @@ class CacheInterleavingTest : public InterruptedCacheEnvironment {
     other_ = std::thread([&goes_on, call = std::move(call)] {
       At("read: before the lock", [&] { goes_on.store(true); });
       call();
-      if (!std::exchange(testing::interruption, {}).point.empty())
+      if (!std::exchange(testing::interruption, {}).point.empty()) {
         goes_on.store(true);
+      }
     });
     while (!goes_on.load()) std::this_thread::yield();
   }

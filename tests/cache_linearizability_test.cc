@@ -79,7 +79,8 @@ HistoryCall RandomCall(std::mt19937_64* random) {
   HistoryCall call;
   call.what = kCalls[(*random)() % std::size(kCalls)];
   // Half of the calls meet on one key.
-  call.key = static_cast<int>((*random)() % (2 * kHistoryKeys)) % kHistoryKeys;
+  call.key =
+      static_cast<int>((*random)() % (size_t{2} * kHistoryKeys)) % kHistoryKeys;
   if ((*random)() % 2 == 0) call.key = 0;
   if (call.what == HistoryCall::kSet || call.what == HistoryCall::kTouch) {
     call.ttl = kTtls[(*random)() % std::size(kTtls)];

@@ -84,7 +84,7 @@ class CacheMemoryFailureTest : public CacheEnvironment {
   CountedPage Value() { return CountedPage(&values_); }
 
   // The invariants, and that each value that was Set is there or was told.
-  void ExpectWhole(CountedCache& cache) {
+  void ExpectWhole(CountedCache& cache) const {
     ASSERT_TRUE(cache.CheckInvariants().ok()) << cache.CheckInvariants();
     const CacheStats stats = cache.stats();
     const int64_t removed =

@@ -23,7 +23,8 @@ inline CacheSetup CacheSetupFrom(Tape& tape) {
   constexpr int kShards[] = {1, 1, 1, 4};
   constexpr int64_t kBudgets[] = {1, 3, 64, kNoLimit, kNoLimit, kNoLimit};
   CacheSetup setup;
-  setup.max_entries = tape.OneIn(4) ? kNoLimit : 1 + tape.Below(kKeys);
+  setup.max_entries =
+      tape.OneIn(4) ? kNoLimit : 1 + static_cast<int64_t>(tape.Below(kKeys));
   setup.max_bytes =
       tape.OneIn(3) ? kNoLimit
                     : static_cast<int64_t>(kEntryOverhead + tape.Below(2000));

@@ -89,6 +89,8 @@ void WithEachAllocationFailing(Call&& call, Check&& check) {
 
 }  // namespace wheelcache::testing
 
+// NOLINTBEGIN(misc-definitions-in-headers): one source of a program has them.
+
 // Not inline, or the compiler finds fault with pairs of which it sees one half.
 ABSL_ATTRIBUTE_NOINLINE void* operator new(size_t size) {
   using wheelcache::testing::Allocation;
@@ -144,5 +146,7 @@ void* __wrap_mmap(void* address, size_t length, int protection, int flags,
   return __real_mmap(address, length, protection, flags, file, offset);
 }
 }
+
+// NOLINTEND(misc-definitions-in-headers)
 
 #endif  // WHEELCACHE_TESTS_TESTING_FAILING_ALLOCATIONS_H_
