@@ -50,6 +50,17 @@ TEST(RecencyTest, UsesInOneShardAgeTheEntriesOfAll) {
   EXPECT_FALSE(one.IsYoung(stamp, one.Now()));
 }
 
+// The list sees a sixteenth. The uses that a shard has not counted come to it.
+TEST(RecencyTest,
+     AnotherShardsEntryIsOlderByASixtyFourthOfTheTimeThatTheListSpans) {
+  UseClock clock(/*shards=*/2);
+  Recency recency(&clock, /*exact=*/false);
+  for (const uint32_t span : {64, 640, 64'000'000}) {
+    recency.SetResolution(span / 16);
+    EXPECT_EQ(recency.Margin(), span / 64 + 16);
+  }
+}
+
 TEST(RecencyTest, StampsAreComparedAcrossTheWrapAround) {
   EXPECT_TRUE(IsOlderBy(Stamp{0} - 10, 10, 19));
   EXPECT_FALSE(IsOlderBy(Stamp{0} - 10, 10, 20));

@@ -12,6 +12,7 @@
 #include "wheelcache/cache/internal/budget.h"
 #include "wheelcache/cache/internal/entry.h"
 #include "wheelcache/cache/internal/key_hash.h"
+#include "wheelcache/cache/internal/recency.h"
 #include "wheelcache/cache/internal/removed_list.h"
 #include "wheelcache/cache/internal/shared_state.h"
 #include "wheelcache/cache/options.h"
@@ -159,6 +160,36 @@ TEST_F(ShardTest, CheckInvariantsFindsTimersThatTheWheelHasLost) {
   const EntryRef others = std::exchange(next, 0);
   EXPECT_FALSE(shard_.CheckInvariants(&used).ok());
   next = others;
+}
+
+// As long as the other's last entry is clearly older, it is the other's turn.
+TEST_F(ShardTest, EachOfTwoShardsLooksAtTheOther) {
+  CacheOptions options = options_;
+  options.shards = 2;
+  SharedState<int, int> shared(options, 2, Charges::kStored);
+  shared.uses.set_tail(1, Stamp{0} - 1'000'000);
+  const Room all = shared.budget.limit();
+  ASSERT_TRUE(shared.budget.TryTake({all.entries - 1, 0}));
+  IntShard shard(&shared, 0, options);
+  RemovedList<int, int> removed(shared.pool.get(), &shared.limbo);
+  const auto publish = [&](int key) {
+    IntShard::Write write = NewWrite(key, 100);
+    shared_.pool->Unpin(std::exchange(write.ref, shared.pool->New(key, key)));
+    shared.pool->SetCharge(write.ref, 100);
+    Claim claim(&shared.budget);
+    const Publication outcome = shard.Publish(write, &claim, &removed);
+    if (outcome != Publication::kDone) shared.pool->Unpin(write.ref);
+    return outcome;
+  };
+  ASSERT_EQ(publish(1), Publication::kDone);
+  for (int key = 2; key < 6; ++key) {
+    EXPECT_EQ(publish(key), Publication::kEvictOlder);
+  }
+  shard.Lock();
+  shard.TakeAllLocked(&removed);
+  shard.Unlock();
+  removed.Dispose([](EntryRef, RemovalCause) {});
+  shared.limbo.DestroyAll();
 }
 
 TEST_F(ShardTest, EmptyShardSaysThatOthersMustEvict) {

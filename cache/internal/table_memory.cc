@@ -14,20 +14,19 @@
 namespace wheelcache {
 namespace internal {
 
-TableMemory::TableMemory(size_t tables, size_t bytes) : bytes_(bytes) {
+TableMemory::TableMemory(size_t tables, size_t bytes) {
   if (tables * bytes < kHugePageBytes) return;
   states_.resize(tables, State::kZero);
   void* const memory = MapZeros(tables * bytes);
-  if (memory == nullptr) {
-    states_.clear();
-    return;
-  }
+  if (memory == nullptr) return;  // Malloc has to do.
   AskForHugePages(memory, tables * bytes);
   begin_ = static_cast<std::byte*>(memory);
+  tables_ = tables;
+  bytes_ = bytes;
 }
 
 TableMemory::~TableMemory() {
-  if (begin_ != nullptr) munmap(begin_, states_.size() * bytes_);
+  if (begin_ != nullptr) munmap(begin_, tables_ * bytes_);
 }
 
 void* TableMemory::Allocate(size_t bytes) {

@@ -38,7 +38,7 @@ class TableMemory {
   // For tests.
   bool Holds(const void* memory) const {
     const auto* const at = static_cast<const std::byte*>(memory);
-    return begin_ <= at && at < begin_ + states_.size() * bytes_;
+    return begin_ <= at && at < begin_ + tables_ * bytes_;
   }
 
  private:
@@ -46,11 +46,13 @@ class TableMemory {
 
   void* TakePlace();
 
-  size_t bytes_ = 0;  // Of each place.
+  // The places, constant from the constructor on.
+  size_t tables_ = 0;
+  size_t bytes_ = 0;  // Of each.
   std::byte* begin_ = nullptr;
+
   Mutex mu_;
-  std::vector<State>
-      states_;  // Of each place, guarded by mu_; its size is not.
+  std::vector<State> states_ ABSL_GUARDED_BY(mu_);  // Of each place.
 };
 
 }  // namespace internal
