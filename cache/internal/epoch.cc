@@ -128,7 +128,6 @@ class ForgetOtherThreads {
         ++taken;
         continue;
       }
-      record->depth = 0;
       record->announced.store(0, std::memory_order_relaxed);
       record->taken.store(false, std::memory_order_relaxed);
     }
@@ -192,7 +191,10 @@ Epoch NewestReaderUpTo(Epoch limit) {
 
 bool NobodyReads() {
   const int own = epoch_record != nullptr ? 1 : 0;
-  if (own == 1 && epoch_record->depth > 0) return false;
+  if (own == 1 &&
+      epoch_record->announced.load(std::memory_order_relaxed) != 0) {
+    return false;
+  }
   // The answer that needs no proof comes without the fence.
   if (readers.load(std::memory_order_relaxed) > own) return false;
   FullFence();

@@ -59,9 +59,6 @@ struct alignas(ABSL_CACHELINE_SIZE) EpochRecord {
   // matter.
   std::atomic<Epoch> announced{0};
 
-  // How many sections are open, one in the other. The owner's alone.
-  int depth = 0;
-
   // Whether a thread has the record; a thread's end makes it free for another.
   // Given back with release and taken with acquire: the next owner sees all
   // that the last one wrote here, and wherever the index is used.
@@ -103,13 +100,14 @@ void LeaveEpochRecord(EpochRecord* record);
 class ReadSection {
  public:
   ReadSection()
-      : record_(ABSL_PREDICT_TRUE(epoch_record != nullptr)
-                    ? epoch_record
-                    : TakeEpochRecord()) {
-    if (record_->depth++ == 0) Announce();
+      : record_(ABSL_PREDICT_TRUE(epoch_record != nullptr) ? epoch_record
+                                                           : TakeEpochRecord()),
+        // Relaxed: the thread's own.
+        nested_(record_->announced.load(std::memory_order_relaxed) != 0) {
+    if (!nested_) Announce();
   }
   ~ReadSection() {
-    if (--record_->depth > 0) return;
+    if (nested_) return;
     // Release: the last look comes before the writer's knowledge of the end.
     record_->announced.store(0, std::memory_order_release);
     if (ABSL_PREDICT_FALSE(epoch_record == nullptr)) LeaveEpochRecord(record_);
@@ -120,7 +118,7 @@ class ReadSection {
 
   // Whether this section is inside another one of the thread, whose
   // announcement it must not change.
-  bool nested() const { return record_->depth > 1; }
+  bool nested() const { return nested_; }
 
   // Whether an object whose link was loaded before the call is protected by
   // this section. If not, Announce() and load the link again.
@@ -157,6 +155,7 @@ class ReadSection {
 
  private:
   EpochRecord* const record_;
+  const bool nested_;
   Epoch announced_ = 0;
 };
 
