@@ -11,23 +11,23 @@
 namespace wheelcache {
 namespace internal {
 
-// As ==. Strings of 8 to 32 bytes are compared a word at a time, the last word
-// where the string ends: it may overlap the one before.
+// As ==. A string of 8 to 32 bytes is compared as the words at its two ends,
+// which may overlap.
 inline bool EqualStrings(std::string_view a, std::string_view b) {
-  constexpr size_t kWord = sizeof(uint64_t);
   const size_t size = a.size();
   if (size != b.size()) return false;
-  if (size < kWord || size > 4 * kWord) return a == b;
-  const auto difference = [&](size_t at) {
+  const auto differ = [&](size_t at) {
     uint64_t word_a;
     uint64_t word_b;
-    std::memcpy(&word_a, a.data() + at, kWord);
-    std::memcpy(&word_b, b.data() + at, kWord);
+    std::memcpy(&word_a, a.data() + at, sizeof(word_a));
+    std::memcpy(&word_b, b.data() + at, sizeof(word_b));
     return word_a ^ word_b;
   };
-  uint64_t any = difference(size - kWord);
-  for (size_t at = 0; at + kWord < size; at += kWord) any |= difference(at);
-  return any == 0;
+  if (size >= 16 && size <= 32) {
+    return (differ(0) | differ(8) | differ(size - 16) | differ(size - 8)) == 0;
+  }
+  if (size >= 8 && size < 16) return (differ(0) | differ(size - 8)) == 0;
+  return a == b;
 }
 
 }  // namespace internal
