@@ -117,8 +117,11 @@ class Chunks {
     uintptr_t bits = 0;
   };
 
-  static int ChunkOf(uint32_t place) {
-    return static_cast<int>(absl::bit_width(place)) - kFirstChunkBits;
+  // Of a place that is not 0, which none is.
+  static uint32_t ChunkOf(uint32_t place) {
+    // 31 - zeros, in the form that x86 need not compute.
+    const auto zeros = static_cast<uint32_t>(absl::countl_zero(place | 1));
+    return (31 ^ zeros) - (kFirstChunkBits - 1);
   }
   static size_t Bytes(int chunk) {
     return size_t{kFirstChunk} * kGranuleBytes << chunk;
