@@ -352,6 +352,7 @@ class Cache final {
   std::atomic<int64_t> next_flush_nanos_{0};
 
   mutable internal::SharedState<Key, Value> shared_;
+  const uint32_t shard_mask_;
   Shards shards_;  // As many as a power of two.
   mutable internal::Counters counters_;
   internal::StatsLogger logger_;

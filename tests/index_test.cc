@@ -19,6 +19,10 @@ namespace wheelcache {
 namespace internal {
 namespace {
 
+auto Is(uint32_t ref) {
+  return [ref](uint32_t other) { return other == ref; };
+}
+
 // An index over elements that are their own references: reference r has the
 // hash hashes[r].
 class Elements {
@@ -34,10 +38,19 @@ class Elements {
   void Clear() { index_.Clear(); }
 
   bool Holds(uint32_t ref) const {
-    const uint32_t found = index_.Find(
-        hashes_[ref], [ref](uint32_t other) { return other == ref; });
+    const uint32_t found = index_.Find(hashes_[ref], Is(ref));
     EXPECT_EQ(found != 0, index_.Holds(hashes_[ref], ref));
+    Index::Rest rest;
+    const uint32_t at_home = FindAtHome(ref, &rest);
+    EXPECT_EQ(found, rest.empty() ? at_home : FindInRest(ref, rest));
     return found == ref;
+  }
+
+  uint32_t FindAtHome(uint32_t ref, Index::Rest* rest) const {
+    return index_.FindAtHome(hashes_[ref], rest, Is(ref));
+  }
+  uint32_t FindInRest(uint32_t ref, Index::Rest rest) const {
+    return Index::FindInRest(rest, hashes_[ref], Is(ref));
   }
 
   Index& index() { return index_; }
@@ -86,6 +99,29 @@ void ExpectKeepsWhatIsInIt(std::vector<Hash32> hashes, uint64_t operations) {
   }
   for (uint32_t ref = 1; ref <= count; ++ref) {
     EXPECT_EQ(elements.Holds(ref), held[ref]);
+  }
+}
+
+// What went on from its home is mostly at home in a larger array.
+TEST(IndexTest, ALookUpGoesOnInTheArrayWhereItBegan) {
+  constexpr uint32_t kElements = 5000;
+  std::mt19937 random(1);
+  Elements elements(Hashes(kElements, [&](uint32_t) { return random(); }));
+  const ReadSection keeps_the_arrays;
+  struct LookUp {
+    uint32_t ref;
+    Index::Rest rest;
+  };
+  std::vector<LookUp> begun;
+  for (uint32_t ref = 1; ref <= kElements; ++ref) {
+    elements.Insert(ref);
+    Index::Rest rest;
+    if (elements.FindAtHome(ref, &rest) == 0) begun.push_back({ref, rest});
+  }
+  ASSERT_GT(begun.size(), 10u);
+  for (const LookUp& look_up : begun) {
+    ASSERT_FALSE(look_up.rest.empty());
+    EXPECT_EQ(elements.FindInRest(look_up.ref, look_up.rest), look_up.ref);
   }
 }
 

@@ -25,6 +25,7 @@ Cache<Key, Value, Hash, Equal>::Cache(CacheOptions options, Hooks hooks)
       shared_(options_, internal::ShardCount(options_),
               hooks_.weigher ? internal::Charges::kStored
                              : internal::Charges::kFromSizes),
+      shard_mask_(static_cast<uint32_t>(shared_.shards) - 1),
       logger_(options_, clock_.NowNanos()) {
   const int shards = internal::ShardCount(options_);
   for (int i = 0; i < shards; ++i) {
@@ -90,7 +91,7 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K>
 auto Cache<Key, Value, Hash, Equal>::PlaceOf(const K& key) const -> Place {
   const internal::KeyHash hash = internal::HashKey<Hash>(key);
-  return {*shards_[hash.for_shard & (shards_.size() - 1)], hash.for_index};
+  return {*shards_[hash.for_shard & shard_mask_], hash.for_index};
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>

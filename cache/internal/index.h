@@ -78,16 +78,19 @@ class Index {
   // The reference with this hash for which `match(ref)` holds, or null.
   template <typename Match>
   Ref Find(Hash32 hash, Match&& match) const {
-    // Loaded once: what was matched is what is returned, whatever the cell
-    // comes to hold.
     Ref found = 0;
-    FindCell(hash, [&](Ref ref) {
-      if (!match(ref)) return false;
-      found = ref;
-      return true;
-    });
+    FindCell(hash, Noting(&found, match));
     return found;
   }
+
+  // As Find, in two parts: where a look-up begins, which nearly always decides
+  // it, and only if *rest says so, FindInRest with the same hash and a `match`
+  // that does the same. The first is short enough for a hot caller's line.
+  class Rest;
+  template <typename Match>
+  Ref FindAtHome(Hash32 hash, Rest* rest, Match&& match) const;
+  template <typename Match>
+  static Ref FindInRest(Rest rest, Hash32 hash, Match&& match);
 
   // Has the processor fetch the line where a look-up begins. Takes no lock, and
   // needs a ReadSection.
@@ -275,8 +278,28 @@ class Index {
     return buckets <= kMostWanted ? buckets : 0;
   }
 
+  // The cell of a bucket with this hash for whose reference `match` holds. If
+  // there is none, and others have passed on, says so.
+  template <typename Match>
+  static std::atomic<Ref>* FindIn(Bucket& bucket, Hash32 hash, bool* goes_on,
+                                  Match&& match);
+
   template <typename Match>
   std::atomic<Ref>* FindCell(Hash32 hash, Match&& match) const;
+  // As FindCell, after the bucket that `path` is at.
+  template <typename Match>
+  static std::atomic<Ref>* FindBeyond(Path path, Hash32 hash, Match&& match);
+
+  // A match that notes its reference: loaded once, what was matched is what is
+  // returned, whatever the cell comes to hold.
+  template <typename Match>
+  static auto Noting(Ref* found, Match& match) {
+    return [found, &match](Ref ref) {
+      if (!match(ref)) return false;
+      *found = ref;
+      return true;
+    };
+  }
 
   std::atomic<Ref>* CellOf(Hash32 hash, Ref ref) const {
     std::atomic<Ref>* cell =
@@ -316,24 +339,69 @@ class Index {
 };
 
 template <typename Match>
+inline std::atomic<Index::Ref>* Index::FindIn(Bucket& bucket, Hash32 hash,
+                                              bool* goes_on, Match&& match) {
+  const uint64_t low = bucket.words[0].load(std::memory_order_acquire);
+  const uint64_t high = bucket.words[1].load(std::memory_order_acquire);
+  uint32_t candidates = FindBytes(low, high, TagOf(hash)) & kAllCells;
+  for (; candidates != 0; candidates &= candidates - 1) {
+    std::atomic<Ref>& cell = bucket.cells[absl::countr_zero(candidates)];
+    Interleave("index: between tag and cell");
+    const Ref ref = cell.load(std::memory_order_acquire);
+    if (ref != 0 && match(ref)) return &cell;
+  }
+  *goes_on = Bucket::PassedOn(high, hash) != 0;
+  return nullptr;
+}
+
+template <typename Match>
 inline std::atomic<Index::Ref>* Index::FindCell(Hash32 hash,
                                                 Match&& match) const {
-  const uint8_t tag = TagOf(hash);
   Path path(*table_.load(std::memory_order_acquire), hash);
-  do {
-    Bucket& bucket = path.bucket();
-    const uint64_t low = bucket.words[0].load(std::memory_order_acquire);
-    const uint64_t high = bucket.words[1].load(std::memory_order_acquire);
-    uint32_t candidates = FindBytes(low, high, tag) & kAllCells;
-    for (; candidates != 0; candidates &= candidates - 1) {
-      std::atomic<Ref>& cell = bucket.cells[absl::countr_zero(candidates)];
-      Interleave("index: between tag and cell");
-      const Ref ref = cell.load(std::memory_order_acquire);
-      if (ref != 0 && match(ref)) return &cell;
-    }
-    if (ABSL_PREDICT_TRUE(Bucket::PassedOn(high, hash) == 0)) return nullptr;
-  } while (path.Next());
+  bool goes_on = false;
+  std::atomic<Ref>* const cell = FindIn(path.bucket(), hash, &goes_on, match);
+  return goes_on ? FindBeyond(path, hash, match) : cell;
+}
+
+template <typename Match>
+std::atomic<Index::Ref>* Index::FindBeyond(Path path, Hash32 hash,
+                                           Match&& match) {
+  bool goes_on = true;
+  while (goes_on && path.Next()) {
+    goes_on = false;
+    std::atomic<Ref>* const cell = FindIn(path.bucket(), hash, &goes_on, match);
+    if (cell != nullptr) return cell;
+  }
   return nullptr;
+}
+
+// The array in which a look-up has begun. An entry may be elsewhere in another.
+class Index::Rest {
+ public:
+  bool empty() const { return table_ == nullptr; }
+
+ private:
+  friend class Index;
+
+  Table* table_ = nullptr;
+};
+
+template <typename Match>
+inline Index::Ref Index::FindAtHome(Hash32 hash, Rest* rest,
+                                    Match&& match) const {
+  Table& table = *table_.load(std::memory_order_acquire);
+  Ref found = 0;
+  bool goes_on = false;
+  FindIn(table.bucket(table.Home(hash)), hash, &goes_on, Noting(&found, match));
+  if (ABSL_PREDICT_FALSE(goes_on)) rest->table_ = &table;
+  return found;
+}
+
+template <typename Match>
+Index::Ref Index::FindInRest(Rest rest, Hash32 hash, Match&& match) {
+  Ref found = 0;
+  FindBeyond(Path(*rest.table_, hash), hash, Noting(&found, match));
+  return found;
 }
 
 template <typename HashOf>

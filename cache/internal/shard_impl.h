@@ -29,19 +29,44 @@ namespace internal {
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K>
-auto Shard<Key, Value, Hash, Equal>::Find(const K& key, Hash32 hash,
-                                          ReadSection* section) const -> Found {
-  for (;;) {
-    Found found;
-    bool covered = true;
-    found.ref = index_.Find(hash, [&](EntryRef candidate) {
-      covered = section->Covers();
-      found.entry = &At(candidate);
-      return !covered || Equal()(found.entry->key(), key);
-    });
-    if (ABSL_PREDICT_TRUE(covered)) return found;
-    section->Announce();
+inline auto Shard<Key, Value, Hash, Equal>::Find(const K& key, Hash32 hash,
+                                                 ReadSection* section) const
+    -> Found {
+  Found found;
+  bool covered = true;
+  Index::Rest rest;
+  found.ref = index_.FindAtHome(hash, &rest, [&](EntryRef candidate) {
+    covered = section->Covers();
+    found.entry = &At(candidate);
+    return !covered || Equal()(found.entry->key(), key);
+  });
+  if (ABSL_PREDICT_TRUE(covered && rest.empty())) return found;
+  return FindInRest(key, hash, section, rest);
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+auto Shard<Key, Value, Hash, Equal>::FindInRest(const K& key, Hash32 hash,
+                                                ReadSection* section,
+                                                Index::Rest rest) const
+    -> Found {
+  Found found;
+  bool covered = true;
+  const auto match = [&](EntryRef candidate) {
+    covered = section->Covers();
+    found.entry = &At(candidate);
+    return !covered || Equal()(found.entry->key(), key);
+  };
+  if (!rest.empty()) {
+    found.ref = Index::FindInRest(rest, hash, match);
+    if (covered) return found;
   }
+  do {
+    section->Announce();
+    covered = true;
+    found.ref = index_.Find(hash, match);
+  } while (!covered);
+  return found;
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
