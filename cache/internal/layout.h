@@ -22,6 +22,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/view.h"
 #include "wheelcache/cache/weigh.h"
@@ -135,13 +137,13 @@ class Stored<std::string> {
     std::allocator<char>().deallocate(const_cast<char*>(s.data()), s.size());
   }
 
-  static std::string_view Get(const std::byte* at) {
-    auto size = static_cast<size_t>(*at++);
-    if (size >= 128) size = LoadRestOfLength(size - 128, &at);
-    const char* const chars = size <= kMaxInside
-                                  ? reinterpret_cast<const char*>(at)
-                                  : LoadPointer<char>(at);
-    return {chars, size};
+  // A hit calls it twice: what is short enough for one byte of length is found
+  // without a call.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE static std::string_view Get(
+      const std::byte* at) {
+    const auto size = static_cast<size_t>(*at);
+    if (ABSL_PREDICT_FALSE(size >= 128)) return GetLong(at);
+    return {reinterpret_cast<const char*>(at + 1), size};
   }
 
  private:
@@ -158,6 +160,14 @@ class Stored<std::string> {
     }
     *at++ = static_cast<std::byte>(length);
     return at;
+  }
+  ABSL_ATTRIBUTE_NOINLINE static std::string_view GetLong(const std::byte* at) {
+    const auto low = static_cast<size_t>(*at++) - 128;
+    const size_t size = LoadRestOfLength(low, &at);
+    const char* const chars = size <= kMaxInside
+                                  ? reinterpret_cast<const char*>(at)
+                                  : LoadPointer<char>(at);
+    return {chars, size};
   }
   static size_t LoadRestOfLength(size_t length, const std::byte** at) {
     for (int shift = 7;; shift += 7) {
