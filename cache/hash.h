@@ -5,11 +5,12 @@
 //   cache->Get("literal");                     // No std::string is made.
 //   cache->Get(absl::string_view(buffer, n));  // Nor here.
 //
-// By default keys are hashed with absl::Hash, whose seed differs between
-// processes, and compared with ==. Keys that are strings can be looked up with
-// whatever converts to a std::string_view or an absl::string_view; other keys
-// with whatever converts to the key. For more give Cache a hash and an equality
-// of your own that take the other types.
+// By default keys are hashed with absl::Hash, and strings of 8 to 32 bytes with
+// a faster function; the seed of both differs between processes. They are
+// compared with ==. Keys that are strings can be looked up with whatever
+// converts to a std::string_view or an absl::string_view; other keys with
+// whatever converts to the key. For more give Cache a hash and an equality of
+// your own that take the other types.
 //
 // A cache shows its keys to the hash and to the equality as View<Key>: those of
 // std::string keys have to take a std::string_view, beside what you look up
@@ -28,6 +29,7 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
 #include "wheelcache/cache/internal/equal_strings.h"
+#include "wheelcache/cache/internal/hash_strings.h"
 
 namespace wheelcache {
 namespace internal {
@@ -48,11 +50,7 @@ struct StringHash {
   using is_transparent = void;
   template <typename S>
   size_t operator()(const S& s) const {
-    // As Abseil's own view: where that is another type, the standard one would
-    // go through std::hash, which takes twice as long.
-    const std::string_view view = ToStringView(s);
-    return absl::Hash<absl::string_view>()(
-        absl::string_view(view.data(), view.size()));
+    return static_cast<size_t>(HashString(ToStringView(s)));
   }
 };
 

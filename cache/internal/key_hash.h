@@ -6,10 +6,11 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_KEY_HASH_H_
 #define WHEELCACHE_CACHE_INTERNAL_KEY_HASH_H_
 
-#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
-#include "absl/numeric/int128.h"
+#include "wheelcache/cache/hash.h"
+#include "wheelcache/cache/internal/hash_strings.h"
 
 namespace wheelcache {
 namespace internal {
@@ -20,14 +21,14 @@ struct KeyHash {
 };
 
 // Spreads the bits of the user's hash, which may be as plain as the number
-// itself.
+// itself; those of our own are spread.
 template <typename Hash, typename K>
 KeyHash HashKey(const K& key) {
-  const absl::uint128 product =
-      absl::uint128(Hash()(key)) * uint64_t{0x9e3779b97f4a7c15};
-  const uint64_t mixed =
-      absl::Uint128High64(product) ^ absl::Uint128Low64(product);
-  return {static_cast<uint32_t>(mixed >> 32), static_cast<uint32_t>(mixed)};
+  uint64_t hash = Hash()(key);
+  if constexpr (!std::is_same_v<Hash, StringHash>) {
+    hash = FoldedProduct(hash, 0x9e3779b97f4a7c15);
+  }
+  return {static_cast<uint32_t>(hash >> 32), static_cast<uint32_t>(hash)};
 }
 
 }  // namespace internal
