@@ -61,6 +61,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
@@ -275,7 +276,7 @@ class Cache final {
   Cache(CacheOptions options, Hooks hooks);
 
   template <typename K>
-  Place PlaceOf(const K& key) const;
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Place PlaceOf(const K& key) const;
 
   enum class Recency { kUse, kKeep };
 

@@ -89,7 +89,8 @@ class Cache<Key, Value, Hash, Equal>::Removals {
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K>
-auto Cache<Key, Value, Hash, Equal>::PlaceOf(const K& key) const -> Place {
+inline auto Cache<Key, Value, Hash, Equal>::PlaceOf(const K& key) const
+    -> Place {
   const internal::KeyHash hash = internal::HashKey<Hash>(key);
   return {*shards_[hash.for_shard & shard_mask_], hash.for_index};
 }

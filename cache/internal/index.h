@@ -36,6 +36,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/numeric/bits.h"
 #include "wheelcache/cache/internal/epoch.h"
@@ -88,7 +89,8 @@ class Index {
   // that does the same. The first is short enough for a hot caller's line.
   class Rest;
   template <typename Match>
-  Ref FindAtHome(Hash32 hash, Rest* rest, Match&& match) const;
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Ref FindAtHome(Hash32 hash, Rest* rest,
+                                              Match&& match) const;
   template <typename Match>
   static Ref FindInRest(Rest rest, Hash32 hash, Match&& match);
 
@@ -281,8 +283,10 @@ class Index {
   // The cell of a bucket with this hash for whose reference `match` holds. If
   // there is none, and others have passed on, says so.
   template <typename Match>
-  static std::atomic<Ref>* FindIn(Bucket& bucket, Hash32 hash, bool* goes_on,
-                                  Match&& match);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE static std::atomic<Ref>* FindIn(Bucket& bucket,
+                                                               Hash32 hash,
+                                                               bool* goes_on,
+                                                               Match&& match);
 
   template <typename Match>
   std::atomic<Ref>* FindCell(Hash32 hash, Match&& match) const;

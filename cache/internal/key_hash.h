@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "absl/base/attributes.h"
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/hash_strings.h"
 
@@ -23,7 +24,7 @@ struct KeyHash {
 // Spreads the bits of the user's hash, which may be as plain as the number
 // itself; those of our own are spread.
 template <typename Hash, typename K>
-KeyHash HashKey(const K& key) {
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline KeyHash HashKey(const K& key) {
   uint64_t hash = Hash()(key);
   if constexpr (!std::is_same_v<Hash, StringHash>) {
     hash = FoldedProduct(hash, 0x9e3779b97f4a7c15);
