@@ -30,6 +30,14 @@ namespace {
 using testing::EndInAMinute;
 using testing::HoldsInChild;
 using testing::kChildMayStartThreads;
+using testing::kOthersMayAllocate;
+
+// How many Sets of a thread it takes until small caches have their memory.
+constexpr int kSetsThatAllocate = 2000;
+
+void Await(const std::atomic<int>& count, int goal) {
+  while (count.load() < goal) std::this_thread::yield();
+}
 
 class CacheLifetimeTest : public CacheEnvironment {
  protected:
@@ -92,9 +100,14 @@ TEST_F(CacheLifetimeTest, ChildOfForkGoesOnUsingTheCache) {
 TEST_F(CacheLifetimeTest, ChildIsNotHeldUpByLocksOfOtherThreads) {
   auto cache = New<int, int>();
   std::atomic<bool> stop{false};
+  std::atomic<int> writers_with_memory{0};
   std::thread writer([&] {
-    for (int i = 0; !stop.load(); ++i) cache->Set(i % 1000, i);
+    for (int i = 0; !stop.load(); ++i) {
+      cache->Set(i % 1000, i);
+      if (i == kSetsThatAllocate) ++writers_with_memory;
+    }
   });
+  if (!kOthersMayAllocate) Await(writers_with_memory, 1);
   for (int i = 0; i < 20; ++i) {
     EXPECT_TRUE(HoldsInChild([&] {
       for (int key = 0; key < 1000; ++key) cache->Set(key, -key);
@@ -110,12 +123,17 @@ TEST_F(CacheLifetimeTest, ChildOfForkGetsTheRoomThatOtherThreadsHadClaimed) {
   options_.shards = 8;
   auto cache = New<int, int>();
   std::atomic<bool> stop{false};
+  std::atomic<int> writers_with_memory{0};
   std::vector<std::thread> writers;
   for (int first = 0; first < 4; ++first) {
     writers.emplace_back([&, first] {
-      for (int i = first; !stop.load(); i += 4) cache->Set(i, i);
+      for (int i = 0; !stop.load(); ++i) {
+        cache->Set(4 * i + first, i);
+        if (i == kSetsThatAllocate) ++writers_with_memory;
+      }
     });
   }
+  if (!kOthersMayAllocate) Await(writers_with_memory, 4);
   for (int i = 0; i < 50; ++i) {
     EXPECT_TRUE(HoldsInChild([&] {
       const bool whole = cache->CheckInvariants().ok();
@@ -282,6 +300,30 @@ TEST(CacheLifetimeDeathTest, ThreadsMayReadWhileTheProgramExits) {
   for (int i = 0; i < 5; ++i) {
     EXPECT_EXIT(ExitWhileAThreadReads(), well, "");
     EXPECT_EXIT(ExitWithAThreadThatEndsBeforeItsCache(), well, "");
+  }
+}
+
+// The first read of a process, on a thread of its own, while another one forks;
+// exits with 0 if the child comes to an end.
+[[noreturn]] void ExitAfterAForkDuringTheFirstRead() {
+  static auto& cache = *Cache<int, int>::Create({})->release();
+  std::atomic<bool> is_about_to_read{false};
+  std::thread reader([&is_about_to_read] {
+    is_about_to_read.store(true);
+    (void)cache.Get(1);
+  });
+  while (!is_about_to_read.load()) std::this_thread::yield();
+  const bool holds = HoldsInChild([] { return cache.Get(1) == std::nullopt; });
+  reader.join();
+  std::exit(holds ? 0 : 1);
+}
+
+TEST(CacheLifetimeDeathTest, ForkMayComeDuringTheFirstRead) {
+  if (!kOthersMayAllocate) GTEST_SKIP();
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const ::testing::ExitedWithCode well(0);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EXIT(ExitAfterAForkDuringTheFirstRead(), well, "");
   }
 }
 

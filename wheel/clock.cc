@@ -65,6 +65,10 @@ class RealTimeSleeper final : public Sleeper {
   bool woken_ ABSL_GUARDED_BY(mu_) = false;
 };
 
+// Made while the program is loaded, if nobody was earlier: a fork() that comes
+// while another thread makes it would leave it half made in the child for ever.
+[[maybe_unused]] const Clock& made_at_load = Clock::Monotonic();
+
 }  // namespace
 
 Clock& Clock::Monotonic() {

@@ -138,15 +138,21 @@ class ForgetOtherThreads {
   ForkRegistration registration_{this};
 };
 
-void PrepareProcess() {
+// Returns true.
+bool PrepareProcess() {
   static const bool prepared = [] {
     static auto* const forget = new ForgetOtherThreads;
     (void)forget;
     UseMembarrier(true);
     return true;
   }();
-  (void)prepared;
+  return prepared;
 }
+
+// While the program is loaded, if nobody read earlier: a fork() that comes
+// while another thread is about it would leave it half done in the child for
+// ever. And with more threads than one it takes some milliseconds.
+[[maybe_unused]] const bool prepared_at_load = PrepareProcess();
 
 }  // namespace
 

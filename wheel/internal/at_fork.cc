@@ -61,6 +61,14 @@ class ForkRegistry {
   ForkRegistration* youngest_ ABSL_GUARDED_BY(mu_) = nullptr;
 };
 
+namespace {
+
+// Made while the program is loaded, if nobody was earlier: a fork() that comes
+// while another thread makes it would leave it half made in the child for ever.
+[[maybe_unused]] const ForkRegistry& made_at_load = ForkRegistry::Get();
+
+}  // namespace
+
 void ForkRegistration::Add() { ForkRegistry::Get().Add(this); }
 
 ForkRegistration::~ForkRegistration() { ForkRegistry::Get().Remove(this); }
