@@ -280,7 +280,9 @@ class Shard {
     wheel_.PrefetchNeighbours(ref);
   }
   // Has the processor fetch what the eviction of the last entry will look at,
-  // if there is to be one, while the caller looks at other things.
+  // if there is to be one. Called after each eviction, it lets the next Set
+  // find all of that: the entry itself was fetched as the neighbour of the one
+  // before.
   void PrefetchVictimLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // Out of the line of Use, which it would make longer.

@@ -138,7 +138,7 @@ Publication Shard<Key, Value, Hash, Equal>::MakeRoomLocked(
     if (AnotherHasOlderLocked(victim)) return Publication::kEvictOlder;
     RemoveLocked(victim, RemovalCause::kEvicted, claim, removed);
     --budget;
-    if (!lru_.empty()) PrefetchLine(&At(lru_.back()));  // For the next Set.
+    PrefetchVictimLocked();
   }
   return Publication::kDone;
 }
@@ -249,6 +249,7 @@ bool Shard<Key, Value, Hash, Equal>::Evict(Claim* claim, Removed* removed) {
     RemoveLocked(victim, RemovalCause::kEvicted, claim, removed);
     evicted = true;
     if (budget > 0) --budget;
+    PrefetchVictimLocked();
   }
   return evicted;
 }
