@@ -61,6 +61,20 @@ TEST(RecencyTest,
   }
 }
 
+TEST(RecencyTest, TailIsShownAnewWhereItDiffersByMoreThanTheSlack) {
+  UseClock clock(/*shards=*/2);
+  clock.set_tail(1, 1000);
+  for (const Stamp near : {992, 1000, 1008}) {
+    clock.set_tail(1, near, /*slack=*/8);
+    EXPECT_EQ(clock.tail(1), 1000);
+  }
+  for (const Stamp far : {1009, 1000, 991}) {
+    clock.set_tail(1, far, /*slack=*/8);
+    EXPECT_EQ(clock.tail(1), far);
+  }
+  EXPECT_EQ(clock.tail(0), 0);
+}
+
 TEST(RecencyTest, StampsAreComparedAcrossTheWrapAround) {
   EXPECT_TRUE(IsOlderBy(Stamp{0} - 10, 10, 19));
   EXPECT_FALSE(IsOlderBy(Stamp{0} - 10, 10, 20));

@@ -55,12 +55,17 @@ class UseClock {
   static constexpr uint32_t kStride = 16;
 
   // The stamp of the entry that was last chosen to be evicted from a shard;
-  // Now() of that time if there was none.
+  // Now() of that time if there was none. As exact as set_tail was asked for.
   Stamp tail(int shard) const {
     return tails_[shard].load(std::memory_order_relaxed);
   }
-  void set_tail(int shard, Stamp stamp) {
-    tails_[shard].store(stamp, std::memory_order_relaxed);
+  // Leaves a tail as it is that differs by no more than `slack`: it shares its
+  // cache line with those of other shards, which their threads read and write.
+  void set_tail(int shard, Stamp stamp, int64_t slack = 0) {
+    const Stamp shown = tail(shard);
+    if (IsOlderBy(shown, stamp, slack) || IsOlderBy(stamp, shown, slack)) {
+      tails_[shard].store(stamp, std::memory_order_relaxed);
+    }
   }
 
  private:

@@ -269,7 +269,8 @@ EntryRef Shard<Key, Value, Hash, Equal>::FindVictimLocked(EntryRef keep,
   }
   if (victim != 0 || *budget > 0) {
     shared_.uses.set_tail(number_,
-                          victim == 0 ? recency_.Now() : StampOf(victim));
+                          victim == 0 ? recency_.Now() : StampOf(victim),
+                          /*slack=*/recency_.Margin() / 8);
   }
   return victim;
 }
