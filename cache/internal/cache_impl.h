@@ -161,7 +161,6 @@ bool Cache<Key, Value, Hash, Equal>::Set(K&& key, V&& value,
   place.shard.Prefetch(place.hash);
   const EntryRef ref =
       shared_.pool->New(std::forward<K>(key), std::forward<V>(value));
-  place.shard.PrefetchEntry(place.hash);
   return Store(ref, place, ttl, /*load=*/nullptr);
 }
 
@@ -194,6 +193,7 @@ bool Cache<Key, Value, Hash, Equal>::Store(EntryRef ref, Place place,
   write.now_nanos = clock_.NowNanos();
   write.load = load;
   shared_.pool->At(ref).created = internal::CreationTimeAt(write.now_nanos);
+  place.shard.PrefetchEntry(place.hash);
   return Publish(write, place.shard, &unpin.ref);
 }
 

@@ -338,8 +338,9 @@ class Index {
   // Exchanged with release and loaded with acquire: who has an array sees what
   // it was filled with. The lock holder's own loads are relaxed.
   std::atomic<Table*> table_;
-  size_t size_ = 0;
   std::vector<OldTable> old_tables_;
+  // Away from what readers look at.
+  alignas(ABSL_CACHELINE_SIZE) size_t size_ = 0;
 };
 
 template <typename Match>

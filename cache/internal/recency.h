@@ -106,9 +106,11 @@ class Recency {
   // Tells what difference in stamps the shard's list does not see.
   void SetResolution(uint32_t resolution) {
     constexpr int64_t kLongest = int64_t{1} << 30;
-    if (!exact()) {
-      youth_.store(std::min(int64_t{resolution} * 4, kLongest),
-                   std::memory_order_relaxed);
+    const int64_t youth =
+        exact() ? 1 : std::min(int64_t{resolution} * 4, kLongest);
+    // Rarely different, and in a line that all readers have.
+    if (youth_.load(std::memory_order_relaxed) != youth) {
+      youth_.store(youth, std::memory_order_relaxed);
     }
   }
 
@@ -123,8 +125,9 @@ class Recency {
  private:
   UseClock& clock_;
   const uint32_t stride_;
-  uint32_t uses_ = 0;  // Not counted yet.
   std::atomic<int64_t> youth_{1};
+  // Not counted yet. Away from what readers look at.
+  alignas(ABSL_CACHELINE_SIZE) uint32_t uses_ = 0;
 };
 
 }  // namespace internal

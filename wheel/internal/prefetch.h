@@ -6,6 +6,7 @@
 #define WHEELCACHE_WHEEL_INTERNAL_PREFETCH_H_
 
 #include "absl/base/config.h"
+#include "absl/base/optimization.h"
 
 namespace wheelcache {
 namespace internal {
@@ -25,6 +26,15 @@ inline void PrefetchLineToWrite(const void* address) {
 #else
   static_cast<void>(address);
 #endif
+}
+
+// For the lines from one address up to another.
+inline void PrefetchToWrite(const void* begin, const void* end) {
+  const char* const last = static_cast<const char*>(end) - 1;
+  for (const char* at = static_cast<const char*>(begin); at <= last;
+       at += ABSL_CACHELINE_SIZE) {
+    PrefetchLineToWrite(at);
+  }
 }
 
 }  // namespace internal
