@@ -193,7 +193,6 @@ bool Cache<Key, Value, Hash, Equal>::Store(EntryRef ref, Place place,
   write.now_nanos = clock_.NowNanos();
   write.load = load;
   shared_.pool->At(ref).created = internal::CreationTimeAt(write.now_nanos);
-  place.shard.PrefetchEntry(place.hash);
   return Publish(write, place.shard, &unpin.ref);
 }
 

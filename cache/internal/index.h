@@ -101,20 +101,6 @@ class Index {
     PrefetchLine(&table.bucket(table.Home(hash)));
   }
 
-  // Calls `visit(ref)` with the references that Find would first ask about, if
-  // they have not changed. Takes no lock, and needs a ReadSection.
-  template <typename Visit>
-  void ForEachAtHome(Hash32 hash, Visit&& visit) const {
-    Table& table = *table_.load(std::memory_order_acquire);
-    const Bucket& bucket = table.bucket(table.Home(hash));
-    uint32_t candidates = bucket.CellsWith(TagOf(hash));
-    for (; candidates != 0; candidates &= candidates - 1) {
-      const int cell = absl::countr_zero(candidates);
-      const Ref ref = bucket.cells[cell].load(std::memory_order_relaxed);
-      if (ref != 0) visit(ref);
-    }
-  }
-
   // Makes sure that there is a place for one more. `hash_of(ref)` gives the
   // hash of any reference in the index. Throws std::bad_alloc, or ends a
   // program without exceptions, where there is no memory for one.

@@ -110,12 +110,6 @@ class Shard {
     const ReadSection section;
     index_.Prefetch(hash);
   }
-  // And then, when that is there, what it will look at next.
-  void PrefetchEntry(Hash32 hash) const {
-    const ReadSection section;
-    index_.ForEachAtHome(hash,
-                         [this](EntryRef ref) { PrefetchLine(&At(ref)); });
-  }
 
   // Notes that an entry which Find returned in the present section was used.
   // Writes nothing if it is young; never waits for the lock. Returns whether
