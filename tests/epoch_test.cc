@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #endif
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -185,6 +186,44 @@ TEST_P(EpochTest, AReaderNeverLooksAtWhatWasReused) {
   }
   done.store(true);
   reader.join();
+}
+
+// The same for who asks whether there are readers at all, while one comes.
+TEST_P(EpochTest, AReaderThatComesNeverLooksAtWhatWasReusedForWantOfReaders) {
+  constexpr int kReaders = 2000;
+  std::array<std::atomic<bool>, 1024> reused = {};
+  alignas(64) std::atomic<size_t> current{0};
+  // Taken away by each reader as it comes: the writer's store to it takes long,
+  // and those that follow wait behind, as they may without a fence.
+  alignas(64) std::atomic<int> slow{0};
+  std::atomic<int> come{0};
+  std::thread readers([&] {
+    for (int i = 0; i < kReaders; ++i) {
+      std::thread([&] {
+        slow.store(1, std::memory_order_relaxed);
+        const ReadSection section;
+        const size_t seen = current.load(std::memory_order_acquire);
+        for (int looks = 0; looks < 1000; ++looks) {
+          ASSERT_FALSE(reused[seen].load(std::memory_order_relaxed));
+        }
+      }).join();
+      come.store(i + 1);
+    }
+  });
+  while (come.load() < kReaders) {
+    const size_t old = current.load(std::memory_order_relaxed);
+    const size_t next = (old + 1) % reused.size();
+    reused[next].store(false, std::memory_order_relaxed);
+    slow.store(0, std::memory_order_relaxed);
+    current.store(next, std::memory_order_release);
+    if (NobodyReads()) {
+      reused[old].store(true, std::memory_order_relaxed);
+    } else {
+      const Epoch ended = AdvanceEpoch();
+      while (NewestReaderUpTo(ended) != 0) std::this_thread::yield();
+    }
+  }
+  readers.join();
 }
 
 #if defined(__linux__) && defined(SYS_membarrier)
