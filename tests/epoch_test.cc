@@ -190,17 +190,20 @@ TEST_P(EpochTest, AReaderNeverLooksAtWhatWasReused) {
 
 // The same for who asks whether there are readers at all, while one comes.
 TEST_P(EpochTest, AReaderThatComesNeverLooksAtWhatWasReusedForWantOfReaders) {
-  constexpr int kReaders = 2000;
+  constexpr int kReaders = 10'000;
   std::array<std::atomic<bool>, 1024> reused = {};
   alignas(64) std::atomic<size_t> current{0};
-  // Taken away by each reader as it comes: the writer's store to it takes long,
-  // and those that follow wait behind, as they may without a fence.
-  alignas(64) std::atomic<int> slow{0};
+  // Taken away by each reader as it comes: the writer's stores to these take
+  // long, and the one that follows waits behind, as it may without a fence.
+  struct alignas(64) Line {
+    std::atomic<int> word{0};
+  };
+  std::array<Line, 32> slow;
   std::atomic<int> come{0};
   std::thread readers([&] {
     for (int i = 0; i < kReaders; ++i) {
       std::thread([&] {
-        slow.store(1, std::memory_order_relaxed);
+        for (Line& line : slow) line.word.store(1, std::memory_order_relaxed);
         const ReadSection section;
         const size_t seen = current.load(std::memory_order_acquire);
         for (int looks = 0; looks < 1000; ++looks) {
@@ -214,7 +217,7 @@ TEST_P(EpochTest, AReaderThatComesNeverLooksAtWhatWasReusedForWantOfReaders) {
     const size_t old = current.load(std::memory_order_relaxed);
     const size_t next = (old + 1) % reused.size();
     reused[next].store(false, std::memory_order_relaxed);
-    slow.store(0, std::memory_order_relaxed);
+    for (Line& line : slow) line.word.store(0, std::memory_order_relaxed);
     current.store(next, std::memory_order_release);
     if (NobodyReads()) {
       reused[old].store(true, std::memory_order_relaxed);
