@@ -31,6 +31,7 @@ using testing::EndInAMinute;
 using testing::HoldsInChild;
 using testing::kChildMayStartThreads;
 using testing::kOthersMayAllocate;
+using testing::Others;
 
 // How many Sets of a thread it takes until small caches have their memory.
 constexpr int kSetsThatAllocate = 2000;
@@ -109,10 +110,12 @@ TEST_F(CacheLifetimeTest, ChildIsNotHeldUpByLocksOfOtherThreads) {
   });
   if (!kOthersMayAllocate) Await(writers_with_memory, 1);
   for (int i = 0; i < 20; ++i) {
-    EXPECT_TRUE(HoldsInChild([&] {
-      for (int key = 0; key < 1000; ++key) cache->Set(key, -key);
-      return cache->Get(7) == -7 && cache->CheckInvariants().ok();
-    }));
+    EXPECT_TRUE(HoldsInChild(
+        [&] {
+          for (int key = 0; key < 1000; ++key) cache->Set(key, -key);
+          return cache->Get(7) == -7 && cache->CheckInvariants().ok();
+        },
+        Others::kRun));
   }
   stop.store(true);
   writer.join();
@@ -135,11 +138,13 @@ TEST_F(CacheLifetimeTest, ChildOfForkGetsTheRoomThatOtherThreadsHadClaimed) {
   }
   if (!kOthersMayAllocate) Await(writers_with_memory, 4);
   for (int i = 0; i < 50; ++i) {
-    EXPECT_TRUE(HoldsInChild([&] {
-      const bool whole = cache->CheckInvariants().ok();
-      cache.reset();  // Ends when nothing is in use any more.
-      return whole;
-    }));
+    EXPECT_TRUE(HoldsInChild(
+        [&] {
+          const bool whole = cache->CheckInvariants().ok();
+          cache.reset();  // Ends when nothing is in use any more.
+          return whole;
+        },
+        Others::kRun));
   }
   stop.store(true);
   for (std::thread& writer : writers) writer.join();
@@ -313,7 +318,8 @@ TEST(CacheLifetimeDeathTest, ThreadsMayReadWhileTheProgramExits) {
     (void)cache.Get(1);
   });
   while (!is_about_to_read.load()) std::this_thread::yield();
-  const bool holds = HoldsInChild([] { return cache.Get(1) == std::nullopt; });
+  const bool holds =
+      HoldsInChild([] { return cache.Get(1) == std::nullopt; }, Others::kRun);
   reader.join();
   std::exit(holds ? 0 : 1);
 }

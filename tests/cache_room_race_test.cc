@@ -56,7 +56,8 @@ TEST_F(CacheRoomRaceTest, ChildOfForkGetsTheRoomThatASetHasInHand) {
   while (!has_evicted.load()) std::this_thread::yield();
   EXPECT_EQ(cache->size(), 4) << "counts what is in hand";
   EXPECT_TRUE(testing::HoldsInChild(
-      [&] { return cache->size() == 3 && cache->CheckInvariants().ok(); }));
+      [&] { return cache->size() == 3 && cache->CheckInvariants().ok(); },
+      testing::Others::kRun));
   go_on.store(true);
   writer.join();
   EXPECT_EQ(cache->size(), 3);

@@ -29,6 +29,7 @@ using testing::HoldsInChild;
 using testing::kChildMayStartThreads;
 using testing::kOthersMayAllocate;
 using testing::Notification;
+using testing::Others;
 using testing::RecordingClient;
 
 constexpr int64_t kNever = Clock::kNever;
@@ -266,16 +267,18 @@ TEST(ReaperFork, NoLockOfTheParentStopsTheChild) {
     }
   });
   for (int i = 0; i < 100; ++i) {
-    EXPECT_TRUE(HoldsInChild([&] {
-      const int before = steady.calls;
-      CountingClient client;
-      if (!reaper.Register(&client).ok()) return false;
-      reaper.WakeAt(&client, 0);
-      while (client.calls == 0) std::this_thread::yield();
-      while (steady.calls == before) std::this_thread::yield();
-      reaper.Unregister(&client);
-      return true;
-    }));
+    EXPECT_TRUE(HoldsInChild(
+        [&] {
+          const int before = steady.calls;
+          CountingClient client;
+          if (!reaper.Register(&client).ok()) return false;
+          reaper.WakeAt(&client, 0);
+          while (client.calls == 0) std::this_thread::yield();
+          while (steady.calls == before) std::this_thread::yield();
+          reaper.Unregister(&client);
+          return true;
+        },
+        Others::kRun));
   }
   stop = true;
   busy.join();

@@ -3,6 +3,7 @@
 #ifndef WHEELCACHE_TESTS_TESTING_CHILD_H_
 #define WHEELCACHE_TESTS_TESTING_CHILD_H_
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,10 +44,26 @@ inline bool EndedWell(pid_t child) {
          WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+// What the other threads do at a fork().
+enum class Others {
+  kSleep,  // Nothing, before long.
+  kRun,    // Their work, in which they allocate only if kOthersMayAllocate.
+};
+
+#ifdef ABSL_HAVE_ADDRESS_SANITIZER
+// Returns once no other thread runs, so that none is in the allocator.
+void AwaitSleepOfOthers();
+#endif
+
 // Returns whether the child of a fork() came to an end within a minute, and
 // `holds` returned true there.
 template <typename Predicate>
-bool HoldsInChild(Predicate&& holds) {
+bool HoldsInChild(Predicate&& holds, Others others = Others::kSleep) {
+#ifdef ABSL_HAVE_ADDRESS_SANITIZER
+  if (others == Others::kSleep) AwaitSleepOfOthers();
+#else
+  static_cast<void>(others);
+#endif
   const pid_t child = fork();
   if (child == 0) {
     EndInAMinute();
