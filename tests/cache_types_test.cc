@@ -144,9 +144,9 @@ TEST_F(CacheTypesTest, ValuesAreAligned) {
 }
 
 // A hash that leaves some of its 64 bits constant, or all of them.
-template <int kShift, uint64_t kMask>
+template <int Shift, uint64_t Mask>
 struct WeakHash {
-  size_t operator()(uint64_t key) const { return (key & kMask) << kShift; }
+  size_t operator()(uint64_t key) const { return (key & Mask) << Shift; }
 };
 
 struct Equal {

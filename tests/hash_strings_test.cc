@@ -73,7 +73,7 @@ TEST(HashStringsTest, EachBitOfTheStringChangesHalfOfTheHash) {
         }
       }
       for (const int count : changes) {
-        EXPECT_NEAR(count, kStrings / 2, kStrings * 0.16)
+        EXPECT_NEAR(count, kStrings * 0.5, kStrings * 0.16)
             << size << " bytes, bit " << bit;
       }
     }
