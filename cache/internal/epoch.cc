@@ -151,7 +151,7 @@ bool PrepareProcess() {
 
 // While the program is loaded, if nobody read earlier: a fork() that comes
 // while another thread is about it would leave it half done in the child for
-// ever. And with more threads than one it takes some milliseconds.
+// ever.
 [[maybe_unused]] const bool prepared_at_load = PrepareProcess();
 
 }  // namespace
