@@ -88,7 +88,7 @@ TEST_F(LazyLruListTest, AnElementGoesWhereItWasUsedNotToTheFront) {
     Push(oldest);
   }
   // As many insertions as there are elements, and a resolution more or less.
-  EXPECT_NEAR(now_ - middle, kPages, kPages / 8);
+  EXPECT_NEAR(now_ - middle, kPages, kPages * 0.125);
 }
 
 TEST_F(LazyLruListTest, BudgetStopsTheSearchAndTheNextOneGoesOn) {
@@ -106,7 +106,7 @@ TEST_F(LazyLruListTest, IfAllWereUsedTheOrderIsThatOfTheUses) {
   PushAll();
   for (uint32_t page = kPages; page > 0; --page) Use(page);
   const uint32_t oldest = FindOldest();
-  EXPECT_GT(oldest, kPages - kPages / 8);
+  EXPECT_GT(oldest, kPages - kPages * 0.125);
 }
 
 TEST_F(LazyLruListTest, ElementsMovedAtEachUseAreInExactOrder) {

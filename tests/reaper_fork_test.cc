@@ -58,8 +58,8 @@ TEST(ReaperFork, TheChildGetsAThreadAtTheFirstWakeUp) {
   reaper.WakeAt(&client, 50);
   EXPECT_TRUE(HoldsInChild([&] {
     clock.RunFor(absl::Nanoseconds(70));
-    if (client.calls() != Calls{}) return false;  // No thread is there.
-    reaper.WakeAt(&client, 1'000'000);  // Later than what was planned.
+    if (!client.calls().empty()) return false;  // No thread is there.
+    reaper.WakeAt(&client, 1'000'000);          // Later than what was planned.
     clock.RunFor(absl::Nanoseconds(100));
     return client.calls() == Calls{70, 100};
   }));
@@ -226,7 +226,7 @@ TEST(ReaperFork, AChildWithoutThreadsGoesOnWithoutOne) {
     no_threads_left = true;
     reaper.WakeAt(&client, 10);
     clock.RunFor(absl::Nanoseconds(100));
-    if (client.calls() != Calls{}) return false;
+    if (!client.calls().empty()) return false;
     no_threads_left = false;
     reaper.WakeAt(&client, 5);  // Earlier, so it tries again.
     clock.WaitUntilAsleep();

@@ -175,7 +175,7 @@ TEST_F(RemovalListenerTest, EachEntryIsToldExactlyOnce) {
   options_.shards = 4;
   Reaper reaper(clock_);
   options_.reaper = &reaper;
-  std::vector<std::atomic<int>> told(kThreads * kSets);
+  std::vector<std::atomic<int>> told(size_t{kThreads} * kSets);
   IntCache::Hooks hooks;
   hooks.on_removal = [&](int, int value, RemovalCause) { ++told[value]; };
   auto cache = New<int, int>(hooks);

@@ -123,7 +123,7 @@ TEST(TimingWheelCallbackTest, ThrownExceptionLosesNoTimerAndFiresNoneTwice) {
     EXPECT_THROW(wheel.Advance(6000, kNoBudget,
                                [&](Timer* timer) {
                                  ++fired[timer - timers.data()];
-                                 throw i;
+                                 throw size_t{i};
                                }),
                  size_t);
     ASSERT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();

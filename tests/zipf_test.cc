@@ -36,7 +36,7 @@ TEST(ZipfSamplerTest, DrawsTheKthMostPopularInProportionToItsPower) {
 }
 
 TEST(ZipfSamplerTest, DrawsAllAlikeWithoutSkew) {
-  constexpr double kExpected = kSamples / kNumbers;
+  constexpr double kExpected = 1.0 * kSamples / kNumbers;
   const std::vector<int> counts = SortedCounts(ZipfSampler(kNumbers, 0));
   EXPECT_LT(counts.front(), kExpected + 6 * std::sqrt(kExpected));
   EXPECT_GT(counts.back(), kExpected - 6 * std::sqrt(kExpected));

@@ -36,15 +36,16 @@ namespace internal {
 inline constexpr size_t kMaxInside = 16 << 10;
 
 // A pointer that lies anywhere.
+inline constexpr size_t kPointerBytes = sizeof(void*);
 template <typename T>
 T* LoadPointer(const std::byte* at) {
   T* pointer;
-  std::memcpy(&pointer, at, sizeof(pointer));
+  std::memcpy(&pointer, at, kPointerBytes);
   return pointer;
 }
 template <typename T>
 void StorePointer(std::byte* at, T* pointer) {
-  std::memcpy(at, &pointer, sizeof(pointer));
+  std::memcpy(at, &pointer, kPointerBytes);
 }
 
 // The memory that is taken where a key or a value lies, and elsewhere.

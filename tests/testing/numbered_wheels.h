@@ -136,7 +136,7 @@ class IndexWheel {
     IndexedTimer* timers;
   };
 
-  static Index RefOf(int number) { return static_cast<Index>(number + 1); }
+  static Index RefOf(int number) { return static_cast<Index>(number) + 1; }
 
   std::vector<IndexedTimer> timers_;  // The one at 0 stands for null.
   BasicTimingWheel<Store> wheel_;

@@ -57,7 +57,7 @@ class TimerServiceTestBase : public ::testing::Test {
   void Start() { Start(DefaultOptions()); }
 
   // Starts with a callback that also does `more`.
-  void StartWith(Execute more) {
+  void StartWith(const Execute& more) {
     Service::Options options = DefaultOptions();
     options.execute = [this, more](const std::string& key, int value) {
       Note(key, value);

@@ -195,7 +195,7 @@ class TimingWheelDriver {
         ++fired;
         Fire(timer);
       });
-    } catch (Thrown) {
+    } catch (const Thrown&) {
       Note("thrown");
     }
     in_callback_ = false;
