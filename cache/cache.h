@@ -366,5 +366,6 @@ class Cache final {
 }  // namespace wheelcache
 
 #include "wheelcache/cache/internal/cache_impl.h"
+#include "wheelcache/cache/internal/cache_upkeep_impl.h"
 
 #endif  // WHEELCACHE_CACHE_CACHE_H_
