@@ -5,15 +5,17 @@
 #ifndef WHEELCACHE_WHEEL_INTERNAL_PREFETCH_H_
 #define WHEELCACHE_WHEEL_INTERNAL_PREFETCH_H_
 
-#include "absl/base/config.h"
 #include "absl/base/optimization.h"
 
 namespace wheelcache {
 namespace internal {
 
 inline void PrefetchLine(const void* address) {
-#if ABSL_HAVE_BUILTIN(__builtin_prefetch) || defined(__GNUC__)
-  __builtin_prefetch(address, 0, 3);
+#if defined(__GNUC__)
+  __builtin_prefetch(address, /*writes=*/0, /*locality=*/3);
+  // GCC would take a function that does nothing but this for one without
+  // effects, and drop the calls of it.
+  asm volatile("");
 #else
   static_cast<void>(address);
 #endif
@@ -21,8 +23,9 @@ inline void PrefetchLine(const void* address) {
 
 // For a line that will be written to.
 inline void PrefetchLineToWrite(const void* address) {
-#if ABSL_HAVE_BUILTIN(__builtin_prefetch) || defined(__GNUC__)
-  __builtin_prefetch(address, 1, 3);
+#if defined(__GNUC__)
+  __builtin_prefetch(address, /*writes=*/1, /*locality=*/3);
+  asm volatile("");  // As above.
 #else
   static_cast<void>(address);
 #endif
