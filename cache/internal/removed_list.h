@@ -2,22 +2,19 @@
 // to limbo.
 //
 // They are collected under a shard's lock, where no user code may run, and
-// disposed of after it. They are linked through their own LRU links, one chain
-// for each cause, so that collecting allocates nothing, and all entries of a
-// shard can be taken over at once.
+// disposed of after it. They are linked through their own LRU links, which also
+// have room for the cause, so that collecting allocates nothing; and all that a
+// shard has can be taken over at once, without a look at each.
 //
 // Threads. Thread-compatible; each call of the cache has its own.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_REMOVED_LIST_H_
 #define WHEELCACHE_CACHE_INTERNAL_REMOVED_LIST_H_
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-
 #include "wheelcache/cache/internal/entry.h"
 #include "wheelcache/cache/internal/limbo.h"
 #include "wheelcache/cache/removal.h"
+#include "wheelcache/lru/lru_list.h"
 
 namespace wheelcache {
 namespace internal {
@@ -37,29 +34,33 @@ class RemovedList {
 
   // Takes over the pin that the cache had on the entry.
   void Add(EntryRef ref, RemovalCause cause) {
-    pool_.At(ref).lru.older = 0;
-    AddChain(ref, ref, cause);
+    pool_.At(ref).lru = {/*newer=*/static_cast<EntryRef>(cause), /*older=*/0};
+    Append(&removed_, {ref, ref});
   }
 
   // Takes over all entries from `newest` along the links to the older, up to
-  // `oldest`.
-  void AddChain(EntryRef newest, EntryRef oldest, RemovalCause cause) {
-    Chain& chain = chains_[static_cast<size_t>(cause)];
-    (chain.first == 0 ? chain.first : pool_.At(chain.last).lru.older) = newest;
-    chain.last = oldest;
+  // `oldest`, as deleted.
+  void AddCleared(EntryRef newest, EntryRef oldest) {
+    Append(&cleared_, {newest, oldest});
   }
 
-  // Calls `tell(ref, cause)` for each entry, those of one cause in the order of
-  // their removal, and passes them on to limbo. No lock is held.
+  // Calls `tell(ref, cause)` for each entry, in the order of their removal but
+  // for the cleared ones, which come last, and passes them on to limbo. No lock
+  // is held.
   template <typename Tell>
   void Dispose(Tell&& tell) {
-    for (size_t cause = 0; cause < chains_.size(); ++cause) {
-      while (chains_[cause].first != 0) {
-        const EntryRef ref = chains_[cause].first;
-        chains_[cause].first = pool_.At(ref).lru.older;
-        tell(ref, static_cast<RemovalCause>(cause));
-        limbo_.Add(ref);
-      }
+    while (removed_.first != 0) {
+      const EntryRef ref = removed_.first;
+      const LruLinks<EntryRef> links = pool_.At(ref).lru;
+      removed_.first = links.older;
+      tell(ref, static_cast<RemovalCause>(links.newer));
+      limbo_.Add(ref);
+    }
+    while (cleared_.first != 0) {
+      const EntryRef ref = cleared_.first;
+      cleared_.first = pool_.At(ref).lru.older;
+      tell(ref, RemovalCause::kDeleted);
+      limbo_.Add(ref);
     }
   }
 
@@ -69,9 +70,16 @@ class RemovedList {
     EntryRef last = 0;  // Of meaning while there is a first.
   };
 
+  void Append(Chain* chain, Chain more) {
+    (chain->first == 0 ? chain->first : pool_.At(chain->last).lru.older) =
+        more.first;
+    chain->last = more.last;
+  }
+
   Pool& pool_;
   Limbo<Key, Value>& limbo_;
-  std::array<Chain, 4> chains_;  // By cause.
+  Chain removed_;  // One by one.
+  Chain cleared_;  // A shard's at once.
 };
 
 }  // namespace internal

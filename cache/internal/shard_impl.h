@@ -322,7 +322,7 @@ void Shard<Key, Value, Hash, Equal>::TakeAllLocked(Removed* removed) {
     return;
   }
   const EntryRef oldest = lru_.back();
-  removed->AddChain(lru_.TakeAll(), oldest, RemovalCause::kDeleted);
+  removed->AddCleared(lru_.TakeAll(), oldest);
   victim_ = Victim();
   wheel_.Reset();
   SetDueLocked(std::nullopt);
