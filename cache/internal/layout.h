@@ -115,6 +115,7 @@ class Stored<std::string> {
     return ToStringView(from);
   }
   static size_t Bytes(std::string_view s) {
+    if (ABSL_PREDICT_TRUE(s.size() < 128)) return 1 + s.size();
     return LengthBytes(s.size()) + (Inside(s) ? s.size() : sizeof(char*));
   }
   static Footprint FootprintAt(const std::byte* at) {
