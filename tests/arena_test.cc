@@ -18,6 +18,7 @@
 #include "absl/base/config.h"
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
+#include "wheelcache/cache/internal/chunks.h"
 
 namespace wheelcache {
 namespace internal {
@@ -143,8 +144,32 @@ TEST(ArenaTest, MemoryServesOneSizeAfterTheOther) {
     Blocks blocks(&arena);
     while (blocks.bytes() < kTotal) blocks.Allocate(bytes);
   }
-  // What a stripe keeps, and the ends of the chunks.
+  // What a stripe keeps.
   EXPECT_LT(arena.carved_bytes(), kTotal + (512 << 10));
+}
+
+// Three chunks and a bit: granules with neighbouring references lie side by
+// side within one alone.
+TEST(ArenaTest, NoBlockReachesFromOneChunkIntoAnother) {
+  constexpr size_t kTotal = 200 << 20;
+  Arena arena(Arena::Sizes::kMany);
+  std::mt19937_64 random(1);
+  std::vector<std::pair<Arena::Ref, size_t>> blocks;
+  for (int round = 0; round < 3; ++round) {
+    for (size_t total = 0; total < kTotal;) {
+      const size_t bytes = Arena::kMaxBytes - random() % 40'000 / 8 * 8;
+      const Arena::Ref ref = arena.Allocate(bytes);
+      const size_t last = bytes - Chunks::kGranuleBytes;
+      ASSERT_EQ(arena.At(ref + last / Chunks::kGranuleBytes),
+                static_cast<std::byte*>(arena.At(ref)) + last);
+      blocks.emplace_back(ref, bytes);
+      total += bytes;
+    }
+    for (const auto& [ref, bytes] : blocks) arena.Free(ref, bytes);
+    blocks.clear();
+    ASSERT_TRUE(arena.CheckInvariants().ok()) << arena.CheckInvariants();
+  }
+  EXPECT_LT(arena.carved_bytes(), kTotal + (1 << 20));
 }
 
 // The oldest go, as in a cache without hits, or any; the total is constant.

@@ -6,10 +6,9 @@
 //   arena.Free(ref, 100);
 //
 // A block is a run of 8-byte granules; its reference is the number of the
-// first, so that an arena addresses 32 GiB. Granules lie in chunks, each twice
-// as large as the one before: an address is a count of leading zeros, one load
-// and one addition. A block never moves, and its memory stays mapped until the
-// arena ends.
+// first, so that an arena addresses 32 GiB. Granules lie in chunks: an address
+// is a shift, one load and one addition. A block never moves, and its memory
+// stays mapped until the arena ends.
 //
 // Nothing is stored beside a block. Its owner says its size when freeing it;
 // what the arena must know of a free block stands inside it, and one bit for

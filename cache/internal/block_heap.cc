@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "absl/numeric/bits.h"
 
@@ -50,21 +51,18 @@ int BlockHeap::FirstBin(int from) const {
 
 auto BlockHeap::Carve(uint32_t granules) -> Ref {
   assert(granules >= 2 && granules <= kMaxBlock);
-  if (carve_end_ - carved_ < granules) {
-    const int chunk = chunks_.count();
-    chunks_.Add();
-    if (sizes_ == Sizes::kMany && carved_ != carve_end_) {
-      Give(carved_, carve_end_ - carved_);
-    }
-    // Null is no block. The last granule of a chunk stays unused, so that
-    // blocks of different chunks are not taken for neighbours.
-    carved_ = std::max(Chunks::Begin(chunk), kFirstBlock);
-    carve_end_ = Chunks::End(chunk) - 1;
+  // Blocks lie in one chunk. The last granule of a chunk stays unused, so that
+  // blocks of different chunks are not taken for neighbours.
+  const Ref last = carved_ | (Chunks::kChunk - 1);
+  if (last - carved_ < granules) {
+    const Ref next = last + 1;
+    chunks_.Extend(next + granules);
+    if (sizes_ == Sizes::kMany && carved_ != last)
+      Give(carved_, last - carved_);
+    carved_ = next;
   }
-  const Ref ref = carved_;
-  carved_ += granules;
-  chunks_.BeginUse(ref, carved_);
-  return ref;
+  chunks_.Extend(carved_ + granules);
+  return std::exchange(carved_, carved_ + granules);
 }
 
 void BlockHeap::Give(Ref ref, uint32_t granules) {

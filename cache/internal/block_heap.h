@@ -52,7 +52,7 @@ class BlockHeap {
   // enough.
   Ref Take(uint32_t granules);
 
-  // Returns a block of fresh memory. May throw; see Chunks::Add.
+  // Returns a block of fresh memory. May throw; see Chunks::Extend.
   Ref Carve(uint32_t granules);
 
   // Takes a block back.
@@ -115,8 +115,7 @@ class BlockHeap {
 
   Chunks& chunks_;
   const Sizes sizes_;
-  Ref carved_ = 0;
-  Ref carve_end_ = 0;
+  Ref carved_ = kFirstBlock;
   uint64_t free_granules_ = 0;
   std::array<uint64_t, (kBins + 63) / 64> occupied_ =
       {};  // A bit for each bin.

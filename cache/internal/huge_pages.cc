@@ -14,9 +14,9 @@ uintptr_t RoundUp(uintptr_t value, size_t alignment) {
 
 }  // namespace
 
-void* MapZeros(size_t bytes) {
+void* ReserveMemory(size_t bytes) {
   const size_t reserved = bytes + kHugePageBytes;
-  void* const mapped = mmap(nullptr, reserved, PROT_READ | PROT_WRITE,
+  void* const mapped = mmap(nullptr, reserved, PROT_NONE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
   const auto begin = reinterpret_cast<uintptr_t>(mapped);
@@ -27,6 +27,17 @@ void* MapZeros(size_t bytes) {
     munmap(reinterpret_cast<void*>(end), begin + reserved - end);
   }
   return reinterpret_cast<void*>(aligned);
+}
+
+bool MakeUsable(void* begin, size_t bytes) {
+  return mprotect(begin, bytes, PROT_READ | PROT_WRITE) == 0;
+}
+
+void* MapZeros(size_t bytes) {
+  void* const memory = ReserveMemory(bytes);
+  if (memory == nullptr || MakeUsable(memory, bytes)) return memory;
+  munmap(memory, bytes);
+  return nullptr;
 }
 
 void AskForHugePages(void* begin, size_t bytes) {

@@ -15,9 +15,16 @@ namespace internal {
 
 inline constexpr size_t kHugePageBytes = 2 << 20;
 
-// Maps `bytes` of zeros at a multiple of kHugePageBytes, which cost nothing
-// until they are touched. Returns null where there is no room. The caller
-// gives them back with munmap.
+// Reserves `bytes` of addresses that begin at a multiple of kHugePageBytes.
+// Returns null where there is no room. The caller gives them back with munmap.
+void* ReserveMemory(size_t bytes);
+
+// Makes reserved memory usable: zeros, which cost nothing until they are
+// touched. Returns whether there is memory for them.
+// REQUIRES: `begin` is the beginning of a page.
+bool MakeUsable(void* begin, size_t bytes);
+
+// Both at once; returns null where one of them fails.
 void* MapZeros(size_t bytes);
 
 // Asks for huge pages for the whole ones from `begin` to `begin + bytes`,

@@ -1,13 +1,13 @@
-// Makes chosen allocations of the calling thread fail: operator new, calloc and
-// mmap, whichever comes.
+// Makes chosen allocations of the calling thread fail: operator new, calloc,
+// mmap and mprotect, whichever comes.
 //
 //   FailAllocationsFrom(2);  // Two succeed, those that follow do not.
 //   EXPECT_THROW(cache->Set(1, "one"), std::bad_alloc);
 //   EXPECT_TRUE(SomeAllocationFailed());
 //
 // Replaces the global operator new: to be included by one source of a program.
-// calloc and mmap are reached only if the program is linked statically with
-// -Wl,--wrap=calloc,--wrap=mmap.
+// All but operator new are reached only if the program is linked statically
+// with -Wl,--wrap=calloc,--wrap=mmap,--wrap=mprotect.
 
 #ifndef WHEELCACHE_TESTS_TESTING_FAILING_ALLOCATIONS_H_
 #define WHEELCACHE_TESTS_TESTING_FAILING_ALLOCATIONS_H_
@@ -26,12 +26,12 @@
 
 namespace wheelcache::testing {
 
-enum class Allocation { kNew, kCalloc, kMmap };
+enum class Allocation { kNew, kCalloc, kMmap, kMprotect };
 
 struct FailingAllocations {
   int64_t left = std::numeric_limits<int64_t>::max();  // That will succeed.
   bool once = false;                                   // Others succeed again.
-  int64_t failed[3] = {};                              // Of each kind, ever.
+  int64_t failed[4] = {};                              // Of each kind, ever.
 };
 inline thread_local FailingAllocations failing_allocations;
 
@@ -52,7 +52,7 @@ inline int64_t Failed(Allocation kind) {
 }
 inline int64_t Failed() {
   return Failed(Allocation::kNew) + Failed(Allocation::kCalloc) +
-         Failed(Allocation::kMmap);
+         Failed(Allocation::kMmap) + Failed(Allocation::kMprotect);
 }
 
 // Runs `call` with its allocation number `n` failing, and with
@@ -144,6 +144,12 @@ void* __wrap_mmap(void* address, size_t length, int protection, int flags,
     return MAP_FAILED;
   }
   return __real_mmap(address, length, protection, flags, file, offset);
+}
+int __real_mprotect(void* address, size_t length, int protection);
+int __wrap_mprotect(void* address, size_t length, int protection) {
+  using wheelcache::testing::Allocation;
+  if (wheelcache::testing::AllocationFails(Allocation::kMprotect)) return -1;
+  return __real_mprotect(address, length, protection);
 }
 }
 
