@@ -3,6 +3,7 @@
 #include "wheelcache/cache/internal/shard.h"
 
 #include <cstdint>
+#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -11,6 +12,7 @@
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/budget.h"
 #include "wheelcache/cache/internal/entry.h"
+#include "wheelcache/cache/internal/epoch.h"
 #include "wheelcache/cache/internal/key_hash.h"
 #include "wheelcache/cache/internal/recency.h"
 #include "wheelcache/cache/internal/removed_list.h"
@@ -160,6 +162,34 @@ TEST_F(ShardTest, CheckInvariantsFindsTimersThatTheWheelHasLost) {
   const EntryRef others = std::exchange(next, 0);
   EXPECT_FALSE(shard_.CheckInvariants(&used).ok());
   next = others;
+}
+
+// In a cache of one shard a hit moves the entry at once, if it can.
+TEST_F(ShardTest, UseThatFindsTheLockTakenCountsToo) {
+  Fill(absl::InfiniteDuration());
+  const auto use = [this](int key) {
+    ReadSection section;
+    const Hash32 hash = HashKey<DefaultHash<int>>(key).for_index;
+    const auto found = shard_.Find(key, hash, &section);
+    ASSERT_NE(found.ref, 0u);
+    shard_.Use(found, hash);
+  };
+  use(0);
+  shard_.Lock();
+  std::thread(use, 1).join();
+  shard_.Unlock();
+  for (int key = 100; key < 103; ++key) {
+    EXPECT_EQ(PublishInSteps(NewWrite(key, 100)), 1);
+  }
+  for (const auto& [key, stays] :
+       {std::pair(0, true), std::pair(1, true), std::pair(2, false),
+        std::pair(3, false), std::pair(4, false), std::pair(5, true)}) {
+    const EntryRef ref =
+        shard_.FindAndPin(key, HashKey<DefaultHash<int>>(key).for_index, clock_,
+                          /*use=*/false);
+    EXPECT_EQ(ref != 0, stays) << key;
+    if (ref != 0) shared_.pool->UnpinOutside(ref);
+  }
 }
 
 // As long as the other's last entry is clearly older, it is the other's turn.

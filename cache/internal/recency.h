@@ -6,7 +6,8 @@
 // is, so that hits on what is used most write nothing. Other hits give the
 // entry a new stamp, and the list of its shard finds out when the entry comes
 // to the end (lru/lazy_lru_list.h). In exact mode only the entry at the very
-// front is young, and each hit on another one moves it there at once.
+// front is young, and each hit on another one moves it there at once, unless
+// the lock is taken: then it gives a stamp, too.
 //
 // What may be given up is a little of the order among entries that were used
 // at about the same time: young is what was used in the last quarter of the

@@ -120,10 +120,8 @@ class Shard {
     if (recency_.IsYoung(stamp.load(std::memory_order_relaxed), now)) {
       return false;
     }
-    if (recency_.exact()) {
-      TryMoveToFront(found.ref, hash);
-      return false;
-    }
+    if (recency_.exact() && TryMoveToFront(found.ref, hash)) return false;
+    // The list takes it up when the entry is at its end.
     stamp.store(now, std::memory_order_relaxed);
     return true;
   }
@@ -281,13 +279,15 @@ class Shard {
   // before.
   void PrefetchVictimLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // Out of the line of Use, which it would make longer.
-  ABSL_ATTRIBUTE_NOINLINE void TryMoveToFront(EntryRef ref, Hash32 hash) {
-    if (!mu_.TryLock()) return;
+  // Returns whether the lock was free. Out of the line of Use, which it would
+  // make longer.
+  ABSL_ATTRIBUTE_NOINLINE bool TryMoveToFront(EntryRef ref, Hash32 hash) {
+    if (!mu_.TryLock()) return false;
     // It may have left meanwhile; its links are then those of whoever removed
     // it.
     if (index_.Holds(hash, ref)) UseLocked(ref);
     mu_.Unlock();
+    return true;
   }
 
   // Makes the entry the most recently used.
