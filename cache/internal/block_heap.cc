@@ -1,8 +1,6 @@
 #include "wheelcache/cache/internal/block_heap.h"
 
-#include <algorithm>
 #include <cassert>
-#include <utility>
 
 #include "absl/numeric/bits.h"
 
@@ -54,15 +52,14 @@ auto BlockHeap::Carve(uint32_t granules) -> Ref {
   // Blocks lie in one chunk. The last granule of a chunk stays unused, so that
   // blocks of different chunks are not taken for neighbours.
   const Ref last = carved_ | (Chunks::kChunk - 1);
-  if (last - carved_ < granules) {
-    const Ref next = last + 1;
-    chunks_.Extend(next + granules);
-    if (sizes_ == Sizes::kMany && carved_ != last)
-      Give(carved_, last - carved_);
-    carved_ = next;
+  const bool fits = last - carved_ >= granules;
+  const Ref ref = fits ? carved_ : last + 1;
+  chunks_.Extend(ref + granules);
+  if (!fits && sizes_ == Sizes::kMany && carved_ != last) {
+    Give(carved_, last - carved_);
   }
-  chunks_.Extend(carved_ + granules);
-  return std::exchange(carved_, carved_ + granules);
+  carved_ = ref + granules;
+  return ref;
 }
 
 void BlockHeap::Give(Ref ref, uint32_t granules) {

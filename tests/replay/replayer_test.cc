@@ -189,7 +189,7 @@ TEST(ReplayerTest, ThreadsHardlyChangeTheHitRatioOfAFullCache) {
   options.max_entries = 5'000;
   const double one = ReplayAll(Workload(200'000), options).hit_ratio();
   options.threads = 4;
-  EXPECT_NEAR(ReplayAll(Workload(200'000), options).hit_ratio(), one, 0.005);
+  EXPECT_NEAR(ReplayAll(Workload(200'000), options).hit_ratio(), one, 0.002);
 }
 
 TEST(RequestBatchTest, KeyHasOneWorkerAndItsOwnBytes) {

@@ -1,9 +1,10 @@
 // Makes chosen allocations of the calling thread fail: operator new, calloc,
 // mmap and mprotect, whichever comes.
 //
-//   FailAllocationsFrom(2);  // Two succeed, those that follow do not.
-//   EXPECT_THROW(cache->Set(1, "one"), std::bad_alloc);
-//   EXPECT_TRUE(SomeAllocationFailed());
+//   // Two succeed, those that follow do not.
+//   EXPECT_TRUE(ThrowsWithoutMemory(2, /*all_that_follow=*/true,
+//                                   [&] { cache->Set(1, "one"); }));
+//   EXPECT_GT(Failed(Allocation::kNew), 0);
 //
 // Replaces the global operator new: to be included by one source of a program.
 // All but operator new are reached only if the program is linked statically
