@@ -106,6 +106,20 @@ TEST(EntryLayoutTest, WhatIsLargeLiesOutsideAndIsCounted) {
   EXPECT_EQ(object->value().back(), 'x');
 }
 
+TEST(EntryLayoutTest, OnlySmallPairsThatEndWithTheirMemoryArePlain) {
+  EXPECT_TRUE((OneEntry<int, int>(1, 2)->IsPlain(100)));
+  EXPECT_FALSE((OneEntry<int, std::shared_ptr<int>>(1, nullptr)->IsPlain(100)));
+  EXPECT_FALSE(
+      (OneEntry<int, std::array<char, 100'000>>(1, std::array<char, 100'000>())
+           ->IsPlain(1'000'000)));
+  const OneEntry<std::string, std::string> text("key", std::string(100, 'v'));
+  EXPECT_TRUE(text->IsPlain(text->Bytes()));
+  EXPECT_FALSE(text->IsPlain(text->Bytes() - 1));
+  const OneEntry<std::string, std::string> large("key",
+                                                 std::string(100'000, 'v'));
+  EXPECT_FALSE(large->IsPlain(1'000'000));  // Not all of it is in its block.
+}
+
 TEST(EntryLayoutTest, TwoOfTheLargestThatLieInsideFitIntoABlock) {
   using Largest = std::array<char, kMaxInside>;
   EXPECT_TRUE(Stored<Largest>::kInside);

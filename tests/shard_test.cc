@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/budget.h"
@@ -26,6 +28,8 @@ namespace wheelcache {
 namespace internal {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using IntShard = Shard<int, int, DefaultHash<int>, DefaultEqual<int>>;
 
 class ShardTest : public ::testing::Test {
@@ -65,12 +69,15 @@ class ShardTest : public ::testing::Test {
     return write;
   }
 
-  // Returns how many entries have been removed since the last call.
-  int TakeRemoved() {
-    int count = 0;
-    removed_.Dispose([&](EntryRef, RemovalCause) { ++count; });
-    return count;
+  // Returns why entries have been removed since the last call.
+  std::vector<RemovalCause> TakeCauses() {
+    std::vector<RemovalCause> causes;
+    removed_.Dispose(
+        [&](EntryRef, RemovalCause cause) { causes.push_back(cause); });
+    return causes;
   }
+  // Returns how many they were.
+  int TakeRemoved() { return static_cast<int>(TakeCauses().size()); }
 
   // Repeats the call until it is done. Returns how often that was.
   int PublishInSteps(const IntShard::Write& write) {
@@ -97,7 +104,8 @@ class ShardTest : public ::testing::Test {
 
   SimulatedClock clock_;
   const CacheOptions options_ = Options(&clock_);
-  SharedState<int, int> shared_{options_, 1, Charges::kStored};
+  SharedState<int, int> shared_{options_, 1, Charges::kStored,
+                                /*has_listener=*/false};
   IntShard shard_{&shared_, 0, options_};
   RemovedList<int, int> removed_{shared_.pool.get(), &shared_.limbo};
 };
@@ -164,6 +172,86 @@ TEST_F(ShardTest, CheckInvariantsFindsTimersThatTheWheelHasLost) {
   next = others;
 }
 
+// A Set may leave what it replaces in list and wheel, for the next call to take
+// out. Whatever that is, it takes nothing for an entry of the cache that is
+// none.
+class ReplacedEntryTest : public ShardTest {
+ protected:
+  // Sets a key twice, first for a second, then for ever, and another between.
+  void SetUp() override {
+    PublishInSteps(NewWrite(1, 100, absl::Seconds(1)));
+    PublishInSteps(NewWrite(2, 100));
+    Claim claim(&shared_.budget);
+    ASSERT_EQ(shard_.Publish(NewWrite(1, 100), &claim, &removed_),
+              Publication::kDone);
+    // Counted at once, as all causes are.
+    EXPECT_THAT(TakeCauses(), ElementsAre(RemovalCause::kReplaced));
+    CheckInvariants();
+  }
+
+  void CheckInvariants() {
+    Room used;
+    const absl::Status status = shard_.CheckInvariants(&used);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(shared_.budget.used(), used);
+  }
+
+  bool Holds(int key) {
+    const EntryRef ref =
+        shard_.FindAndPin(key, HashKey<DefaultHash<int>>(key).for_index, clock_,
+                          /*use=*/false);
+    if (ref != 0) shared_.pool->UnpinOutside(ref);
+    return ref != 0;
+  }
+};
+
+TEST_F(ReplacedEntryTest, IsNotEvicted) {
+  Claim claim(&shared_.budget);
+  EXPECT_FALSE(claim.Cover({99, 0}));
+  EXPECT_TRUE(shard_.Evict(&claim, &removed_));
+  EXPECT_THAT(TakeCauses(), ElementsAre(RemovalCause::kEvicted));
+  EXPECT_TRUE(Holds(1));
+  EXPECT_FALSE(Holds(2));
+  claim.GiveBack();
+  CheckInvariants();
+}
+
+TEST_F(ReplacedEntryTest, IsNotEvictedForASetOfItsShard) {
+  Claim others(&shared_.budget);
+  ASSERT_TRUE(others.Cover({98, 0}));
+  Claim claim(&shared_.budget);
+  EXPECT_EQ(shard_.Publish(NewWrite(3, 100), &claim, &removed_),
+            Publication::kDone);
+  EXPECT_THAT(TakeCauses(), ElementsAre(RemovalCause::kEvicted));
+  EXPECT_TRUE(Holds(1));
+  EXPECT_FALSE(Holds(2));
+}
+
+TEST_F(ReplacedEntryTest, DoesNotExpire) {
+  clock_.Advance(absl::Seconds(2));
+  Claim claim(&shared_.budget);
+  EXPECT_EQ(shard_.Reclaim(clock_.NowNanos(), 10, &claim, &removed_), 0u);
+  EXPECT_THAT(TakeCauses(), IsEmpty());
+  EXPECT_TRUE(Holds(1));
+  CheckInvariants();
+}
+
+TEST_F(ReplacedEntryTest, IsNotClearedOnceMore) {
+  shard_.Lock();
+  shard_.TakeAllLocked(&removed_);
+  shard_.Unlock();
+  EXPECT_THAT(TakeCauses(),
+              ElementsAre(RemovalCause::kDeleted, RemovalCause::kDeleted));
+}
+
+TEST_F(ReplacedEntryTest, MayBeReplacedByWhatIsReplaced) {
+  for (int i = 0; i < 3; ++i) {
+    PublishInSteps(NewWrite(1, 100));
+    CheckInvariants();
+  }
+  EXPECT_EQ(shared_.budget.used(), (Room{2, 200}));
+}
+
 // In a cache of one shard a hit moves the entry at once, if it can.
 TEST_F(ShardTest, UseThatFindsTheLockTakenCountsToo) {
   Fill(absl::InfiniteDuration());
@@ -196,7 +284,8 @@ TEST_F(ShardTest, UseThatFindsTheLockTakenCountsToo) {
 TEST_F(ShardTest, EachOfTwoShardsLooksAtTheOther) {
   CacheOptions options = options_;
   options.shards = 2;
-  SharedState<int, int> shared(options, 2, Charges::kStored);
+  SharedState<int, int> shared(options, 2, Charges::kStored,
+                               /*has_listener=*/false);
   shared.uses.set_tail(1, Stamp{0} - 1'000'000);
   const Room all = shared.budget.limit();
   ASSERT_TRUE(shared.budget.TryTake({all.entries - 1, 0}));

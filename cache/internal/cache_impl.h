@@ -25,7 +25,8 @@ Cache<Key, Value, Hash, Equal>::Cache(CacheOptions options, Hooks hooks)
       reclaim_delay_nanos_(Clock::NanosAfter(0, options_.reclaim_delay)),
       shared_(options_, internal::ShardCount(options_),
               hooks_.weigher ? internal::Charges::kStored
-                             : internal::Charges::kFromSizes),
+                             : internal::Charges::kFromSizes,
+              /*has_listener=*/hooks_.on_removal != nullptr),
       shard_mask_(static_cast<uint32_t>(shared_.shards) - 1),
       logger_(options_, clock_.NowNanos()) {
   const int shards = internal::ShardCount(options_);

@@ -97,6 +97,14 @@ class Entry : public EntryHeader {
   }
   size_t Bytes() const { return sizeof(Entry) + pair().inside; }
 
+  // Whether the entry takes no more than so many bytes, all of them in its
+  // block, and to destroy it does nothing but free that.
+  bool IsPlain(size_t most_bytes) const {
+    if constexpr (!LayoutType::kPlain) return false;
+    const auto [inside, outside] = pair();
+    return outside == 0 && sizeof(Entry) + inside <= most_bytes;
+  }
+
   // All memory that the entry takes, as far as it is known without a weigher.
   // REQUIRES: no charge is stored.
   uint64_t Memory() const {

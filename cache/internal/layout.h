@@ -63,6 +63,9 @@ class Stored {
   static constexpr size_t kBytes = kInside ? sizeof(T) : sizeof(T*);
   static constexpr size_t kAlignment = kInside ? alignof(T) : alignof(T*);
 
+  // Whether Destroy does nothing where all that is stored is inside.
+  static constexpr bool kPlain = kInside && std::is_trivially_destructible_v<T>;
+
   // What Construct is given: the caller's own.
   template <typename From>
   static From&& Source(From&& from) {
@@ -109,6 +112,7 @@ class Stored<std::string> {
   static constexpr bool kIsString = true;
   static constexpr size_t kBytes = 1;  // At least.
   static constexpr size_t kAlignment = 1;
+  static constexpr bool kPlain = true;
 
   template <typename From>
   static std::string_view Source(const From& from) {
@@ -191,6 +195,9 @@ class Layout {
   // Whether all pairs take the same memory.
   static constexpr bool kOneSize =
       !StoredKey::kIsString && !StoredValue::kIsString;
+
+  // Whether a pair of which nothing is outside ends when its memory does.
+  static constexpr bool kPlain = StoredKey::kPlain && StoredValue::kPlain;
 
   // The memory of the smallest pair.
   static constexpr size_t kLeastBytes = StoredKey::kBytes + StoredValue::kBytes;

@@ -11,6 +11,10 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_REMOVED_LIST_H_
 #define WHEELCACHE_CACHE_INTERNAL_REMOVED_LIST_H_
 
+#include <cassert>
+#include <optional>
+#include <utility>
+
 #include "wheelcache/cache/internal/entry.h"
 #include "wheelcache/cache/internal/limbo.h"
 #include "wheelcache/cache/removal.h"
@@ -38,6 +42,18 @@ class RemovedList {
     Append(&removed_, {ref, ref});
   }
 
+  // The same in two parts, where nobody asks which entry it is. What was
+  // announced, one at most, Dispose tells of as 0; the entry comes later, maybe
+  // to another list.
+  void Announce(RemovalCause cause) {
+    assert(!announced_.has_value());
+    announced_ = cause;
+  }
+  void AddAnnounced(EntryRef ref) {
+    pool_.At(ref).lru = {/*newer=*/kAnnounced, /*older=*/0};
+    Append(&removed_, {ref, ref});
+  }
+
   // Takes over all entries from `newest` along the links to the older, up to
   // `oldest`, as deleted.
   void AddCleared(EntryRef newest, EntryRef oldest) {
@@ -49,11 +65,16 @@ class RemovedList {
   // is held.
   template <typename Tell>
   void Dispose(Tell&& tell) {
+    if (announced_.has_value()) {
+      tell(EntryRef{0}, *std::exchange(announced_, std::nullopt));
+    }
     while (removed_.first != 0) {
       const EntryRef ref = removed_.first;
       const LruLinks<EntryRef> links = pool_.At(ref).lru;
       removed_.first = links.older;
-      tell(ref, static_cast<RemovalCause>(links.newer));
+      if (links.newer != kAnnounced) {
+        tell(ref, static_cast<RemovalCause>(links.newer));
+      }
       limbo_.Add(ref);
     }
     while (cleared_.first != 0) {
@@ -65,6 +86,9 @@ class RemovedList {
   }
 
  private:
+  // In the place of a cause.
+  static constexpr EntryRef kAnnounced = ~EntryRef{0};
+
   struct Chain {
     EntryRef first = 0;
     EntryRef last = 0;  // Of meaning while there is a first.
@@ -78,6 +102,7 @@ class RemovedList {
 
   Pool& pool_;
   Limbo<Key, Value>& limbo_;
+  std::optional<RemovalCause> announced_;
   Chain removed_;  // One by one.
   Chain cleared_;  // A shard's at once.
 };

@@ -3,7 +3,8 @@
 //
 // Invariant, whenever the lock is free: an entry of this shard is in the index
 // and in the list; it is in the wheel exactly if its deadline is finite; its
-// charge is part of used_, which the cache's Budget has given.
+// charge is part of used_, which the cache's Budget has given. One entry that
+// was replaced may still be in list and wheel; see replaced_.
 //
 // No method runs user code under the lock, but for the hash and the equality
 // of keys. What is removed goes to the caller's RemovedList, to be disposed of
@@ -159,6 +160,7 @@ class Shard {
                    Removed* removed) {
     MutexLock lock(&mu_);
     index_.FreeOldTables();
+    FinishReplacementLocked(removed);
     return ReclaimLocked(now_nanos, budget, claim, removed);
   }
 
@@ -309,7 +311,10 @@ class Shard {
   void RemoveLocked(EntryRef ref, RemovalCause cause, Claim* claim,
                     Removed* removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Takes an entry that the index no longer has out of list and wheel.
-  void UnlinkLocked(EntryRef ref, RemovalCause cause, Removed* removed)
+  void UnlinkLocked(EntryRef ref) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The same for replaced_. To be called before anything looks at the end of
+  // the list, or has timers fire.
+  void FinishReplacementLocked(Removed* removed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   EntryRef FindVictimLocked(EntryRef keep, uint64_t* budget)
@@ -348,6 +353,14 @@ class Shard {
     Hash32 hash = 0;
   };
   Victim victim_ ABSL_GUARDED_BY(mu_);
+
+  // The entry that was replaced last, while it is still in list and wheel, or
+  // 0. The entries beside it are on their way from memory; the next Set has
+  // them without waiting. It keeps its block meanwhile, so this is done with
+  // small ones alone; and only where nobody notices, for there is no listener
+  // to tell, and nothing but the block to free.
+  EntryRef replaced_ ABSL_GUARDED_BY(mu_) = 0;
+  static constexpr size_t kMostReplacedBytes = 512;
 
   int next_peer_ ABSL_GUARDED_BY(mu_) = 0;
   // The wheel's next wake-up, and the shard's cell on the DueBoard.

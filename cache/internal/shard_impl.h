@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/base/optimization.h"
 #include "absl/status/status.h"
@@ -79,6 +80,7 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
   if (write.load != nullptr && !loads_.IsCurrent(*write.load)) {
     return Publication::kSuperseded;
   }
+  FinishReplacementLocked(removed);
   PrefetchVictimLocked();
   const uint64_t paid =
       ReclaimLocked(write.now_nanos, shared_.writer_budget, claim, removed);
@@ -155,18 +157,28 @@ void Shard<Key, Value, Hash, Equal>::LinkLocked(EntryRef ref, Hash32 hash,
   Interleave("publish: between index and list");
   PushFrontLocked(ref);
   if (At(ref).deadline() != Clock::kNever) ScheduleLocked(ref);
-  // Last, for its neighbours may still be on their way from memory.
-  if (old != 0) UnlinkLocked(old, RemovalCause::kReplaced, removed);
+  if (old == 0) return;
+  if (!shared_.has_listener && At(old).IsPlain(kMostReplacedBytes)) {
+    removed->Announce(RemovalCause::kReplaced);
+    replaced_ = old;
+  } else {
+    UnlinkLocked(old);
+    removed->Add(old, RemovalCause::kReplaced);
+  }
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
-void Shard<Key, Value, Hash, Equal>::UnlinkLocked(EntryRef ref,
-                                                  RemovalCause cause,
-                                                  Removed* removed) {
+void Shard<Key, Value, Hash, Equal>::UnlinkLocked(EntryRef ref) {
   if (ref == victim_.ref) victim_ = Victim();
   lru_.Remove(ref);
   if (At(ref).timer.scheduled()) wheel_.Cancel(ref);
-  removed->Add(ref, cause);
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+void Shard<Key, Value, Hash, Equal>::FinishReplacementLocked(Removed* removed) {
+  if (replaced_ == 0) return;
+  UnlinkLocked(replaced_);
+  removed->AddAnnounced(std::exchange(replaced_, 0));
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
@@ -179,7 +191,8 @@ void Shard<Key, Value, Hash, Equal>::RemoveLocked(EntryRef ref,
   const Room room = RoomOf(ref);
   used_ -= room;
   claim->Add(room);
-  UnlinkLocked(ref, cause, removed);
+  UnlinkLocked(ref);
+  removed->Add(ref, cause);
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
@@ -241,6 +254,7 @@ bool Shard<Key, Value, Hash, Equal>::Touch(const K& key, Hash32 hash,
 template <typename Key, typename Value, typename Hash, typename Equal>
 bool Shard<Key, Value, Hash, Equal>::Evict(Claim* claim, Removed* removed) {
   MutexLock lock(&mu_);
+  FinishReplacementLocked(removed);
   uint64_t budget = shared_.maintenance_budget;
   bool evicted = false;
   while (budget > 0 && !claim->Cover(claim->need())) {
@@ -312,6 +326,7 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 void Shard<Key, Value, Hash, Equal>::TakeAllLocked(Removed* removed) {
   Interleave("clear: before a shard is emptied");
   loads_.SupersedeAll();
+  FinishReplacementLocked(removed);
   if (lru_.empty()) return;
   if (!Contain([this] { index_.Clear(); })) {
     Claim claim(&shared_.budget);
@@ -364,9 +379,9 @@ absl::Status Shard<Key, Value, Hash, Equal>::CheckInvariants(Room* used) {
   uint64_t timers = 0;
   for (EntryRef ref = lru_.front(); ref != 0; ref = At(ref).lru.older) {
     const EntryType& entry = At(ref);
-    sum += RoomOf(ref);
-    if (FindLocked(entry.key(), HashOf(ref)) != ref) {
-      return absl::InternalError("an entry of the list is not in the index");
+    if (ref != replaced_) sum += RoomOf(ref);
+    if ((FindLocked(entry.key(), HashOf(ref)) == ref) != (ref != replaced_)) {
+      return absl::InternalError("an entry is wrongly in the index, or not");
     }
     if (entry.timer.scheduled() != (entry.deadline() != Clock::kNever)) {
       return absl::InternalError("an entry is wrongly in the wheel, or not");

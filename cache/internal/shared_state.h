@@ -25,8 +25,10 @@ namespace internal {
 
 template <typename Key, typename Value>
 struct SharedState {
-  SharedState(const CacheOptions& options, int shards, Charges charges)
+  SharedState(const CacheOptions& options, int shards, Charges charges,
+              bool has_listener)
       : shards(shards),
+        has_listener(has_listener),
         expected_entries(ExpectedEntries(options)),
         tick_nanos(absl::ToInt64Nanoseconds(options.tick)),
         maintenance_budget(static_cast<uint64_t>(options.maintenance_budget)),
@@ -51,7 +53,8 @@ struct SharedState {
     return known ? static_cast<uint64_t>(options.max_entries) : 0;
   }
 
-  const int shards;  // A power of two.
+  const int shards;         // A power of two.
+  const bool has_listener;  // That is told of each entry that leaves.
   const uint64_t expected_entries;
   const int64_t tick_nanos;
   const uint64_t maintenance_budget;
