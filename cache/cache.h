@@ -331,7 +331,10 @@ class Cache final {
   void Dispose(Removed* removed);
 
   int64_t RunDue(int64_t now_nanos);
-  int64_t LimboDue(int64_t now_nanos) const;
+  // When somebody should look at what waits in limbo.
+  int64_t LimboDue(int64_t now_nanos) const {
+    return Clock::NanosAfter(now_nanos, limbo_delay_nanos_);
+  }
   void WakeReaperFor(const ShardType& shard, int64_t now_nanos);
 
   friend class internal::ForkRegistration;
@@ -348,6 +351,7 @@ class Cache final {
   Clock& clock_;
   const int64_t coarse_lag_nanos_;
   const int64_t reclaim_delay_nanos_;
+  const int64_t limbo_delay_nanos_;
 
   // When RunMaintenance is to look at limbo again. Relaxed: a hint.
   std::atomic<int64_t> next_flush_nanos_{0};

@@ -23,6 +23,9 @@ Cache<Key, Value, Hash, Equal>::Cache(CacheOptions options, Hooks hooks)
       clock_(*options_.clock),
       coarse_lag_nanos_(clock_.coarse_lag_nanos()),
       reclaim_delay_nanos_(Clock::NanosAfter(0, options_.reclaim_delay)),
+      // It is up to the readers when a wait in limbo ends: asks now and then.
+      limbo_delay_nanos_(Clock::NanosAfter(
+          0, std::max(options_.reclaim_delay, absl::Milliseconds(10)))),
       shared_(options_, internal::ShardCount(options_),
               hooks_.weigher ? internal::Charges::kStored
                              : internal::Charges::kFromSizes,

@@ -84,14 +84,6 @@ int64_t Cache<Key, Value, Hash, Equal>::RunDue(int64_t now_nanos) {
   return std::min(next, logger_.due_nanos());
 }
 
-// When somebody should look at what waits in limbo. It is up to the readers
-// when that ends: it asks now and then.
-template <typename Key, typename Value, typename Hash, typename Equal>
-int64_t Cache<Key, Value, Hash, Equal>::LimboDue(int64_t now_nanos) const {
-  constexpr absl::Duration kPause = absl::Milliseconds(10);
-  return Clock::NanosAfter(now_nanos, std::max(options_.reclaim_delay, kPause));
-}
-
 // Has the reaper come for what is due in the shard, or waits in limbo.
 template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::WakeReaperFor(const ShardType& shard,

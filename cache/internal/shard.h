@@ -82,12 +82,14 @@ class Shard {
   // The shard's number is its cell on the DueBoard.
   Shard(Shared* shared, int number, const CacheOptions& options)
       : shared_(*shared),
+        pool_(*shared->pool),
         number_(number),
         index_(&shared->tables, shared->expected_entries / shared->shards),
         recency_(&shared->uses, /*exact=*/shared->shards == 1),
         jitter_(options, static_cast<uint32_t>(number)),
-        lru_(Entries{shared}),
-        wheel_(Entries{shared}, FloorTick(options.clock->NowNanos())) {}
+        lru_(Entries{&pool_, shared->tick_nanos}),
+        wheel_(Entries{&pool_, shared->tick_nanos},
+               FloorTick(options.clock->NowNanos())) {}
 
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;
@@ -135,7 +137,7 @@ class Shard {
     const EntryRef ref = FindLiveLocked(key, hash, clock.NowNanos());
     if (ref == 0) return 0;
     if (use) UseLocked(ref);
-    shared_.pool->Pin(ref);
+    pool_.Pin(ref);
     return ref;
   }
 
@@ -206,32 +208,29 @@ class Shard {
   // How wheel and list find an entry's links.
   struct Entries {
     using Ref = EntryRef;
-    TimerLinks<Ref>& links(Ref ref) const {
-      return shared->pool->At(ref).timer;
-    }
-    LruLinks<Ref>& lru_links(Ref ref) const {
-      return shared->pool->At(ref).lru;
-    }
+    TimerLinks<Ref>& links(Ref ref) const { return pool->At(ref).timer; }
+    LruLinks<Ref>& lru_links(Ref ref) const { return pool->At(ref).lru; }
     Stamp stamp(Ref ref) const {
-      return shared->pool->At(ref).stamp.load(std::memory_order_relaxed);
+      return pool->At(ref).stamp.load(std::memory_order_relaxed);
     }
     // Rounded up: a timer that fires is past its deadline.
     uint64_t deadline(Ref ref) const {
-      const int64_t nanos = shared->pool->At(ref).deadline();
-      const int64_t tick = shared->tick_nanos;
-      return static_cast<uint64_t>(nanos / tick + (nanos % tick != 0));
+      const int64_t nanos = pool->At(ref).deadline();
+      return static_cast<uint64_t>(nanos / tick_nanos +
+                                   (nanos % tick_nanos != 0));
     }
-    Shared* shared;
+    EntryPool<Key, Value>* pool;
+    int64_t tick_nanos;
   };
 
-  EntryType& At(EntryRef ref) const { return shared_.pool->At(ref); }
+  EntryType& At(EntryRef ref) const { return pool_.At(ref); }
   Stamp StampOf(EntryRef ref) const {
     return At(ref).stamp.load(std::memory_order_relaxed);
   }
   void SetStamp(EntryRef ref, Stamp stamp) const {
     At(ref).stamp.store(stamp, std::memory_order_relaxed);
   }
-  Room RoomOf(EntryRef ref) const { return {1, shared_.pool->Charge(ref)}; }
+  Room RoomOf(EntryRef ref) const { return {1, pool_.Charge(ref)}; }
   Hash32 HashOf(EntryRef ref) const {
     return HashKey<Hash>(At(ref).key()).for_index;
   }
@@ -332,6 +331,7 @@ class Shard {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   Shared& shared_;
+  EntryPool<Key, Value>& pool_;  // Of shared_.
   const int number_;
 
   // Written under mu_, read by anybody in a ReadSection.

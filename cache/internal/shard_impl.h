@@ -308,7 +308,7 @@ auto Shard<Key, Value, Hash, Equal>::JoinLoad(Hash32 hash, int64_t now_nanos,
   MutexLock lock(&mu_);
   *found = FindLiveLocked(load->key(), hash, now_nanos);
   if (*found != 0) {
-    shared_.pool->Pin(*found);
+    pool_.Pin(*found);
     return nullptr;
   }
   if (LoadPtr current = loads_.Find(load->key())) return current;
@@ -388,7 +388,8 @@ absl::Status Shard<Key, Value, Hash, Equal>::CheckInvariants(Room* used) {
     }
     if (entry.timer.scheduled() &&
         wheel_.NextWakeup().value() >
-            std::max(wheel_.now(), Entries{&shared_}.deadline(ref))) {
+            std::max(wheel_.now(),
+                     Entries{&pool_, shared_.tick_nanos}.deadline(ref))) {
       return absl::InternalError("the wheel would wake up too late");
     }
     timers += entry.timer.scheduled() ? 1 : 0;
