@@ -204,7 +204,8 @@ bool Cache<Key, Value, Hash, Equal>::Store(EntryRef ref, Place place,
 // Returns the charge of an entry, or nothing if no cache with these limits can
 // hold it.
 template <typename Key, typename Value, typename Hash, typename Equal>
-std::optional<uint32_t> Cache<Key, Value, Hash, Equal>::Weigh(EntryRef ref) {
+inline std::optional<uint32_t> Cache<Key, Value, Hash, Equal>::Weigh(
+    EntryRef ref) {
   const auto& entry = shared_.pool->At(ref);
   const uint64_t weight = hooks_.weigher
                               ? hooks_.weigher(entry.key(), entry.value())

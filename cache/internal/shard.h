@@ -261,9 +261,11 @@ class Shard {
     return ref != 0 && !At(ref).ExpiredAt(now_nanos) ? ref : 0;
   }
 
-  Publication MakeRoomLocked(Room need, EntryRef keep, int64_t now_nanos,
-                             uint64_t budget, Claim* claim, Removed* removed)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Always in the line of the one caller, as LinkLocked: GCC does that by
+  // itself with what is called once, but not with a template's.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Publication MakeRoomLocked(
+      Room need, EntryRef keep, int64_t now_nanos, uint64_t budget,
+      Claim* claim, Removed* removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // The entries whose links a move or a removal of this one will change: they
   // lie anywhere, and the processor fetches them side by side.
@@ -304,7 +306,8 @@ class Shard {
   }
 
   // Puts the entry in index, list and wheel, in the place of `old` if any.
-  void LinkLocked(EntryRef ref, Hash32 hash, EntryRef old, Removed* removed)
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void LinkLocked(EntryRef ref, Hash32 hash,
+                                               EntryRef old, Removed* removed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   void RemoveLocked(EntryRef ref, RemovalCause cause, Claim* claim,

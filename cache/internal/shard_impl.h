@@ -124,7 +124,7 @@ void Shard<Key, Value, Hash, Equal>::PrefetchVictimLocked() {
 // Removes what is expired, and then what is least recently used but for
 // `keep`, until the claim covers `need`.
 template <typename Key, typename Value, typename Hash, typename Equal>
-Publication Shard<Key, Value, Hash, Equal>::MakeRoomLocked(
+inline Publication Shard<Key, Value, Hash, Equal>::MakeRoomLocked(
     Room need, EntryRef keep, int64_t now_nanos, uint64_t budget, Claim* claim,
     Removed* removed) {
   while (!claim->Cover(need)) {
@@ -146,9 +146,10 @@ Publication Shard<Key, Value, Hash, Equal>::MakeRoomLocked(
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
-void Shard<Key, Value, Hash, Equal>::LinkLocked(EntryRef ref, Hash32 hash,
-                                                EntryRef old,
-                                                Removed* removed) {
+inline void Shard<Key, Value, Hash, Equal>::LinkLocked(EntryRef ref,
+                                                       Hash32 hash,
+                                                       EntryRef old,
+                                                       Removed* removed) {
   if (old == 0) {
     index_.Insert(hash, ref);
   } else {
@@ -168,7 +169,7 @@ void Shard<Key, Value, Hash, Equal>::LinkLocked(EntryRef ref, Hash32 hash,
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
-void Shard<Key, Value, Hash, Equal>::UnlinkLocked(EntryRef ref) {
+inline void Shard<Key, Value, Hash, Equal>::UnlinkLocked(EntryRef ref) {
   if (ref == victim_.ref) victim_ = Victim();
   lru_.Remove(ref);
   if (At(ref).timer.scheduled()) wheel_.Cancel(ref);
@@ -354,7 +355,7 @@ int64_t Shard<Key, Value, Hash, Equal>::DeadlineLocked(int64_t now_nanos,
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
-void Shard<Key, Value, Hash, Equal>::ScheduleLocked(EntryRef ref) {
+inline void Shard<Key, Value, Hash, Equal>::ScheduleLocked(EntryRef ref) {
   wheel_.Schedule(ref);
   if (At(ref).deadline() < due_nanos_) SetDueLocked(wheel_.NextWakeup());
 }
