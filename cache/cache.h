@@ -288,7 +288,8 @@ class Cache final {
   template <typename K, typename OnHit>
   bool Read(const K& key, Recency recency, OnHit&& on_hit) const;
 
-  bool IsLive(const EntryType& entry) const;
+  // In the line of Read, as all that a hit runs: see docs/decisions.md.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool IsLive(const EntryType& entry) const;
 
   template <typename K>
   std::optional<Value> Copy(const K& key, Recency recency) const {

@@ -26,6 +26,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "absl/base/attributes.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
 #include "wheelcache/cache/internal/equal_strings.h"
@@ -49,7 +50,7 @@ std::string_view ToStringView(const S& s) {
 struct StringHash {
   using is_transparent = void;
   template <typename S>
-  size_t operator()(const S& s) const {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE size_t operator()(const S& s) const {
     return static_cast<size_t>(HashString(ToStringView(s)));
   }
 };
@@ -57,7 +58,7 @@ struct StringHash {
 struct StringEqual {
   using is_transparent = void;
   template <typename A, typename B>
-  bool operator()(const A& a, const B& b) const {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool operator()(const A& a, const B& b) const {
     return EqualStrings(ToStringView(a), ToStringView(b));
   }
 };

@@ -138,7 +138,8 @@ bool Cache<Key, Value, Hash, Equal>::Read(const K& key, Recency recency,
 
 // The coarse clock decides unless the deadline is within its lag.
 template <typename Key, typename Value, typename Hash, typename Equal>
-bool Cache<Key, Value, Hash, Equal>::IsLive(const EntryType& entry) const {
+inline bool Cache<Key, Value, Hash, Equal>::IsLive(
+    const EntryType& entry) const {
   const int64_t deadline = entry.deadline();
   if (deadline == Clock::kNever) return true;
   internal::Interleave("read: between deadline and clock");

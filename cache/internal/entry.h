@@ -34,6 +34,7 @@
 #include <new>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "wheelcache/cache/internal/age.h"
 #include "wheelcache/cache/internal/arena.h"
 #include "wheelcache/cache/internal/epoch.h"
@@ -83,7 +84,9 @@ class Entry : public EntryHeader {
   using LayoutType = Layout<Key, Value>;
 
   View<Key> key() const { return LayoutType::KeyOf(begin()); }
-  View<Value> value() const { return LayoutType::ValueOf(begin()); }
+  ABSL_ATTRIBUTE_ALWAYS_INLINE View<Value> value() const {
+    return LayoutType::ValueOf(begin());
+  }
 
   // The bytes of the smallest entry.
   static constexpr size_t kLeastBytes =

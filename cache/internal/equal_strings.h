@@ -8,12 +8,15 @@
 #include <cstring>
 #include <string_view>
 
+#include "absl/base/attributes.h"
+
 namespace wheelcache {
 namespace internal {
 
 // As ==. A string of 8 to 32 bytes is compared as the words at its two ends,
 // which may overlap.
-inline bool EqualStrings(std::string_view a, std::string_view b) {
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool EqualStrings(std::string_view a,
+                                                      std::string_view b) {
   const size_t size = a.size();
   if (size != b.size()) return false;
   const auto differ = [&](size_t at) {

@@ -284,7 +284,7 @@ class Index {
   // returned, whatever the cell comes to hold.
   template <typename Match>
   static auto Noting(Ref* found, Match& match) {
-    return [found, &match](Ref ref) {
+    return [found, &match](Ref ref) ABSL_ATTRIBUTE_ALWAYS_INLINE {
       if (!match(ref)) return false;
       *found = ref;
       return true;

@@ -122,7 +122,8 @@ class Stored<std::string> {
     if (ABSL_PREDICT_TRUE(s.size() < 128)) return 1 + s.size();
     return LengthBytes(s.size()) + (Inside(s) ? s.size() : sizeof(char*));
   }
-  static Footprint FootprintAt(const std::byte* at) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE static Footprint FootprintAt(
+      const std::byte* at) {
     const std::string_view s = Get(at);
     return {Bytes(s), Inside(s) ? 0 : MallocBytes(s.size())};
   }
@@ -237,7 +238,8 @@ class Layout {
   static View<Key> KeyOf(const std::byte* begin) {
     return StoredKey::Get(KeyAt(begin));
   }
-  static View<Value> ValueOf(const std::byte* begin) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE static View<Value> ValueOf(
+      const std::byte* begin) {
     return StoredValue::Get(ValueAt(begin));
   }
 

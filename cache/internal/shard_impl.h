@@ -36,11 +36,12 @@ inline auto Shard<Key, Value, Hash, Equal>::Find(const K& key, Hash32 hash,
   Found found;
   bool covered = true;
   Index::Rest rest;
-  found.ref = index_.FindAtHome(hash, &rest, [&](EntryRef candidate) {
+  const auto match = [&](EntryRef candidate) ABSL_ATTRIBUTE_ALWAYS_INLINE {
     covered = section->Covers();
     found.entry = &At(candidate);
     return !covered || Equal()(found.entry->key(), key);
-  });
+  };
+  found.ref = index_.FindAtHome(hash, &rest, match);
   if (ABSL_PREDICT_TRUE(covered && rest.empty())) return found;
   return FindInRest(key, hash, section, rest);
 }
