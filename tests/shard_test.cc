@@ -90,11 +90,24 @@ class ShardTest : public ::testing::Test {
     }
   }
 
-  void TearDown() override {
+  void CheckInvariants() {
     Room used;
     const absl::Status status = shard_.CheckInvariants(&used);
     EXPECT_TRUE(status.ok()) << status;
     EXPECT_EQ(shared_.budget.used(), used);
+  }
+
+  // Whether the shard has a live entry of the key.
+  bool Holds(int key) {
+    const EntryRef ref =
+        shard_.FindAndPin(key, HashKey<DefaultHash<int>>(key).for_index, clock_,
+                          /*use=*/false);
+    if (ref != 0) shared_.pool->UnpinOutside(ref);
+    return ref != 0;
+  }
+
+  void TearDown() override {
+    CheckInvariants();
     shard_.Lock();
     shard_.TakeAllLocked(&removed_);
     shard_.Unlock();
@@ -188,21 +201,6 @@ class ReplacedEntryTest : public ShardTest {
     EXPECT_THAT(TakeCauses(), ElementsAre(RemovalCause::kReplaced));
     CheckInvariants();
   }
-
-  void CheckInvariants() {
-    Room used;
-    const absl::Status status = shard_.CheckInvariants(&used);
-    EXPECT_TRUE(status.ok()) << status;
-    EXPECT_EQ(shared_.budget.used(), used);
-  }
-
-  bool Holds(int key) {
-    const EntryRef ref =
-        shard_.FindAndPin(key, HashKey<DefaultHash<int>>(key).for_index, clock_,
-                          /*use=*/false);
-    if (ref != 0) shared_.pool->UnpinOutside(ref);
-    return ref != 0;
-  }
 };
 
 TEST_F(ReplacedEntryTest, IsNotEvicted) {
@@ -272,11 +270,7 @@ TEST_F(ShardTest, UseThatFindsTheLockTakenCountsToo) {
   for (const auto& [key, stays] :
        {std::pair(0, true), std::pair(1, true), std::pair(2, false),
         std::pair(3, false), std::pair(4, false), std::pair(5, true)}) {
-    const EntryRef ref =
-        shard_.FindAndPin(key, HashKey<DefaultHash<int>>(key).for_index, clock_,
-                          /*use=*/false);
-    EXPECT_EQ(ref != 0, stays) << key;
-    if (ref != 0) shared_.pool->UnpinOutside(ref);
+    EXPECT_EQ(Holds(key), stays) << key;
   }
 }
 
