@@ -224,6 +224,50 @@ TEST(ArenaTest, WhatNobodyNeedsGoesBackToTheSystem) {
   EXPECT_EQ(arena.CheckInvariants(), absl::OkStatus());
 }
 
+// What a thread frees at a stretch goes to the next one that allocates, without
+// a look at each block's neighbours.
+TEST(ArenaTest, TheDepotKeepsChainsForWhoeverAllocates) {
+  Arena arena(Arena::Sizes::kMany);
+  Blocks blocks(&arena);
+  for (int i = 0; i < 50'000; ++i) blocks.Allocate(136);
+  for (int i = 0; i < 3'000; ++i) blocks.FreeAt(0);
+  const size_t most = arena.carved_bytes() / 64 + (16 << 10) + 136;
+  EXPECT_GT(arena.depot_bytes(), most / 2);
+  EXPECT_LE(arena.depot_bytes(), most);
+  const size_t carved = arena.carved_bytes();
+  for (int i = 0; i < 3'000; ++i) blocks.Allocate(136);
+  EXPECT_EQ(arena.depot_bytes(), 0u);
+  EXPECT_EQ(arena.carved_bytes(), carved);
+  EXPECT_EQ(arena.CheckInvariants(), absl::OkStatus());
+}
+
+TEST(ArenaTest, FreshMemoryIsUsedOnlyWhenTheDepotIsEmpty) {
+  Arena arena(Arena::Sizes::kMany);
+  std::vector<Arena::Ref> refs(50'000);
+  for (Arena::Ref& ref : refs) ref = arena.Allocate(136);
+  for (int i = 0; i < 1'500; ++i) arena.Free(refs[i], 136);
+  ASSERT_GT(arena.depot_bytes(), 50'000u);
+  const size_t carved = arena.carved_bytes();
+  for (int i = 0; i < 10; ++i) arena.Allocate(4096);
+  EXPECT_EQ(arena.depot_bytes(), 0u);
+  EXPECT_EQ(arena.carved_bytes(), carved);
+}
+
+// One block of a page that the depot kept would keep the page.
+TEST(ArenaTest, TheDepotIsEmptyWhileMemoryGoesBackToTheSystem) {
+  Arena arena(Arena::Sizes::kMany);
+  std::vector<Arena::Ref> refs(100'000);
+  for (Arena::Ref& ref : refs) ref = arena.Allocate(136);
+  std::shuffle(refs.begin(), refs.end(), std::mt19937_64(1));
+  size_t most = 0;
+  for (const Arena::Ref ref : refs) {
+    arena.Free(ref, 136);
+    most = std::max(most, arena.depot_bytes());
+  }
+  EXPECT_GT(most, 0u);
+  EXPECT_EQ(arena.depot_bytes(), 0u);
+}
+
 // A thread that only frees does not keep memory from one that only allocates.
 TEST(ArenaTest, WhatOneThreadFreesAnotherCanUse) {
   Arena arena(Arena::Sizes::kMany);
@@ -254,6 +298,34 @@ TEST(ArenaTest, ThreadsGetBlocksOfTheirOwn) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(arena.CheckInvariants(), absl::OkStatus());
+}
+
+// More threads than stripes, which free and allocate many blocks of one size at
+// a time: whole chains of them go from one to the other through the depot.
+TEST(ArenaTest, NothingIsLostBetweenThreads) {
+  Arena arena(Arena::Sizes::kMany);
+  Blocks kept(&arena);
+  for (int i = 0; i < 50'000; ++i) kept.Allocate(136);
+  std::vector<std::thread> threads;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    threads.emplace_back([&arena, seed] {
+      std::mt19937_64 random(seed);
+      Blocks blocks(&arena);
+      for (int i = 0; i < 20; ++i) {
+        for (uint64_t more = random() % 1500; more > 0; --more) {
+          blocks.Allocate(136);
+        }
+        for (uint64_t less = random() % 1500; less > 0 && blocks.size() > 0;
+             --less) {
+          blocks.FreeAt(random() % blocks.size());
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  // No block begins at the reference that is null, nor in its cache line.
+  EXPECT_EQ(arena.carved_bytes(), 64 + kept.bytes() + arena.free_bytes());
   EXPECT_EQ(arena.CheckInvariants(), absl::OkStatus());
 }
 

@@ -18,15 +18,20 @@
 //
 // How a block is found. Small blocks that a thread frees wait in one of a few
 // stripes, by size, where the next allocation of that size gets the one that
-// is still in the processor's cache. A stripe keeps at most kStripeGranules;
-// what is too much, or too large, goes to the bins: lists of free blocks by
-// size, exact for small and in steps of 3 % for larger ones. An allocation
-// takes the block that fits best, and fresh memory only where none does.
+// is still in the processor's cache. A stripe keeps at most kStripeGranules.
+// What is too much goes to the depot, many blocks at a time; a thread that has
+// none takes as many. What the depot does not keep, and what is too large, goes
+// to the bins: lists of free blocks by size, exact for small and in steps of
+// 3 % for larger ones. An allocation takes the block that fits best, and fresh
+// memory only where none does, not even when the depot has been emptied into
+// the bins.
 //
 // Memory. Fresh memory is taken in the order of its addresses; what lies
-// behind was never touched, but for the rest of a huge page.
+// behind was never touched, but for the rest of a huge page. The depot keeps up
+// to a 64th of it.
 //
-// Threads. Thread-safe. No thread waits for a stripe; the bins have a lock.
+// Threads. Thread-safe. No thread waits for a stripe; depot and bins have a
+// lock.
 //
 // Errors. Allocate throws std::bad_alloc, or ends a program without
 // exceptions, where there is no memory or no reference left; the arena stays
@@ -46,6 +51,7 @@
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/block_heap.h"
 #include "wheelcache/cache/internal/chunks.h"
+#include "wheelcache/cache/internal/depot.h"
 #include "wheelcache/wheel/mutex.h"
 
 namespace wheelcache {
@@ -69,7 +75,7 @@ class Arena {
   // With Sizes::kOne all blocks must have one size, and cost a little less. Of
   // `expected_bytes` it is known that they will be in use.
   explicit Arena(Sizes sizes, uint64_t expected_bytes = 0)
-      : chunks_(expected_bytes), heap_(&chunks_, sizes) {}
+      : chunks_(expected_bytes), heap_(&chunks_, sizes), depot_(&chunks_) {}
 
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -90,6 +96,14 @@ class Arena {
     return size_t{heap_.carved()} * Chunks::kGranuleBytes;
   }
 
+  // For tests: what is free of the memory that was ever in use, and of that
+  // what the depot keeps. The first while no other thread uses the arena.
+  size_t free_bytes();
+  size_t depot_bytes() const {
+    MutexLock lock(&mu_);
+    return size_t{depot_.granules()} * Chunks::kGranuleBytes;
+  }
+
   // Around fork(): keeps the locks whole in the child.
   void BeforeFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void AfterForkInParent() ABSL_NO_THREAD_SAFETY_ANALYSIS;
@@ -106,7 +120,7 @@ class Arena {
 
   // The largest block that a stripe keeps (512 bytes), and the most of all
   // (128 KiB), in granules.
-  static constexpr uint32_t kMaxSmall = 64;
+  static constexpr uint32_t kMaxSmall = Depot::kMaxBlock;
   static constexpr uint32_t kStripeGranules = 1 << 14;
 
   // A lock for which nobody waits.
@@ -143,15 +157,26 @@ class Arena {
   }
 
   Ref TakeFromStripes(uint32_t granules);
-  Ref TakeFromHeap(uint32_t granules);
   bool GiveToStripe(Ref ref, uint32_t granules);
+  bool GiveRestToStripe(Ref rest, uint32_t granules);
   Ref Pop(Stripe& stripe, uint32_t granules)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(stripe.mu);
+  Ref CutChain(Stripe& stripe, uint32_t granules)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(stripe.mu);
   void Trim(Stripe& stripe) ABSL_EXCLUSIVE_LOCKS_REQUIRED(stripe.mu);
+
+  Ref TakeShared(uint32_t granules);
+  Ref TakeFromDepot(uint32_t granules) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void GiveToDepot(Ref chain, uint32_t granules)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EmptyDepot() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void GiveToHeap(Ref chain, uint32_t granules)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   Chunks chunks_;  // Grows under mu_.
   mutable Mutex mu_;
   BlockHeap heap_ ABSL_GUARDED_BY(mu_);
+  Depot depot_ ABSL_GUARDED_BY(mu_);
   std::array<Stripe, kStripes> stripes_;
 };
 

@@ -79,7 +79,7 @@ void BlockHeap::Give(Ref ref, uint32_t granules) {
     end += behind;
   }
   Insert(begin, end - begin);
-  if (free_granules_ > carved_ / 5) Release(ref, ref + granules, begin, end);
+  if (HasMuchFree()) Release(ref, ref + granules, begin, end);
 }
 
 // The edges of the free block stay: they say what it is.

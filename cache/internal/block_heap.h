@@ -62,6 +62,9 @@ class BlockHeap {
   Ref carved() const { return carved_; }
   uint64_t free_granules() const { return free_granules_; }
 
+  // Whether more than a fifth is free, so that memory goes back to the system.
+  bool HasMuchFree() const { return free_granules_ > carved_ / 5; }
+
   // For tests: finds the first broken invariant. O(free blocks).
   absl::Status CheckInvariants() const;
 
