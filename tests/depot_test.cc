@@ -56,6 +56,7 @@ TEST_F(DepotTest, GivesWholeChainsOfTheSizeAskedFor) {
   depot_.Put(large, 64);
   depot_.Put(other_large, 64);
   EXPECT_EQ(depot_.granules(), 3u * 2048);
+  EXPECT_EQ(depot_.SmallestBlock(), 2u);
 
   EXPECT_EQ(depot_.Take(3), 0u);
   EXPECT_EQ(depot_.Take(64), other_large);
@@ -69,6 +70,9 @@ TEST_F(DepotTest, GivesWholeChainsOfTheSizeAskedFor) {
     ++blocks;
   }
   EXPECT_EQ(blocks, 1024u);
+  depot_.Put(large, 64);
+  EXPECT_EQ(depot_.SmallestBlock(), 64u);
+  depot_.Take(64);
   EXPECT_EQ(depot_.granules(), 0u);
 }
 

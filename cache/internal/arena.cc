@@ -105,7 +105,7 @@ auto Arena::TakeShared(uint32_t granules) -> Ref {
   Ref ref = granules <= kMaxSmall ? TakeFromDepot(granules) : 0;
   if (ref == 0) ref = heap_.Take(granules);
   if (ref == 0 && depot_.granules() > 0) {
-    EmptyDepot();
+    GiveBackChain();
     ref = heap_.Take(granules);
   }
   return ref != 0 ? ref : heap_.Carve(granules);
@@ -138,21 +138,22 @@ bool Arena::GiveRestToStripe(Ref rest, uint32_t granules) {
   return false;
 }
 
-// The depot keeps up to a 64th of the memory, and nothing while the heap gives
-// memory back to the system, which it can do only where all is free.
+// The depot keeps up to a 64th of the memory; and less each time while the heap
+// gives memory back to the system, which it can do only where all is free.
 void Arena::GiveToDepot(Ref chain, uint32_t granules) {
-  if (heap_.HasMuchFree()) EmptyDepot();
-  if (heap_.HasMuchFree() || depot_.granules() > heap_.carved() / 64) {
+  const bool much_free = heap_.HasMuchFree();
+  if (much_free && depot_.granules() > 0) GiveBackChain();
+  if (much_free || depot_.granules() > heap_.carved() / 64) {
     GiveToHeap(chain, granules);
   } else {
     depot_.Put(chain, granules);
   }
 }
 
-void Arena::EmptyDepot() {
-  for (uint32_t granules = 0; granules <= kMaxSmall; ++granules) {
-    while (const Ref chain = depot_.Take(granules)) GiveToHeap(chain, granules);
-  }
+// One chain from the depot to the heap, not all: others wait for the lock.
+void Arena::GiveBackChain() {
+  const uint32_t granules = depot_.SmallestBlock();
+  GiveToHeap(depot_.Take(granules), granules);
 }
 
 void Arena::GiveToHeap(Ref chain, uint32_t granules) {

@@ -23,8 +23,8 @@
 // none takes as many. What the depot does not keep, and what is too large, goes
 // to the bins: lists of free blocks by size, exact for small and in steps of
 // 3 % for larger ones. An allocation takes the block that fits best, and fresh
-// memory only where none does, not even when the depot has been emptied into
-// the bins.
+// memory only where none does, nor when the depot has given a part of what it
+// keeps to the bins.
 //
 // Memory. Fresh memory is taken in the order of its addresses; what lies
 // behind was never touched, but for the rest of a huge page. The depot keeps up
@@ -169,7 +169,7 @@ class Arena {
   Ref TakeFromDepot(uint32_t granules) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void GiveToDepot(Ref chain, uint32_t granules)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void EmptyDepot() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void GiveBackChain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void GiveToHeap(Ref chain, uint32_t granules)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

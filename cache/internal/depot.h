@@ -39,6 +39,13 @@ class Depot {
   // The sum of the sizes.
   uint64_t granules() const { return granules_; }
 
+  // The least size of which there is a chain. REQUIRES: there is one.
+  uint32_t SmallestBlock() const {
+    uint32_t granules = 0;
+    while (chains_[granules] == 0) ++granules;
+    return granules;
+  }
+
   // Takes over a chain of ChainBlocks(granules) blocks of that size. Each has
   // the next one in its first word, the last one null.
   void Put(Ref first, uint32_t granules) {
