@@ -51,7 +51,7 @@ class Depot {
   void Put(Ref first, uint32_t granules) {
     chunks_.Store(first, 1, chains_[granules]);
     chains_[granules] = first;
-    granules_ += ChainBlocks(granules) * granules;
+    granules_ += uint64_t{ChainBlocks(granules)} * granules;
   }
 
   // Gives such a chain, or null.
@@ -59,7 +59,7 @@ class Depot {
     const Ref first = chains_[granules];
     if (first == 0) return 0;
     chains_[granules] = chunks_.Load(first, 1);
-    granules_ -= ChainBlocks(granules) * granules;
+    granules_ -= uint64_t{ChainBlocks(granules)} * granules;
     return first;
   }
 
