@@ -4,7 +4,6 @@
 #include "wheelcache/cache/internal/depot.h"
 
 #include <cstdint>
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/chunks.h"
