@@ -10,6 +10,7 @@
 #include <string_view>
 #include <thread>
 
+#include "absl/base/attributes.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
@@ -22,13 +23,18 @@ thread_local int64_t allocations = 0;
 
 }  // namespace
 
-void* operator new(size_t bytes) {
+// Not inline, or the compiler finds fault with pairs of which it sees one half.
+ABSL_ATTRIBUTE_NOINLINE void* operator new(size_t bytes) {
   ++allocations;
   if (void* memory = std::malloc(bytes)) return memory;
   std::abort();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+ABSL_ATTRIBUTE_NOINLINE void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+ABSL_ATTRIBUTE_NOINLINE void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
 
 namespace wheelcache {
 namespace {
