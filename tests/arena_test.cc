@@ -224,6 +224,26 @@ TEST(ArenaTest, WhatNobodyNeedsGoesBackToTheSystem) {
   EXPECT_EQ(arena.CheckInvariants(), absl::OkStatus());
 }
 
+// Another size is freed and allocated all the time, but all that it leaves free
+// are gaps of 512 bytes.
+TEST(ArenaTest, ASizeThatNobodyAsksForLeavesTheStripes) {
+  Arena arena(Arena::Sizes::kMany);
+  std::vector<Arena::Ref> gone(800);
+  std::vector<Arena::Ref> busy(1024);
+  for (Arena::Ref& ref : gone) ref = arena.Allocate(64);
+  for (Arena::Ref& ref : busy) ref = arena.Allocate(512);
+  for (int round = 0; round < 10; ++round) {
+    if (round == 1) {
+      for (const Arena::Ref ref : gone) arena.Free(ref, 64);
+    }
+    for (size_t i = 0; i < busy.size(); i += 2) arena.Free(busy[i], 512);
+    for (size_t i = 0; i < busy.size(); i += 2) busy[i] = arena.Allocate(512);
+  }
+  const size_t carved = arena.carved_bytes();
+  for (int i = 0; i < 6; ++i) arena.Allocate(8000);
+  EXPECT_EQ(arena.carved_bytes(), carved);
+}
+
 // What a thread frees at a stretch goes to the next one that allocates, without
 // a look at each block's neighbours.
 TEST(ArenaTest, TheDepotKeepsChainsForWhoeverAllocates) {
@@ -241,14 +261,19 @@ TEST(ArenaTest, TheDepotKeepsChainsForWhoeverAllocates) {
   EXPECT_EQ(arena.CheckInvariants(), absl::OkStatus());
 }
 
+// And no sooner: while other memory is free, that is used.
 TEST(ArenaTest, TheDepotGivesChainsBackBeforeFreshMemoryIsUsed) {
   Arena arena(Arena::Sizes::kMany);
   std::vector<Arena::Ref> refs(50'000);
   for (Arena::Ref& ref : refs) ref = arena.Allocate(136);
+  const Arena::Ref large = arena.Allocate(4096);
   for (int i = 0; i < 1'500; ++i) arena.Free(refs[i], 136);
   const size_t kept = arena.depot_bytes();
   ASSERT_GT(kept, 50'000u);
   const size_t carved = arena.carved_bytes();
+  arena.Free(large, 4096);
+  arena.Allocate(4096);
+  EXPECT_EQ(arena.depot_bytes(), kept);
   for (int i = 0; i < 10; ++i) arena.Allocate(4096);
   EXPECT_LE(arena.depot_bytes(), kept - 40'000);
   EXPECT_EQ(arena.carved_bytes(), carved);

@@ -70,23 +70,23 @@ bool Arena::GiveToStripe(Ref ref, uint32_t granules) {
 void Arena::Trim(Stripe& stripe) {
   while (stripe.granules > kStripeGranules / 8 * 7) {
     const uint32_t granules = stripe.next_to_trim;
+    stripe.next_to_trim = (granules + 1) % (kMaxSmall + 1);
+    if (stripe.lists[granules].load(std::memory_order_relaxed) == 0) continue;
     const Ref chain = CutChain(stripe, granules);
     MutexLock lock(&mu_);
     if (chain != 0) {
       GiveToDepot(chain, granules);
-      continue;
+    } else {
+      while (const Ref ref = Pop(stripe, granules)) heap_.Give(ref, granules);
     }
-    while (const Ref ref = Pop(stripe, granules)) heap_.Give(ref, granules);
-    stripe.next_to_trim = (granules + 1) % (kMaxSmall + 1);
   }
 }
 
 // Takes a chain for the depot out of the stripe, or nothing if that has not
-// enough blocks of the size.
+// enough blocks of the size. REQUIRES: it has one.
 auto Arena::CutChain(Stripe& stripe, uint32_t granules) -> Ref {
   std::atomic<Ref>& list = stripe.lists[granules];
   const Ref first = list.load(std::memory_order_relaxed);
-  if (first == 0) return 0;
   const uint32_t blocks = Depot::ChainBlocks(granules);
   Ref last = first;
   for (uint32_t i = 1; i < blocks; ++i) {
