@@ -21,7 +21,8 @@ inline void PrefetchLine(const void* address) {
 #endif
 }
 
-// For a line that will be written to.
+// For a line that will be written to. GCC fetches it as for reading, unless it
+// is told that the processor has an instruction for it (-mprfchw).
 inline void PrefetchLineToWrite(const void* address) {
 #if defined(__GNUC__)
   __builtin_prefetch(address, /*writes=*/1, /*locality=*/3);
