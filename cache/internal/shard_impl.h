@@ -5,6 +5,8 @@
 #define WHEELCACHE_CACHE_INTERNAL_SHARD_IMPL_H_
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -203,11 +205,24 @@ uint64_t Shard<Key, Value, Hash, Equal>::ReclaimLocked(int64_t now_nanos,
                                                        Claim* claim,
                                                        Removed* removed) {
   if (due_nanos_ > now_nanos) return 0;
+  // An entry leaves a few timers after its own has fired, when what has to let
+  // go of it has come from memory.
+  std::array<EntryRef, 4> fired = {};
+  size_t next = 0;
+  const auto remove = [&](EntryRef ref) {
+    mu_.AssertHeld();
+    if (ref != 0) RemoveLocked(ref, RemovalCause::kExpired, claim, removed);
+  };
   const uint64_t done =
       wheel_.Advance(FloorTick(now_nanos), budget, [&](EntryRef ref) {
         mu_.AssertHeld();
-        RemoveLocked(ref, RemovalCause::kExpired, claim, removed);
+        index_.Prefetch(HashOf(ref));
+        PrefetchNeighboursLocked(ref);
+        remove(std::exchange(fired[next++ % fired.size()], ref));
       });
+  for (size_t i = 0; i < fired.size(); ++i) {
+    remove(fired[next++ % fired.size()]);
+  }
   SetDueLocked(wheel_.NextWakeup());
   return done;
 }
