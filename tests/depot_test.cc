@@ -45,6 +45,7 @@ TEST_F(DepotTest, AnEmptyDepotHasNothing) {
   for (uint32_t granules = 0; granules <= Depot::kMaxBlock; ++granules) {
     EXPECT_EQ(depot_.Take(granules), 0u);
   }
+  EXPECT_EQ(depot_.TakeForHeap(/*keep=*/0).first, 0u);
 }
 
 TEST_F(DepotTest, GivesWholeChainsOfTheSizeAskedFor) {
@@ -55,7 +56,6 @@ TEST_F(DepotTest, GivesWholeChainsOfTheSizeAskedFor) {
   depot_.Put(large, 64);
   depot_.Put(other_large, 64);
   EXPECT_EQ(depot_.granules(), 3u * 2048);
-  EXPECT_EQ(depot_.SmallestBlock(), 2u);
 
   EXPECT_EQ(depot_.Take(3), 0u);
   EXPECT_EQ(depot_.Take(64), other_large);
@@ -69,10 +69,47 @@ TEST_F(DepotTest, GivesWholeChainsOfTheSizeAskedFor) {
     ++blocks;
   }
   EXPECT_EQ(blocks, 1024u);
-  depot_.Put(large, 64);
-  EXPECT_EQ(depot_.SmallestBlock(), 64u);
-  depot_.Take(64);
   EXPECT_EQ(depot_.granules(), 0u);
+}
+
+TEST_F(DepotTest, KeepsChainsFromTheHeapTheLargestLongest) {
+  const GranuleRef large = NewChain(64);
+  const GranuleRef small = NewChain(2);
+  depot_.Put(large, 64);
+  depot_.Put(small, 2);
+  EXPECT_EQ(depot_.TakeForHeap(/*keep=*/4096).first, 0u);
+  EXPECT_EQ(depot_.granules(), 4096u);
+
+  const Depot::Blocks first = depot_.TakeForHeap(/*keep=*/4095);
+  EXPECT_EQ(first.first, small);
+  EXPECT_EQ(first.granules, 2u);
+  EXPECT_EQ(first.count, 1024u);
+  EXPECT_EQ(depot_.TakeForHeap(/*keep=*/2048).first, 0u);
+
+  const Depot::Blocks second = depot_.TakeForHeap(/*keep=*/0);
+  EXPECT_EQ(second.first, large);
+  EXPECT_EQ(second.granules, 64u);
+  EXPECT_EQ(second.count, 32u);
+  EXPECT_EQ(depot_.granules(), 0u);
+}
+
+TEST_F(DepotTest, GivesLooseBlocksToTheHeapAloneAndFirst) {
+  const GranuleRef chain = NewChain(2);
+  depot_.Put(chain, 2);
+  depot_.PutLoose(next_, 64);
+  depot_.PutLoose(next_ + 64, 5000);
+  EXPECT_EQ(depot_.granules(), 2048u + 64 + 5000);
+  EXPECT_EQ(depot_.Take(64), 0u);
+
+  for (const uint32_t granules : {5000u, 64u}) {
+    const Depot::Blocks block = depot_.TakeForHeap(/*keep=*/1 << 20);
+    EXPECT_EQ(block.first, granules == 64 ? next_ : next_ + 64);
+    EXPECT_EQ(block.granules, granules);
+    EXPECT_EQ(block.count, 1u);
+    EXPECT_EQ(chunks_.Load(block.first, 0), 0u);
+  }
+  EXPECT_EQ(depot_.TakeForHeap(/*keep=*/1 << 20).first, 0u);
+  EXPECT_EQ(depot_.granules(), 2048u);
 }
 
 }  // namespace

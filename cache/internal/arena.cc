@@ -1,5 +1,6 @@
 #include "wheelcache/cache/internal/arena.h"
 
+#include <algorithm>
 #include <new>
 #include <thread>
 
@@ -21,8 +22,11 @@ void Arena::Free(Ref ref, size_t bytes) {
   const uint32_t granules = Granules(bytes);
   Poison(At(ref), BlockBytes(bytes));
   if (granules <= kMaxSmall && GiveToStripe(ref, granules)) return;
-  MutexLock lock(&mu_);
-  heap_.Give(ref, granules);
+  {
+    MutexLock lock(&depot_mu_);
+    depot_.PutLoose(ref, granules);
+  }
+  MoveSurplusToHeap(granules);
 }
 
 // From the thread's own stripe or, before fresh memory is used, another's.
@@ -57,29 +61,35 @@ bool Arena::GiveToStripe(Ref ref, uint32_t granules) {
     chunks_.Store(ref, 0, list.load(std::memory_order_relaxed));
     list.store(ref, std::memory_order_relaxed);
     stripe.granules += granules;
-    if (stripe.granules > kStripeGranules) Trim(stripe);
+    uint32_t handed = 0;
+    if (stripe.granules > kStripeGranules) handed = Trim(stripe);
     stripe.mu.Unlock();
+    if (handed > 0) MoveSurplusToHeap(handed);
     return true;
   }
   return false;
 }
 
-// Gives away an eighth of what the stripe holds, of one size after the other,
-// so that no size stays that nobody asks for any more: by the chain to the
-// depot, and what is not enough for a chain to the heap.
-void Arena::Trim(Stripe& stripe) {
+// Hands an eighth of what the stripe holds to the depot, of one size after the
+// other, so that no size stays that nobody asks for any more. Returns how many
+// granules those are.
+uint32_t Arena::Trim(Stripe& stripe) {
+  const uint32_t before = stripe.granules;
   while (stripe.granules > kStripeGranules / 8 * 7) {
     const uint32_t granules = stripe.next_to_trim;
     stripe.next_to_trim = (granules + 1) % (kMaxSmall + 1);
     if (stripe.lists[granules].load(std::memory_order_relaxed) == 0) continue;
     const Ref chain = CutChain(stripe, granules);
-    MutexLock lock(&mu_);
+    MutexLock lock(&depot_mu_);
     if (chain != 0) {
-      GiveToDepot(chain, granules);
+      depot_.Put(chain, granules);
     } else {
-      while (const Ref ref = Pop(stripe, granules)) heap_.Give(ref, granules);
+      while (const Ref ref = Pop(stripe, granules)) {
+        depot_.PutLoose(ref, granules);
+      }
     }
   }
+  return before - stripe.granules;
 }
 
 // Takes a chain for the depot out of the stripe, or nothing if that has not
@@ -101,11 +111,12 @@ auto Arena::CutChain(Stripe& stripe, uint32_t granules) -> Ref {
 
 // From what all threads share, and fresh where there is nothing.
 auto Arena::TakeShared(uint32_t granules) -> Ref {
-  MutexLock lock(&mu_);
   Ref ref = granules <= kMaxSmall ? TakeFromDepot(granules) : 0;
-  if (ref == 0) ref = heap_.Take(granules);
-  if (ref == 0 && depot_.granules() > 0) {
-    GiveBackChain();
+  if (ref != 0) return ref;
+  MutexLock lock(&heap_mu_);
+  ref = heap_.Take(granules);
+  // A chain, not all that the depot has: others wait for the lock.
+  if (ref == 0 && MoveToHeap(/*keep=*/0, Depot::kChainGranules)) {
     ref = heap_.Take(granules);
   }
   return ref != 0 ? ref : heap_.Carve(granules);
@@ -113,10 +124,20 @@ auto Arena::TakeShared(uint32_t granules) -> Ref {
 
 // Takes a chain, and leaves all but its first block to a stripe.
 auto Arena::TakeFromDepot(uint32_t granules) -> Ref {
-  const Ref first = depot_.Take(granules);
+  Ref first;
+  {
+    MutexLock lock(&depot_mu_);
+    first = depot_.Take(granules);
+  }
   if (first == 0) return 0;
-  const Ref rest = chunks_.Load(first, 0);
-  if (!GiveRestToStripe(rest, granules)) GiveToHeap(rest, granules);
+  Ref rest = chunks_.Load(first, 0);
+  if (GiveRestToStripe(rest, granules)) return first;
+  MutexLock lock(&depot_mu_);
+  while (rest != 0) {
+    const Ref next = chunks_.Load(rest, 0);  // PutLoose writes there.
+    depot_.PutLoose(rest, granules);
+    rest = next;
+  }
   return first;
 }
 
@@ -138,29 +159,62 @@ bool Arena::GiveRestToStripe(Ref rest, uint32_t granules) {
   return false;
 }
 
-// The depot keeps up to a 64th of the memory; and less each time while the heap
-// gives memory back to the system, which it can do only where all is free.
-void Arena::GiveToDepot(Ref chain, uint32_t granules) {
-  const bool much_free = heap_.HasMuchFree();
-  if (much_free && depot_.granules() > 0) GiveBackChain();
-  if (much_free || depot_.granules() > heap_.carved() / 64) {
-    GiveToHeap(chain, granules);
-  } else {
-    depot_.Put(chain, granules);
+// Takes what the depot is not to keep to the heap: twice as much as the caller
+// has handed to it. A thread that has lost its processor in there must not stop
+// all others: they leave the blocks to the next one, unless too many wait.
+void Arena::MoveSurplusToHeap(uint32_t handed) {
+  if (!heap_mu_.TryLock()) {
+    if (!TooManyWait()) return;
+    heap_mu_.Lock();
   }
+  // The heap gives memory back to the system only where all is free.
+  const uint64_t keep = heap_.HasMuchFree() ? 0 : heap_.carved() / 64;
+  MoveToHeap(keep, uint64_t{2} * handed);
+  {
+    MutexLock lock(&depot_mu_);
+    kept_ = std::max(keep, std::min(kept_, depot_.granules()));
+  }
+  heap_mu_.Unlock();
 }
 
-// One chain from the depot to the heap, not all: others wait for the lock.
-void Arena::GiveBackChain() {
-  const uint32_t granules = depot_.SmallestBlock();
-  GiveToHeap(depot_.Take(granules), granules);
+bool Arena::TooManyWait() const {
+  MutexLock lock(&depot_mu_);
+  return depot_.granules() > kept_ + kMostWaiting;
 }
 
-void Arena::GiveToHeap(Ref chain, uint32_t granules) {
-  while (chain != 0) {
-    const Ref next = chunks_.Load(chain, 0);  // Give writes there.
-    heap_.Give(chain, granules);
-    chain = next;
+// Moves what the depot has, but for `keep`, up to `most` granules and the
+// blocks that go beyond. Returns whether there was anything.
+bool Arena::MoveToHeap(uint64_t keep, uint64_t most) {
+  uint64_t moved = 0;
+  while (moved < most) {
+    Depot::Blocks blocks;
+    {
+      MutexLock lock(&depot_mu_);
+      blocks = depot_.TakeForHeap(keep);
+    }
+    if (blocks.first == 0) break;
+    GiveToHeap(blocks);
+    moved += uint64_t{blocks.granules} * blocks.count;
+  }
+  return moved > 0;
+}
+
+// Fetches the neighbours of some blocks ahead: they lie anywhere in memory.
+void Arena::GiveToHeap(Depot::Blocks blocks) {
+  constexpr int kAhead = 6;
+  Ref ahead = blocks.first;
+  const auto fetch = [&] {
+    if (ahead == 0) return;
+    heap_mu_.AssertHeld();
+    heap_.PrefetchNeighbours(ahead, blocks.granules);
+    ahead = chunks_.Load(ahead, 0);
+  };
+  for (int i = 0; i < kAhead; ++i) fetch();
+  for (Ref ref = blocks.first; ref != 0;) {
+    fetch();
+    const Ref next = chunks_.Load(ref, 0);  // Give writes there.
+    heap_.Give(ref, blocks.granules);
+    ref = next;
   }
 }
 
@@ -174,7 +228,8 @@ size_t Arena::free_bytes() {
     }
     stripe.mu.Unlock();
   }
-  MutexLock lock(&mu_);
+  MutexLock heap_lock(&heap_mu_);
+  MutexLock depot_lock(&depot_mu_);
   granules += depot_.granules() + heap_.free_granules();
   return granules * Chunks::kGranuleBytes;
 }
@@ -183,16 +238,19 @@ void Arena::BeforeFork() {
   for (Stripe& stripe : stripes_) {
     while (!stripe.mu.TryLock()) std::this_thread::yield();
   }
-  mu_.LockAmongMany();
+  heap_mu_.LockAmongMany();
+  depot_mu_.LockAmongMany();
 }
 
 void Arena::AfterForkInParent() {
-  mu_.UnlockAmongMany();
+  depot_mu_.UnlockAmongMany();
+  heap_mu_.UnlockAmongMany();
   for (Stripe& stripe : stripes_) stripe.mu.Unlock();
 }
 
 void Arena::AfterForkInChild() {
-  mu_.UnlockInChild();
+  depot_mu_.UnlockInChild();
+  heap_mu_.UnlockInChild();
   for (Stripe& stripe : stripes_) stripe.mu.Unlock();
 }
 

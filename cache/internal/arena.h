@@ -28,10 +28,13 @@
 //
 // Memory. Fresh memory is taken in the order of its addresses; what lies
 // behind was never touched, but for the rest of a huge page. The depot keeps up
-// to a 64th of it.
+// to a 64th of it, and for a while up to 1 MiB more.
 //
-// Threads. Thread-safe. No thread waits for a stripe; depot and bins have a
-// lock.
+// Threads. Thread-safe. No thread waits for a stripe, and the depot's lock is
+// held for a few instructions. That of the bins is held for longer, and its
+// holder may lose the processor meanwhile: who frees does not wait for it, but
+// leaves the blocks in the depot for those who allocate and for the next who
+// frees, unless too many are there already.
 //
 // Errors. Allocate throws std::bad_alloc, or ends a program without
 // exceptions, where there is no memory or no reference left; the arena stays
@@ -92,15 +95,22 @@ class Arena {
 
   // The memory that was ever in use.
   size_t carved_bytes() const {
-    MutexLock lock(&mu_);
+    MutexLock lock(&heap_mu_);
     return size_t{heap_.carved()} * Chunks::kGranuleBytes;
+  }
+
+  // For tests: runs `function` while this thread is in the bins.
+  template <typename Function>
+  void InHeap(Function function) {
+    MutexLock lock(&heap_mu_);
+    function();
   }
 
   // For tests: what is free of the memory that was ever in use, and of that
   // what the depot keeps. The first while no other thread uses the arena.
   size_t free_bytes();
   size_t depot_bytes() const {
-    MutexLock lock(&mu_);
+    MutexLock lock(&depot_mu_);
     return size_t{depot_.granules()} * Chunks::kGranuleBytes;
   }
 
@@ -111,7 +121,7 @@ class Arena {
 
   // For tests: finds the first broken invariant.
   absl::Status CheckInvariants() const {
-    MutexLock lock(&mu_);
+    MutexLock lock(&heap_mu_);
     return heap_.CheckInvariants();
   }
 
@@ -122,6 +132,10 @@ class Arena {
   // (128 KiB), in granules.
   static constexpr uint32_t kMaxSmall = Depot::kMaxBlock;
   static constexpr uint32_t kStripeGranules = 1 << 14;
+
+  // How much may wait in the depot for a thread that takes it to the heap
+  // (1 MiB), in granules.
+  static constexpr uint64_t kMostWaiting = 1 << 17;
 
   // A lock for which nobody waits.
   class ABSL_LOCKABLE TryOnlyLock {
@@ -163,20 +177,29 @@ class Arena {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(stripe.mu);
   Ref CutChain(Stripe& stripe, uint32_t granules)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(stripe.mu);
-  void Trim(Stripe& stripe) ABSL_EXCLUSIVE_LOCKS_REQUIRED(stripe.mu);
+  uint32_t Trim(Stripe& stripe) ABSL_EXCLUSIVE_LOCKS_REQUIRED(stripe.mu);
 
   Ref TakeShared(uint32_t granules);
-  Ref TakeFromDepot(uint32_t granules) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void GiveToDepot(Ref chain, uint32_t granules)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void GiveBackChain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void GiveToHeap(Ref chain, uint32_t granules)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Ref TakeFromDepot(uint32_t granules);
+  void MoveSurplusToHeap(uint32_t handed);
+  bool TooManyWait() const;
+  bool MoveToHeap(uint64_t keep, uint64_t most)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(heap_mu_);
+  void GiveToHeap(Depot::Blocks blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(heap_mu_);
 
-  Chunks chunks_;  // Grows under mu_.
-  mutable Mutex mu_;
-  BlockHeap heap_ ABSL_GUARDED_BY(mu_);
-  Depot depot_ ABSL_GUARDED_BY(mu_);
+  Chunks chunks_;  // Grows under heap_mu_.
+
+  // Held for as long as it takes to look at the neighbours of many blocks.
+  mutable Mutex heap_mu_ ABSL_ACQUIRED_BEFORE(depot_mu_);
+  BlockHeap heap_ ABSL_GUARDED_BY(heap_mu_);
+
+  // Held for a few instructions.
+  mutable Mutex depot_mu_;
+  Depot depot_ ABSL_GUARDED_BY(depot_mu_);
+  // What it is to keep, in granules; once that is less than it has, what is
+  // left of it.
+  uint64_t kept_ ABSL_GUARDED_BY(depot_mu_) = 0;
+
   std::array<Stripe, kStripes> stripes_;
 };
 

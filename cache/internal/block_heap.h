@@ -31,6 +31,7 @@
 
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/chunks.h"
+#include "wheelcache/wheel/internal/prefetch.h"
 
 namespace wheelcache {
 namespace internal {
@@ -57,6 +58,15 @@ class BlockHeap {
 
   // Takes a block back.
   void Give(Ref ref, uint32_t granules);
+
+  // Has the processor fetch what Give of this block will look at first: whether
+  // its neighbours are free.
+  void PrefetchNeighbours(Ref ref, uint32_t granules) const {
+    if (sizes_ == Sizes::kOne) return;
+    PrefetchLineToWrite(chunks_.At(ref - 1));
+    PrefetchLineToWrite(chunks_.At(ref + granules));
+    PrefetchLineToWrite(&chunks_.BitOf(ref).word);
+  }
 
   // Where the next fresh memory begins, and the free granules before that.
   Ref carved() const { return carved_; }

@@ -1,10 +1,14 @@
-// Free blocks on their way from one thread to another, many at a time.
+// Free blocks on their way from one thread to another, many at a time, or to a
+// BlockHeap.
 //
 // A thread may free much more than it allocates: the first to see that a reader
 // has gone destroys what all others have removed meanwhile. It hands the blocks
 // over in chains: about 16 KiB of blocks of one size, linked through their
 // first words. A thread that has none of a size takes a chain. Either is O(1)
 // and touches one block, where a BlockHeap looks at the neighbours of each.
+//
+// Blocks that are too few for a chain, or too large, are loose: they only wait
+// here until a thread has time to take them to the heap.
 //
 // Threads. Thread-compatible.
 
@@ -36,15 +40,8 @@ class Depot {
   Depot(const Depot&) = delete;
   Depot& operator=(const Depot&) = delete;
 
-  // The sum of the sizes.
+  // The sum of the sizes, with those of loose blocks.
   uint64_t granules() const { return granules_; }
-
-  // The least size of which there is a chain. REQUIRES: there is one.
-  uint32_t SmallestBlock() const {
-    uint32_t granules = 0;
-    while (chains_[granules] == 0) ++granules;
-    return granules;
-  }
 
   // Takes over a chain of ChainBlocks(granules) blocks of that size. Each has
   // the next one in its first word, the last one null.
@@ -63,10 +60,46 @@ class Depot {
     return first;
   }
 
+  // Takes over a block that nobody is to have but a heap.
+  void PutLoose(Ref ref, uint32_t granules) {
+    chunks_.Store(ref, 0, loose_);
+    chunks_.Store(ref, 1, granules);
+    loose_ = ref;
+    granules_ += granules;
+  }
+
+  // Blocks of one size, linked through their first words. None: 0, 0.
+  struct Blocks {
+    Ref first = 0;
+    uint32_t granules = 0;  // Of each.
+    uint32_t count = 0;
+  };
+
+  // Gives, for a heap, a loose block or, where there is none, a chain of the
+  // smallest size if all chains together have more than `keep` granules.
+  Blocks TakeForHeap(uint64_t keep) {
+    if (loose_ != 0) return TakeLoose();
+    if (granules_ <= keep) return {};
+    uint32_t granules = 0;
+    while (chains_[granules] == 0) ++granules;
+    return {Take(granules), granules, ChainBlocks(granules)};
+  }
+
  private:
+  Blocks TakeLoose() {
+    const Blocks block = {loose_, chunks_.Load(loose_, 1), 1};
+    loose_ = chunks_.Load(block.first, 0);
+    chunks_.Store(block.first, 0, 0);
+    granules_ -= block.granules;
+    return block;
+  }
+
   const Chunks& chunks_;
   // By size, the first of each chain linked through their second words.
   std::array<Ref, kMaxBlock + 1> chains_ = {};
+  // The first of the loose blocks: each has the next one in its first word, and
+  // its size in the second.
+  Ref loose_ = 0;
   uint64_t granules_ = 0;
 };
 
