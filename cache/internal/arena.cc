@@ -122,7 +122,8 @@ auto Arena::TakeShared(uint32_t granules) -> Ref {
   return ref != 0 ? ref : heap_.Carve(granules);
 }
 
-// Takes a chain, and leaves all but its first block to a stripe.
+// Takes a chain, and leaves all but its first block to a stripe or, where none
+// takes them, to the heap.
 auto Arena::TakeFromDepot(uint32_t granules) -> Ref {
   Ref first;
   {

@@ -68,7 +68,8 @@ class Depot {
     granules_ += granules;
   }
 
-  // Blocks of one size, linked through their first words. None: 0, 0.
+  // Blocks of one size, linked through their first words; `first` is 0 if there
+  // is none.
   struct Blocks {
     Ref first = 0;
     uint32_t granules = 0;  // Of each.
