@@ -57,7 +57,8 @@ class Suite:
             if "<" in family
         ]
         runs.append(Run("MassExpiry", self._measure_mass_expiry))
-        runs.append(Run("Storm", self._measure_storm))
+        runs.append(Run("Storm", lambda: self._measure_latencies("Storm")))
+        runs.append(Run("Growth", lambda: self._measure_latencies("Growth")))
         if (self._folder / "timing_wheel_benchmark").exists():
             runs.append(Run("TimingWheel", self._measure_timing_wheel))
         runs.append(Run("memory", self._measure_memory, once=True))
@@ -81,11 +82,11 @@ class Suite:
                     values[f"MassExpiry/{pairs}/{('calm', 'expiring')[int(expiring)]}/{counter}"] = result[counter]
         return values
 
-    def _measure_storm(self):
+    def _measure_latencies(self, family):
         values = {}
-        for result in self._benchmark("cache_benchmark", "^BM_Storm/"):
-            storm = result["name"].split("/")[1]
-            values.update((f"Storm/{storm}/{name}", result[name]) for name in result if name.startswith("get_"))
+        for result in self._benchmark("cache_benchmark", f"^BM_{family}/"):
+            part = result["name"].split("/")[1]
+            values.update((f"{family}/{part}/{name}", result[name]) for name in result if re.match("[gs]et_", name))
         return values
 
     def _measure_timing_wheel(self):

@@ -2,7 +2,7 @@
 
 import re
 
-from . import mass_expiry, memory, storm, throughput, timing_wheel
+from . import growth, mass_expiry, memory, storm, throughput, timing_wheel
 from .section import BAR_HEAD, table
 
 HEAD = """\
@@ -39,9 +39,8 @@ def write(result, folder):
 
 
 def _sections(result):
-    return [
-        section for topic in (throughput, mass_expiry, storm, memory, timing_wheel) for section in topic.sections(result)
-    ]
+    topics = (throughput, mass_expiry, storm, growth, memory, timing_wheel)
+    return [section for topic in topics for section in topic.sections(result)]
 
 
 def _parse_remarks(written):

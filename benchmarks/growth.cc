@@ -1,0 +1,75 @@
+// How long a Set takes while what it goes to grows:
+//
+//   BM_Growth/wheelcache      limited by bytes alone, so that nobody knows how
+//                             many entries it will hold
+//   BM_Growth/flat_hash_map   a table that is moved at once
+//
+// One thread Sets four million new keys, for which there is room. Every length
+// runs from the end of one Set to the end of the next, so that no stall is left
+// out.
+
+#include <chrono>
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "benchmark/benchmark.h"
+#include "wheelcache/benchmarks/latencies.h"
+#include "wheelcache/benchmarks/subjects/flat_hash_map_subject.h"
+#include "wheelcache/benchmarks/subjects/wheelcache_subject.h"
+#include "wheelcache/benchmarks/workload.h"
+
+namespace wheelcache::benchmarks {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+WheelcacheSubject LimitedByBytes() {
+  CacheOptions options;
+  options.max_bytes = int64_t{1} << 30;
+  return WheelcacheSubject(options);
+}
+
+FlatHashMapSubject WithoutReserve() { return FlatHashMapSubject(0); }
+
+void Report(benchmark::State& state, const Latencies& sets) {
+  const auto report = [&](const char* name, uint64_t nanos) {
+    state.counters[name] = static_cast<double>(nanos);
+  };
+  report("set_p50", sets.Percentile(50));
+  report("set_p99", sets.Percentile(99));
+  report("set_p99.9", sets.Percentile(99.9));
+  report("set_p99.99", sets.Percentile(99.99));
+  report("set_max", sets.max());
+}
+
+template <typename Subject>
+void BM_Growth(benchmark::State& state, Subject (*make)()) {
+  constexpr int64_t kKeys = 4 * kCapacity;
+  for (auto _ : state) {
+    Subject subject = make();
+    Latencies sets;
+    Clock::time_point before = Clock::now();
+    for (int64_t i = 0; i < kKeys; ++i) {
+      subject.Set(MakeKey(i).view(), ValueFor(i), absl::Hours(1));
+      const Clock::time_point after = Clock::now();
+      sets.Record((after - before).count());
+      before = after;
+    }
+    if (!subject.ReadInPlace(MakeKey(0).view())) {
+      state.SkipWithError("not all keys are resident");
+    }
+    Report(state, sets);
+  }
+}
+
+#define BENCHMARK_GROWTH(name, make)       \
+  BENCHMARK_CAPTURE(BM_Growth, name, make) \
+      ->Iterations(1)                      \
+      ->Unit(benchmark::kSecond)           \
+      ->UseRealTime()
+
+BENCHMARK_GROWTH(wheelcache, LimitedByBytes);
+BENCHMARK_GROWTH(flat_hash_map, WithoutReserve);
+
+}  // namespace
+}  // namespace wheelcache::benchmarks
