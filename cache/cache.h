@@ -36,9 +36,10 @@
 // destructors must not throw.
 //
 // Cost. Every call is O(1) expected, plus what it reclaims and evicts, of which
-// it does at most CacheOptions::maintenance_budget at a time under a lock. An
-// entry takes 40 bytes and its share of an index beside key and value, and 4
-// more where a weigher is given. A std::string lies in it as its length and its
+// it does at most CacheOptions::maintenance_budget at a time under a lock; and
+// a Set of a new key copies up to 24 references while the index grows. An entry
+// takes 40 bytes and its share of an index beside key and value, and 4 more
+// where a weigher is given. A std::string lies in it as its length and its
 // characters, and is shown as a std::string_view; see cache/view.h. All entries
 // of a cache share memory of up to 32 GiB, without what keys and values of over
 // 16 KiB take elsewhere.

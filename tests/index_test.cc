@@ -29,10 +29,19 @@ class Elements {
  public:
   explicit Elements(std::vector<Hash32> hashes) : hashes_(std::move(hashes)) {}
 
-  void Insert(uint32_t ref) {
-    const auto hash_of = [this](uint32_t other) { return hashes_[other]; };
-    index_.Reserve(hash_of);
+  // Returns how many hashes the index asked for.
+  size_t Insert(uint32_t ref) {
+    size_t asked = 0;
+    index_.Reserve([&](uint32_t other) {
+      ++asked;
+      return hashes_[other];
+    });
     index_.Insert(hashes_[ref], ref);
+    return asked;
+  }
+  // REQUIRES: they have the same hash.
+  void Replace(uint32_t old, uint32_t ref) {
+    index_.Replace(hashes_[ref], old, ref);
   }
   void Erase(uint32_t ref) { index_.Erase(hashes_[ref], ref); }
   void Clear() { index_.Clear(); }
@@ -69,9 +78,14 @@ std::vector<Hash32> Hashes(uint32_t count, HashOf hash_of) {
   return hashes;
 }
 
-// Inserts and erases at random, and compares with a set of what is there.
+// Inserts, replaces and erases at random, and compares with a set of what is
+// there. Each element has another one that may take its place.
 void ExpectKeepsWhatIsInIt(std::vector<Hash32> hashes, uint64_t operations) {
+  hashes.insert(hashes.end(), hashes.begin() + 1, hashes.end());
   const auto count = static_cast<uint32_t>(hashes.size() - 1);
+  const auto other = [half = count / 2](uint32_t ref) {
+    return ref <= half ? ref + half : ref - half;
+  };
   Elements elements(std::move(hashes));
   std::vector<bool> held(count + 1);
   std::mt19937_64 random(TestSeed());
@@ -81,7 +95,11 @@ void ExpectKeepsWhatIsInIt(std::vector<Hash32> hashes, uint64_t operations) {
     ASSERT_EQ(elements.Holds(ref), held[ref]) << "operation " << i;
     // Grows and shrinks by turns.
     const bool wants_more = random() % 8 < (i / 1000 % 2 == 0 ? 6 : 2);
-    if (!held[ref] && wants_more) {
+    if (held[ref] && !held[other(ref)] && random() % 4 == 0) {
+      elements.Replace(ref, other(ref));
+      held[ref] = false;
+      held[other(ref)] = true;
+    } else if (!held[ref] && wants_more) {
       elements.Insert(ref);
       held[ref] = true;
       ++size;
@@ -158,6 +176,38 @@ TEST(IndexTest, KeepsWhatIsInItWhereAllTagsAreEqual) {
 TEST(IndexTest, KeepsWhatIsInItWithTheTagsOfFreeCells) {
   ExpectKeepsWhatIsInIt(Hashes(100, [](uint32_t ref) { return ref % 2; }),
                         TestOperations() / 10);
+}
+
+// A Set pays for no more than its share of the growth.
+TEST(IndexTest, NoInsertCopiesMoreThanAFew) {
+  constexpr uint32_t kElements = 50'000;
+  std::mt19937 random(1);
+  Elements elements(Hashes(kElements, [&](uint32_t) { return random(); }));
+  size_t copied = 0;
+  for (uint32_t ref = 1; ref <= kElements; ++ref) {
+    const size_t now = elements.Insert(ref);
+    EXPECT_LE(now, Index::kMostCopied);
+    copied += now;
+  }
+  EXPECT_GT(copied, kElements / 2) << "it has not grown";
+  for (uint32_t ref = 1; ref <= kElements; ++ref) {
+    ASSERT_TRUE(elements.Holds(ref)) << ref;
+  }
+}
+
+// Two arrays take more memory than one.
+TEST(IndexTest, GrowthGoesOnWhereOthersLeave) {
+  constexpr uint32_t kElements = 50'000;
+  std::mt19937 random(1);
+  Elements elements(Hashes(kElements, [&](uint32_t) { return random(); }));
+  uint32_t last = 1'000;
+  for (uint32_t ref = 1; ref <= last; ++ref) elements.Insert(ref);
+  while (elements.Insert(++last) == 0) continue;
+  const size_t size = elements.index().size();
+  for (uint32_t ref = 1; ref <= 100; ++ref) elements.Erase(ref);
+  size_t copied = 0;
+  for (uint32_t ref = 1; ref <= 100; ++ref) copied += elements.Insert(ref);
+  EXPECT_GT(copied, size / 2);
 }
 
 TEST(IndexTest, FindAsksOnlyAboutMatchingTags) {

@@ -14,15 +14,21 @@
 // Keys are not stored: `match(ref)` tells whether the entry is the one looked
 // for. Hashes are not stored either: when the index grows it asks `hash_of`.
 //
+// Growth. From a load of 7/8 on, a larger array is filled, with two buckets of
+// the smaller one for each entry that is added: nobody has to wait until all of
+// them are copied. Meanwhile look-ups go on in the smaller array, which has
+// every entry; what is copied is kept in both. Then the larger one is published
+// in its place.
+//
 // Threads. One thread at a time may change the index (the shard's lock). Find
 // runs beside it without a lock, in a ReadSection: an entry never moves within
 // an array of buckets, its reference is written before its tag, and a larger
 // array is filled before it is published. A reader of the smaller one meets no
 // entry that was added since; its look-up then counts as made before that.
 //
-// Cost. O(1) expected, one allocation at each doubling, which moves every
-// entry once. About 64 / (12 * load) bytes an entry, with a load of at most
-// 7/8.
+// Cost. O(1) expected, but for the allocator: an array is asked for, as zeros,
+// and given back in one piece. About 64 / (12 * load) bytes an entry, with a
+// load of at most 11/12, and of that of two arrays while the index grows.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_INDEX_H_
 #define WHEELCACHE_CACHE_INTERNAL_INDEX_H_
@@ -80,7 +86,8 @@ class Index {
   template <typename Match>
   Ref Find(Hash32 hash, Match&& match) const {
     Ref found = 0;
-    FindCell(hash, Noting(&found, match));
+    FindCell(*table_.load(std::memory_order_acquire), hash,
+             Noting(&found, match));
     return found;
   }
 
@@ -102,40 +109,49 @@ class Index {
   }
 
   // Makes sure that there is a place for one more. `hash_of(ref)` gives the
-  // hash of any reference in the index. Throws std::bad_alloc, or ends a
-  // program without exceptions, where there is no memory for one.
+  // hash of any reference in the index, and is asked for no more than
+  // kMostCopied. Throws std::bad_alloc, or ends a program without
+  // exceptions, where there is no memory for one.
   template <typename HashOf>
   void Reserve(HashOf&& hash_of) {
-    if (ABSL_PREDICT_FALSE(size_ >= table().capacity())) Grow(hash_of);
+    if (ABSL_PREDICT_FALSE(larger_ != nullptr || size_ >= table().grows_at())) {
+      Grow(hash_of);
+    }
   }
+  static constexpr size_t kMostCopied = 24;
 
   // Adds a reference. REQUIRES: no entry with the same key is in the index, and
   // Reserve was called since the last Insert.
   void Insert(Hash32 hash, Ref ref) {
-    table().Insert(hash, ref);
+    const size_t bucket = table().Insert(hash, ref);
+    if (IsCopied(bucket)) larger_->Insert(hash, ref);
     ++size_;
   }
 
   // Puts `ref` in the place of `old`, whose key has the same hash.
   // REQUIRES: `old` is in the index.
   void Replace(Hash32 hash, Ref old, Ref ref) {
-    CellOf(hash, old)->store(ref, std::memory_order_release);
+    const size_t bucket = table().Replace(hash, old, ref);
+    if (IsCopied(bucket)) larger_->Replace(hash, old, ref);
   }
 
   // REQUIRES: `ref` is in the index.
   void Erase(Hash32 hash, Ref ref) {
-    table().Erase(hash, ref);
+    const size_t bucket = table().Erase(hash, ref);
+    if (IsCopied(bucket)) larger_->Erase(hash, ref);
     --size_;
   }
 
   // Whether `ref` is in the index.
   bool Holds(Hash32 hash, Ref ref) const {
-    return FindCell(hash, [ref](Ref other) { return other == ref; }) != nullptr;
+    return CellOf(*table_.load(std::memory_order_acquire), hash, ref) !=
+           nullptr;
   }
 
   // Forgets every reference, and the memory of a large index.
   void Clear() {
     Publish(std::make_unique<Table>(&memory_, 1));
+    larger_.reset();
     size_ = 0;
   }
 
@@ -215,14 +231,17 @@ class Index {
     }
 
     size_t buckets() const { return count_; }
-    size_t capacity() const { return count_ * kCells / 8 * 7; }
+    // The entries at which the index begins to grow.
+    size_t grows_at() const { return count_ * kCells / 8 * 7; }
     Bucket& bucket(size_t i) { return buckets_[i]; }
     size_t Home(Hash32 hash) const { return (uint64_t{hash} * count_) >> 32; }
     // Where an entry with this hash goes from its home.
     size_t Other(Hash32 hash) const { return Home(hash * 0x9e3779b1); }
 
-    void Insert(Hash32 hash, Ref ref);
-    void Erase(Hash32 hash, Ref ref);
+    // What Index does, and return the entry's bucket.
+    size_t Insert(Hash32 hash, Ref ref);
+    size_t Replace(Hash32 hash, Ref old, Ref ref);
+    size_t Erase(Hash32 hash, Ref ref);
 
    private:
     const size_t count_;
@@ -238,6 +257,7 @@ class Index {
     Path(Table& table, Hash32 hash)
         : table_(table), hash_(hash), home_(table.Home(hash)), bucket_(home_) {}
 
+    size_t index() const { return bucket_; }
     Bucket& bucket() const { return table_.bucket(bucket_); }
     // Goes on. Returns whether any was left.
     bool Next() {
@@ -275,7 +295,7 @@ class Index {
                                                                Match&& match);
 
   template <typename Match>
-  std::atomic<Ref>* FindCell(Hash32 hash, Match&& match) const;
+  static std::atomic<Ref>* FindCell(Table& table, Hash32 hash, Match&& match);
   // As FindCell, after the bucket that `path` is at.
   template <typename Match>
   static std::atomic<Ref>* FindBeyond(Path path, Hash32 hash, Match&& match);
@@ -291,22 +311,28 @@ class Index {
     };
   }
 
-  std::atomic<Ref>* CellOf(Hash32 hash, Ref ref) const {
-    std::atomic<Ref>* cell =
-        FindCell(hash, [ref](Ref other) { return other == ref; });
-    assert(cell != nullptr);
-    return cell;
+  static std::atomic<Ref>* CellOf(Table& table, Hash32 hash, Ref ref) {
+    return FindCell(table, hash, [ref](Ref other) { return other == ref; });
   }
 
+  // Begins to grow, or goes on.
   template <typename HashOf>
   void Grow(HashOf&& hash_of);
+  template <typename HashOf>
+  void CopyBucket(Bucket& bucket, HashOf& hash_of);
+
+  // Whether the larger array has what is in this bucket.
+  bool IsCopied(size_t bucket) const {
+    return ABSL_PREDICT_FALSE(larger_ != nullptr) && bucket < copied_;
+  }
 
   // The array of whoever changes the index.
   Table& table() const { return *table_.load(std::memory_order_relaxed); }
 
   // Shows readers another array, and keeps theirs for as long as they need it.
-  void Publish(std::unique_ptr<Table> table) {
-    old_tables_.emplace_back();  // First: it may throw.
+  // Where it throws, `table` stays as it is.
+  void Publish(std::unique_ptr<Table>&& table) {
+    old_tables_.emplace_back();
     old_tables_.back().table.reset(
         table_.exchange(table.release(), std::memory_order_acq_rel));
     Interleave("index: between the new table and the epoch's end");
@@ -325,8 +351,12 @@ class Index {
   // it was filled with. The lock holder's own loads are relaxed.
   std::atomic<Table*> table_;
   std::vector<OldTable> old_tables_;
+  // While the index grows: the array that is to come, which has exactly what is
+  // in the first copied_ buckets of table_.
+  std::unique_ptr<Table> larger_;
   // Away from what readers look at.
-  alignas(ABSL_CACHELINE_SIZE) size_t size_ = 0;
+  alignas(ABSL_CACHELINE_SIZE) size_t copied_ = 0;
+  size_t size_ = 0;
 };
 
 template <typename Match>
@@ -346,9 +376,9 @@ inline std::atomic<Index::Ref>* Index::FindIn(Bucket& bucket, Hash32 hash,
 }
 
 template <typename Match>
-inline std::atomic<Index::Ref>* Index::FindCell(Hash32 hash,
-                                                Match&& match) const {
-  Path path(*table_.load(std::memory_order_acquire), hash);
+inline std::atomic<Index::Ref>* Index::FindCell(Table& table, Hash32 hash,
+                                                Match&& match) {
+  Path path(table, hash);
   bool goes_on = false;
   std::atomic<Ref>* const cell = FindIn(path.bucket(), hash, &goes_on, match);
   return goes_on ? FindBeyond(path, hash, match) : cell;
@@ -397,19 +427,29 @@ Index::Ref Index::FindInRest(Rest rest, Hash32 hash, Match&& match) {
 
 template <typename HashOf>
 void Index::Grow(HashOf&& hash_of) {
-  Table& full = table();
-  // A cache of a few entries, whatever its limit, keeps to a few lines.
-  constexpr size_t kFew = 8;
-  auto larger = std::make_unique<Table>(
-      &memory_, full.buckets() >= kFew ? std::max(full.buckets() * 2, wanted_)
-                                       : full.buckets() * 2);
-  for (size_t i = 0; i < full.buckets(); ++i) {
-    for (const std::atomic<Ref>& cell : full.bucket(i).cells) {
-      const Ref ref = cell.load(std::memory_order_relaxed);
-      if (ref != 0) larger->Insert(hash_of(ref), ref);
-    }
+  Table& small = table();
+  if (larger_ == nullptr) {
+    // A cache of a few entries, whatever its limit, keeps to a few lines.
+    constexpr size_t kFew = 8;
+    const size_t twice = small.buckets() * 2;
+    larger_ = std::make_unique<Table>(
+        &memory_, small.buckets() < kFew ? twice : std::max(twice, wanted_));
+    copied_ = 0;
   }
-  Publish(std::move(larger));
+  for (size_t i = 0; i < kMostCopied / kCells; ++i) {
+    if (copied_ == small.buckets()) break;
+    CopyBucket(small.bucket(copied_), hash_of);
+    ++copied_;
+  }
+  if (copied_ == small.buckets()) Publish(std::move(larger_));
+}
+
+template <typename HashOf>
+void Index::CopyBucket(Bucket& bucket, HashOf& hash_of) {
+  for (const std::atomic<Ref>& cell : bucket.cells) {
+    const Ref ref = cell.load(std::memory_order_relaxed);
+    if (ref != 0) larger_->Insert(hash_of(ref), ref);
+  }
 }
 
 inline void Index::Bucket::SetTag(int cell, uint8_t tag) {
@@ -435,20 +475,29 @@ inline void Index::Bucket::RemovePassedOn(Hash32 hash) {
                  std::memory_order_release);
 }
 
-inline void Index::Table::Insert(Hash32 hash, Ref ref) {
+inline size_t Index::Table::Insert(Hash32 hash, Ref ref) {
   for (Path path(*this, hash);; path.Next()) {
     Bucket& bucket = path.bucket();
     if (const uint32_t free = bucket.CellsWith(0); free != 0) {
       const int cell = absl::countr_zero(free);
       bucket.cells[cell].store(ref, std::memory_order_release);
       bucket.SetTag(cell, TagOf(hash));
-      return;
+      return path.index();
     }
     bucket.AddPassedOn(hash);
   }
 }
 
-inline void Index::Table::Erase(Hash32 hash, Ref ref) {
+inline size_t Index::Table::Replace(Hash32 hash, Ref old, Ref ref) {
+  std::atomic<Ref>* const cell = CellOf(*this, hash, old);
+  assert(cell != nullptr);
+  cell->store(ref, std::memory_order_release);
+  return (reinterpret_cast<uintptr_t>(cell) -
+          reinterpret_cast<uintptr_t>(buckets_)) /
+         sizeof(Bucket);
+}
+
+inline size_t Index::Table::Erase(Hash32 hash, Ref ref) {
   for (Path path(*this, hash);; path.Next()) {
     Bucket& bucket = path.bucket();
     uint32_t candidates = bucket.CellsWith(TagOf(hash));
@@ -458,7 +507,7 @@ inline void Index::Table::Erase(Hash32 hash, Ref ref) {
       bucket.SetTag(cell, 0);
       Interleave("index: between the tag's end and the cell's");
       bucket.cells[cell].store(0, std::memory_order_release);
-      return;
+      return path.index();
     }
     bucket.RemovePassedOn(hash);
   }
