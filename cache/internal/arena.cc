@@ -6,6 +6,7 @@
 
 #include "wheelcache/cache/internal/asan.h"
 #include "wheelcache/cache/internal/thread_index.h"
+#include "wheelcache/wheel/internal/prefetch.h"
 
 namespace wheelcache {
 namespace internal {
@@ -47,7 +48,14 @@ auto Arena::Pop(Stripe& stripe, uint32_t granules) -> Ref {
   std::atomic<Ref>& list = stripe.lists[granules];
   const Ref ref = list.load(std::memory_order_relaxed);
   if (ref == 0) return 0;
-  list.store(chunks_.Load(ref, 0), std::memory_order_relaxed);
+  const Ref next = chunks_.Load(ref, 0);
+  list.store(next, std::memory_order_relaxed);
+  if (next != 0) {
+    // All of the block that is to be written next: who freed it did not look at
+    // its last lines.
+    const auto* const begin = static_cast<const char*>(At(next));
+    PrefetchToWrite(begin, begin + size_t{granules} * Chunks::kGranuleBytes);
+  }
   stripe.granules -= granules;
   return ref;
 }
