@@ -68,6 +68,7 @@
 
 #include "absl/numeric/bits.h"
 #include "absl/status/status.h"
+#include "wheelcache/wheel/internal/prefetch.h"
 #include "wheelcache/wheel/timer_links.h"
 
 namespace wheelcache {
@@ -113,9 +114,15 @@ class BasicTimingWheel {
   // REQUIRES: the timer is scheduled.
   void Cancel(Ref timer);
 
-  // Has the processor fetch what Cancel of this timer will change: the timers
-  // beside it lie anywhere in memory. Does nothing if it is not scheduled.
-  void PrefetchNeighbours(Ref timer) const;
+  // Has the processor fetch what Cancel of a timer with these links will
+  // change: the timers beside it lie anywhere in memory. Does nothing if it is
+  // not scheduled.
+  void PrefetchNeighbours(const TimerLinks<Ref>& links) const;
+
+  // Has the processor fetch what each Schedule looks at first, for any thread,
+  // and then the slot where this timer would go.
+  void Prefetch() const { internal::PrefetchToWrite(this, slots_); }
+  void PrefetchSlot(Ref timer) const;
 
   // Moves the hand to `now` and calls `fire(Ref)` for each timer that has
   // become due, after taking it out of the wheel. Stops early after `budget`

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "absl/base/optimization.h"
+#include "wheelcache/wheel/internal/prefetch.h"
 
 namespace wheelcache {
 namespace internal {
@@ -103,6 +104,9 @@ class Recency {
     }
     return clock_.Now();
   }
+
+  // Has the processor fetch what NextStamp writes to. For any thread.
+  void Prefetch() const { PrefetchLineToWrite(&uses_); }
 
   // Tells what difference in stamps the shard's list does not see.
   void SetResolution(uint32_t resolution) {

@@ -22,6 +22,7 @@
 #define WHEELCACHE_CACHE_INTERNAL_SHARD_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -40,6 +41,7 @@
 #include "wheelcache/cache/internal/recency.h"
 #include "wheelcache/cache/internal/removed_list.h"
 #include "wheelcache/cache/internal/shared_state.h"
+#include "wheelcache/cache/internal/thread_index.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/lru/lazy_lru_list.h"
@@ -110,6 +112,8 @@ class Shard {
   // Has the processor fetch what a Set for this hash will look at first.
   void Prefetch(Hash32 hash) const ABSL_NO_THREAD_SAFETY_ANALYSIS {
     PrefetchToWrite(&mu_, &wheel_);
+    wheel_.Prefetch();
+    recency_.Prefetch();
     const ReadSection section;
     index_.Prefetch(hash);
   }
@@ -267,20 +271,32 @@ class Shard {
       Room need, EntryRef keep, int64_t now_nanos, uint64_t budget,
       Claim* claim, Removed* removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // The entries whose links a move or a removal of this one will change: they
-  // lie anywhere, and the processor fetches them side by side.
-  void PrefetchNeighboursLocked(EntryRef ref) const
+  // The entries whose links a move or a removal of one will change: they lie
+  // anywhere, and the processor fetches them side by side.
+  struct Neighbours {
+    LruLinks<EntryRef> lru;
+    TimerLinks<EntryRef> timer;
+  };
+  Neighbours NeighboursOf(EntryRef ref) const {
+    return {At(ref).lru, At(ref).timer};
+  }
+  void PrefetchLocked(const Neighbours& neighbours) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    const LruLinks<EntryRef> lru = At(ref).lru;
-    if (lru.newer != 0) PrefetchLineToWrite(&At(lru.newer));
-    if (lru.older != 0) PrefetchLineToWrite(&At(lru.older));
-    wheel_.PrefetchNeighbours(ref);
+    const auto [newer, older] = neighbours.lru;
+    if (newer != 0) PrefetchLineToWrite(&At(newer));
+    if (older != 0) PrefetchLineToWrite(&At(older));
+    wheel_.PrefetchNeighbours(neighbours.timer);
   }
   // Has the processor fetch what the eviction of the last entry will look at,
   // if there is to be one. Called after each eviction, it lets the next Set
   // find all of that: the entry itself was fetched as the neighbour of the one
   // before.
   void PrefetchVictimLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // What was fetched for the next Set is where the thread ran that asked for
+  // it. Called first by a Set of `ref`, it has that fetched again if this is
+  // another one, and what that one wrote: the front of the list, and the slot.
+  void PrefetchAfterAnotherThreadLocked(EntryRef ref)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // Returns whether the lock was free. Out of the line of Use, which it would
   // make longer.
@@ -349,11 +365,12 @@ class Shard {
   Loads<Key, Value, Hash, Equal> loads_ ABSL_GUARDED_BY(mu_);
   Room used_ ABSL_GUARDED_BY(mu_);
 
-  // The entry that was prefetched to be evicted, while it is in the shard, and
-  // its hash.
+  // The entry that was prefetched to be evicted, while it is in the shard, its
+  // hash, and the neighbours that it had.
   struct Victim {
     EntryRef ref = 0;
     Hash32 hash = 0;
+    Neighbours neighbours;
   };
   Victim victim_ ABSL_GUARDED_BY(mu_);
 
@@ -363,8 +380,10 @@ class Shard {
   // small ones alone; and only where nobody notices, for there is no listener
   // to tell, and nothing but the block to free.
   EntryRef replaced_ ABSL_GUARDED_BY(mu_) = 0;
+  Neighbours beside_replaced_ ABSL_GUARDED_BY(mu_);  // When it was replaced.
   static constexpr size_t kMostReplacedBytes = 512;
 
+  size_t last_writer_ ABSL_GUARDED_BY(mu_) = 0;  // Its ThreadIndex().
   int next_peer_ ABSL_GUARDED_BY(mu_) = 0;
   // The wheel's next wake-up, and the shard's cell on the DueBoard.
   int64_t due_nanos_ ABSL_GUARDED_BY(mu_) = Clock::kNever;

@@ -83,13 +83,17 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
   if (write.load != nullptr && !loads_.IsCurrent(*write.load)) {
     return Publication::kSuperseded;
   }
+  // Relaxed, as charge and key: the index publishes them together.
+  entry.deadline_nanos.store(DeadlineLocked(write.now_nanos, write.ttl_nanos),
+                             std::memory_order_relaxed);
+  PrefetchAfterAnotherThreadLocked(write.ref);
   FinishReplacementLocked(removed);
   PrefetchVictimLocked();
   const uint64_t paid =
       ReclaimLocked(write.now_nanos, shared_.writer_budget, claim, removed);
   const uint64_t budget = shared_.maintenance_budget - paid;
   EntryRef old = FindLocked(entry.key(), write.hash);
-  if (old != 0) PrefetchNeighboursLocked(old);
+  if (old != 0) PrefetchLocked(NeighboursOf(old));
   if (old != 0 && At(old).ExpiredAt(write.now_nanos)) {
     RemoveLocked(old, RemovalCause::kExpired, claim, removed);
     old = 0;
@@ -106,9 +110,6 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
   if (outcome != Publication::kDone) return outcome;
   claim->Spend(need);
   Interleave("publish: between claim and link");
-  // Relaxed, as charge and key: the index publishes them together.
-  entry.deadline_nanos.store(DeadlineLocked(write.now_nanos, write.ttl_nanos),
-                             std::memory_order_relaxed);
   loads_.Supersede(entry.key());
   used_ += need;
   LinkLocked(write.ref, write.hash, old, removed);
@@ -119,9 +120,27 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 void Shard<Key, Value, Hash, Equal>::PrefetchVictimLocked() {
   const EntryRef last = lru_.back();
   if (last == 0 || last == victim_.ref || shared_.budget.HasRoom()) return;
-  victim_ = {last, HashOf(last)};
+  victim_ = {last, HashOf(last), NeighboursOf(last)};
   index_.Prefetch(victim_.hash);
-  PrefetchNeighboursLocked(last);
+  PrefetchLocked(victim_.neighbours);
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+inline void Shard<Key, Value, Hash, Equal>::PrefetchAfterAnotherThreadLocked(
+    EntryRef ref) {
+  const size_t thread = ThreadIndex();
+  if (std::exchange(last_writer_, thread) == thread) return;
+  wheel_.PrefetchSlot(ref);
+  if (lru_.front() != 0) PrefetchLineToWrite(&At(lru_.front()));
+  if (replaced_ != 0) {
+    PrefetchLineToWrite(&At(replaced_));
+    PrefetchLocked(beside_replaced_);
+  }
+  if (victim_.ref != 0) {
+    PrefetchLineToWrite(&At(victim_.ref));
+    index_.Prefetch(victim_.hash);
+    PrefetchLocked(victim_.neighbours);
+  }
 }
 
 // Removes what is expired, and then what is least recently used but for
@@ -165,6 +184,7 @@ inline void Shard<Key, Value, Hash, Equal>::LinkLocked(EntryRef ref,
   if (!shared_.has_listener && At(old).IsPlain(kMostReplacedBytes)) {
     removed->Announce(RemovalCause::kReplaced);
     replaced_ = old;
+    beside_replaced_ = NeighboursOf(old);
   } else {
     UnlinkLocked(old);
     removed->Add(old, RemovalCause::kReplaced);
@@ -217,7 +237,7 @@ uint64_t Shard<Key, Value, Hash, Equal>::ReclaimLocked(int64_t now_nanos,
       wheel_.Advance(FloorTick(now_nanos), budget, [&](EntryRef ref) {
         mu_.AssertHeld();
         index_.Prefetch(HashOf(ref));
-        PrefetchNeighboursLocked(ref);
+        PrefetchLocked(NeighboursOf(ref));
         remove(std::exchange(fired[next++ % fired.size()], ref));
       });
   for (size_t i = 0; i < fired.size(); ++i) {

@@ -26,6 +26,14 @@ bool BasicTimingWheel<Store>::empty() const {
 }
 
 template <typename Store>
+inline void BasicTimingWheel<Store>::PrefetchSlot(Ref timer) const {
+  const uint64_t tick = std::max(store_.deadline(timer), now_);
+  const uint32_t level = LevelOf(tick);
+  internal::PrefetchLineToWrite(
+      &slots_[level * kSlotsPerLevel + Digit(tick, level)]);
+}
+
+template <typename Store>
 inline void BasicTimingWheel<Store>::Schedule(Ref timer) {
   assert(!store_.links(timer).scheduled());
   LinkAt(std::max(store_.deadline(timer), now_ + (firing_ ? 1 : 0)), timer);
@@ -81,8 +89,8 @@ inline void BasicTimingWheel<Store>::Cancel(Ref timer) {
 }
 
 template <typename Store>
-inline void BasicTimingWheel<Store>::PrefetchNeighbours(Ref timer) const {
-  const TimerLinks<Ref>& links = store_.links(timer);
+inline void BasicTimingWheel<Store>::PrefetchNeighbours(
+    const TimerLinks<Ref>& links) const {
   if (!links.scheduled()) return;
   if (links.next != Ref{}) {
     internal::PrefetchLineToWrite(&store_.links(links.next));
