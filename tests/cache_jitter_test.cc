@@ -114,6 +114,28 @@ TEST_F(CacheJitterTest, SeedRepeatsTheVariation) {
   EXPECT_NE(Ttls(), first);
 }
 
+// Nor does it depend on how often a Set lets go of the lock.
+TEST_F(CacheJitterTest, ASetVariesItsTtlOnce) {
+  options_.jitter = 0.1;
+  options_.jitter_seed = 1;
+  options_.shards = 1;
+  options_.maintenance_budget = 1;
+  Cache<int, int>::Hooks hooks;
+  hooks.weigher = [](int, int value) { return static_cast<uint64_t>(value); };
+  std::vector<absl::Duration> ttls[2];
+  for (const bool full : {false, true}) {
+    if (full) options_.max_bytes = 10'000;
+    auto cache = *Cache<int, int>::Create(options_, hooks);
+    for (int i = 0; i < 20; ++i) cache->Set(i, 300, kTtl);
+    for (int i = 20; i < 30; ++i) {
+      cache->Set(i, 5'000, kTtl);  // Evicts many.
+      ttls[full ? 1 : 0].push_back(*cache->TimeToLive(i));
+    }
+    EXPECT_EQ(cache->stats().evictions > 10, full);
+  }
+  EXPECT_EQ(ttls[0], ttls[1]);
+}
+
 // Not only within one process. One shard: in which of several a key lies
 // differs from run to run.
 TEST_F(CacheJitterTest, SeedGivesTheSameTtlsInEachRun) {

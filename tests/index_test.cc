@@ -81,7 +81,8 @@ std::vector<Hash32> Hashes(uint32_t count, HashOf hash_of) {
 // Inserts, replaces and erases at random, and compares with a set of what is
 // there. Each element has another one that may take its place.
 void ExpectKeepsWhatIsInIt(std::vector<Hash32> hashes, uint64_t operations) {
-  hashes.insert(hashes.end(), hashes.begin() + 1, hashes.end());
+  const std::vector<Hash32> once = hashes;
+  hashes.insert(hashes.end(), once.begin() + 1, once.end());
   const auto count = static_cast<uint32_t>(hashes.size() - 1);
   const auto other = [half = count / 2](uint32_t ref) {
     return ref <= half ? ref + half : ref - half;

@@ -110,8 +110,8 @@ class Index {
 
   // Makes sure that there is a place for one more. `hash_of(ref)` gives the
   // hash of any reference in the index, and is asked for no more than
-  // kMostCopied. Throws std::bad_alloc, or ends a program without
-  // exceptions, where there is no memory for one.
+  // kMostCopied. Throws std::bad_alloc, or ends a program without exceptions,
+  // where there is no memory for one; not if it is called again for the same.
   template <typename HashOf>
   void Reserve(HashOf&& hash_of) {
     if (ABSL_PREDICT_FALSE(larger_ != nullptr || size_ >= table().grows_at())) {
@@ -330,9 +330,8 @@ class Index {
   Table& table() const { return *table_.load(std::memory_order_relaxed); }
 
   // Shows readers another array, and keeps theirs for as long as they need it.
-  // Where it throws, `table` stays as it is.
-  void Publish(std::unique_ptr<Table>&& table) {
-    old_tables_.emplace_back();
+  void Publish(std::unique_ptr<Table> table) {
+    old_tables_.emplace_back();  // First: it may throw.
     old_tables_.back().table.reset(
         table_.exchange(table.release(), std::memory_order_acq_rel));
     Interleave("index: between the new table and the epoch's end");
@@ -432,8 +431,10 @@ void Index::Grow(HashOf&& hash_of) {
     // A cache of a few entries, whatever its limit, keeps to a few lines.
     constexpr size_t kFew = 8;
     const size_t twice = small.buckets() * 2;
-    larger_ = std::make_unique<Table>(
+    auto larger = std::make_unique<Table>(
         &memory_, small.buckets() < kFew ? twice : std::max(twice, wanted_));
+    old_tables_.reserve(old_tables_.size() + 1);  // What is left cannot fail.
+    larger_ = std::move(larger);
     copied_ = 0;
   }
   for (size_t i = 0; i < kMostCopied / kCells; ++i) {

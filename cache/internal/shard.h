@@ -383,7 +383,8 @@ class Shard {
   Neighbours beside_replaced_ ABSL_GUARDED_BY(mu_);  // When it was replaced.
   static constexpr size_t kMostReplacedBytes = 512;
 
-  size_t last_writer_ ABSL_GUARDED_BY(mu_) = 0;  // Its ThreadIndex().
+  // The ThreadIndex() of who last had something fetched for the next Set.
+  size_t last_writer_ ABSL_GUARDED_BY(mu_) = 0;
   int next_peer_ ABSL_GUARDED_BY(mu_) = 0;
   // The wheel's next wake-up, and the shard's cell on the DueBoard.
   int64_t due_nanos_ ABSL_GUARDED_BY(mu_) = Clock::kNever;

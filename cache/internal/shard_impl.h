@@ -83,9 +83,11 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
   if (write.load != nullptr && !loads_.IsCurrent(*write.load)) {
     return Publication::kSuperseded;
   }
-  // Relaxed, as charge and key: the index publishes them together.
-  entry.deadline_nanos.store(DeadlineLocked(write.now_nanos, write.ttl_nanos),
-                             std::memory_order_relaxed);
+  if (entry.deadline() == Clock::kNever) {  // Not drawn by a call before.
+    // Relaxed, as charge and key: the index publishes them together.
+    entry.deadline_nanos.store(DeadlineLocked(write.now_nanos, write.ttl_nanos),
+                               std::memory_order_relaxed);
+  }
   PrefetchAfterAnotherThreadLocked(write.ref);
   FinishReplacementLocked(removed);
   PrefetchVictimLocked();
@@ -291,6 +293,7 @@ bool Shard<Key, Value, Hash, Equal>::Touch(const K& key, Hash32 hash,
 template <typename Key, typename Value, typename Hash, typename Equal>
 bool Shard<Key, Value, Hash, Equal>::Evict(Claim* claim, Removed* removed) {
   MutexLock lock(&mu_);
+  last_writer_ = ThreadIndex();
   FinishReplacementLocked(removed);
   uint64_t budget = shared_.maintenance_budget;
   bool evicted = false;

@@ -5,6 +5,8 @@
 #ifndef WHEELCACHE_WHEEL_INTERNAL_PREFETCH_H_
 #define WHEELCACHE_WHEEL_INTERNAL_PREFETCH_H_
 
+#include <cstdint>
+
 #include "absl/base/optimization.h"
 
 namespace wheelcache {
@@ -23,8 +25,8 @@ inline void PrefetchLine(const void* address) {
 
 // For a line that will be written to, so that another core that has it gives it
 // up at once. Compilers have x86 processors fetch it as for reading, unless
-// they are told of the instruction (-mprfchw); all processors since 2006 take
-// it, some of them as doing nothing.
+// they are told of the instruction (-mprfchw); those of Intel take it since
+// 2006, and do something since 2014.
 inline void PrefetchLineToWrite(const void* address) {
 #if defined(__GNUC__) && defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
@@ -38,9 +40,10 @@ inline void PrefetchLineToWrite(const void* address) {
 
 // For the lines from one address up to another.
 inline void PrefetchToWrite(const void* begin, const void* end) {
-  const char* const last = static_cast<const char*>(end) - 1;
-  for (const char* at = static_cast<const char*>(begin); at <= last;
-       at += ABSL_CACHELINE_SIZE) {
+  const auto first = reinterpret_cast<uintptr_t>(begin);
+  const auto* at =
+      static_cast<const char*>(begin) - first % ABSL_CACHELINE_SIZE;
+  for (; at < static_cast<const char*>(end); at += ABSL_CACHELINE_SIZE) {
     PrefetchLineToWrite(at);
   }
 }
