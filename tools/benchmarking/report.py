@@ -16,17 +16,21 @@ rounds, and ratios are medians of the ratios within a round, with the lowest and
 
 
 def text(result, remarks=None):
-    """Returns the report in Markdown. `remarks` maps keys of sections to what is to be said of them."""
+    """Returns the report in Markdown.
+
+    `remarks` maps keys of sections to what is to be said of them, and "all" to what is to be said of the whole run.
+    """
+    remarks = remarks or {}
     sections = _sections(result)
     bars = [bar for section in sections for bar in section.bars]
     parts = [HEAD.format(rounds=result.rounds())]
     parts.append("\n".join(f"- {what}: {said}" for what, said in result.machine.items()))
     parts.append(f"## {sum(bar.reached for bar in bars)} of {len(bars)} bars reached")
-    parts.append(table(BAR_HEAD, [bar.row() for bar in bars]))
+    parts += [table(BAR_HEAD, [bar.row() for bar in bars]), remarks.get("all", "")]
     for section in sections:
-        parts += [f"## {section.title}", section.text, *filter(None, [(remarks or {}).get(section.key)])]
+        parts += [f"## {section.title}", section.text, remarks.get(section.key, "")]
         parts.append(f"![{section.title}](results/{section.key}.svg)")
-    return "\n\n".join(part.strip() for part in parts) + "\n"
+    return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
 
 def write(result, folder):
