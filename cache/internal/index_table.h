@@ -110,12 +110,15 @@ class IndexTable {
     }
   }
 
-  // Adds a reference, puts one in the place of another with the same hash and
-  // key, or takes one out. Each returns the bucket.
-  // REQUIRES: there is a free cell, and no such key; `old` is in the table;
-  // `ref` is.
+  // Each of these returns the bucket that it changed.
+
+  // Adds a reference.
+  // REQUIRES: a cell is free, and no entry with the same key is in the table.
   size_t Insert(Hash32 hash, Ref ref);
+  // Puts `ref` in the place of `old`, whose key has the same hash.
+  // REQUIRES: `old` is in the table.
   size_t Replace(Hash32 hash, Ref old, Ref ref);
+  // REQUIRES: `ref` is in the table.
   size_t Erase(Hash32 hash, Ref ref);
 
  private:
