@@ -14,6 +14,9 @@
 // than to measure, and would measure a cache that nobody has used yet. So the
 // state lives on until another workload, subject or number of threads has its
 // turn; one state lives at a time.
+//
+// Beside what the workload reports, `stolen` is the part of the time of the
+// processors that the host kept from it (stolen_time.h).
 
 #ifndef WHEELCACHE_BENCHMARKS_EXPERIMENT_H_
 #define WHEELCACHE_BENCHMARKS_EXPERIMENT_H_
@@ -24,6 +27,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "benchmark/benchmark.h"
+#include "wheelcache/benchmarks/stolen_time.h"
 
 namespace wheelcache::benchmarks {
 
@@ -51,7 +55,12 @@ class Experiment {
     turn = {&Current(), state.threads(), std::move(workload)};
   }
 
-  static void Run(benchmark::State& state) { Current()->Run(state); }
+  static void Run(benchmark::State& state) {
+    const StolenTime stolen;
+    Current()->Run(state);
+    // One thread tells it for all.
+    if (state.thread_index() == 0) state.counters["stolen"] = stolen.share();
+  }
 
  private:
   static Workload*& Current() {

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "benchmark/benchmark.h"
 #include "wheelcache/benchmarks/latencies.h"
+#include "wheelcache/benchmarks/stolen_time.h"
 #include "wheelcache/benchmarks/subjects/flat_hash_map_subject.h"
 #include "wheelcache/benchmarks/subjects/wheelcache_subject.h"
 #include "wheelcache/benchmarks/workload.h"
@@ -48,6 +49,7 @@ void BM_Growth(benchmark::State& state, Subject (*make)()) {
   for (auto _ : state) {
     Subject subject = make();
     Latencies sets;
+    const StolenTime stolen;
     Clock::time_point before = Clock::now();
     for (int64_t i = 0; i < kKeys; ++i) {
       subject.Set(MakeKey(i).view(), ValueFor(i), absl::Hours(1));
@@ -55,6 +57,7 @@ void BM_Growth(benchmark::State& state, Subject (*make)()) {
       sets.Record((after - before).count());
       before = after;
     }
+    state.counters["stolen"] = stolen.share();
     if (!subject.ReadInPlace(MakeKey(0).view())) {
       state.SkipWithError("not all keys are resident");
     }

@@ -25,6 +25,7 @@
 #include "absl/time/time.h"
 #include "benchmark/benchmark.h"
 #include "wheelcache/benchmarks/latencies.h"
+#include "wheelcache/benchmarks/stolen_time.h"
 #include "wheelcache/benchmarks/subjects/wheelcache_subject.h"
 #include "wheelcache/benchmarks/workload.h"
 
@@ -138,7 +139,9 @@ void BM_MassExpiry(benchmark::State& state) {
       state.SkipWithError("filling the cache took too long");
       break;
     }
+    const StolenTime stolen;
     mass_expiry.Run(/*pairs=*/static_cast<int>(state.range(1)));
+    state.counters["stolen"] = stolen.share();
     mass_expiry.Report(state);
   }
 }

@@ -21,6 +21,7 @@
 #include "absl/time/time.h"
 #include "benchmark/benchmark.h"
 #include "wheelcache/benchmarks/latencies.h"
+#include "wheelcache/benchmarks/stolen_time.h"
 #include "wheelcache/benchmarks/subjects/wheelcache_subject.h"
 #include "wheelcache/benchmarks/workload.h"
 
@@ -141,7 +142,9 @@ void BM_Storm(benchmark::State& state, void (*run)(Storm&)) {
   for (auto _ : state) {
     AccessesOf({/*keys=*/kCapacity, /*skew=*/kZipfSkew});  // Made before.
     Storm storm;
+    const StolenTime stolen;
     run(storm);
+    state.counters["stolen"] = stolen.share();
     storm.Report(state);
   }
 }

@@ -22,6 +22,7 @@
 #include "wheelcache/benchmarks/baselines/heap_timers.h"
 #include "wheelcache/benchmarks/baselines/multimap_timers.h"
 #include "wheelcache/benchmarks/baselines/rounds_timers.h"
+#include "wheelcache/benchmarks/stolen_time.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
 #include "wheelcache/wheel/timing_wheel.h"
 
@@ -158,6 +159,7 @@ std::unique_ptr<Timers> Make(size_t pending, uint64_t base = 0) {
 template <typename Timers, typename Operations>
 void Measure(benchmark::State& state, size_t batch, size_t pending,
              Operations operations) {
+  const benchmarks::StolenTime stolen;
   while (state.KeepRunningBatch(static_cast<int64_t>(batch))) {
     state.PauseTiming();
     std::unique_ptr<Timers> timers = Make<Timers>(pending);
@@ -167,6 +169,7 @@ void Measure(benchmark::State& state, size_t batch, size_t pending,
     timers.reset();
     state.ResumeTiming();
   }
+  state.counters["stolen"] = stolen.share();
 }
 
 // Adds a million timers to an empty subject, in the order of memory.

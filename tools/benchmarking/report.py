@@ -1,8 +1,10 @@
 """Writes RESULTS.md and its charts."""
 
 import re
+import statistics
 
 from . import growth, mass_expiry, memory, storm, throughput, timing_wheel
+from .programs import Suite
 from .section import BAR_HEAD, table
 
 HEAD = """\
@@ -25,6 +27,7 @@ def text(result, remarks=None):
     bars = [bar for section in sections for bar in section.bars]
     parts = [HEAD.format(rounds=result.rounds())]
     parts.append("\n".join(f"- {what}: {said}" for what, said in result.machine.items()))
+    parts[-1] += _stolen(result)
     parts.append(f"## {sum(bar.reached for bar in bars)} of {len(bars)} bars reached")
     parts += [table(BAR_HEAD, [bar.row() for bar in bars]), remarks.get("all", "")]
     for section in sections:
@@ -45,6 +48,19 @@ def write(result, folder):
 def _sections(result):
     topics = (throughput, mass_expiry, storm, growth, memory, timing_wheel)
     return [section for topic in topics for section in topic.sections(result)]
+
+
+def _stolen(result):
+    """Returns a line on what the machine was not given of its processors while it measured."""
+    stolen = [value for name in result.names("stolen/") for value in result.values[name]]
+    if not stolen:
+        return ""
+    most = Suite.MOST_STOLEN
+    return (
+        f"\n- Processor time that the host gave to others: {statistics.median(stolen):.1%} of what a measurement asked for"
+        f" in the median, {max(stolen):.1%} at most; what lost more than {most:.0%} was measured again as long as there was"
+        f" time, and {sum(value > most for value in stolen)} of {len(stolen)} still lost more"
+    )
 
 
 def _parse_remarks(written):
