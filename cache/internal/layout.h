@@ -124,8 +124,9 @@ class Stored<std::string> {
   }
   ABSL_ATTRIBUTE_ALWAYS_INLINE static Footprint FootprintAt(
       const std::byte* at) {
-    const std::string_view s = Get(at);
-    return {Bytes(s), Inside(s) ? 0 : MallocBytes(s.size())};
+    const auto size = static_cast<size_t>(*at);
+    if (ABSL_PREDICT_FALSE(size >= 128)) return LongFootprintAt(at);
+    return {1 + size, 0};
   }
 
   static void Construct(std::byte* at, std::string_view s) {
@@ -144,8 +145,9 @@ class Stored<std::string> {
     std::allocator<char>().deallocate(const_cast<char*>(s.data()), s.size());
   }
 
-  // A hit calls it twice: what is short enough for one byte of length is found
-  // without a call.
+  // Called twice by a hit, as FootprintAt is several times by a Set: what is
+  // short enough for one byte of length, and thus inside, is found without a
+  // call.
   ABSL_ATTRIBUTE_ALWAYS_INLINE static std::string_view Get(
       const std::byte* at) {
     const auto size = static_cast<size_t>(*at);
@@ -167,6 +169,11 @@ class Stored<std::string> {
     }
     *at++ = static_cast<std::byte>(length);
     return at;
+  }
+  ABSL_ATTRIBUTE_NOINLINE static Footprint LongFootprintAt(
+      const std::byte* at) {
+    const std::string_view s = GetLong(at);
+    return {Bytes(s), Inside(s) ? 0 : MallocBytes(s.size())};
   }
   ABSL_ATTRIBUTE_NOINLINE static std::string_view GetLong(const std::byte* at) {
     const auto low = static_cast<size_t>(*at++) - 128;
@@ -208,7 +215,8 @@ class Layout {
   static size_t Bytes(const K& key, const V& value) {
     return BytesOf(StoredKey::Bytes(key), StoredValue::Bytes(value));
   }
-  static Footprint FootprintAt(const std::byte* begin) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE static Footprint FootprintAt(
+      const std::byte* begin) {
     const std::byte* const at = Align(begin);
     const Footprint first = First::FootprintAt(at);
     const size_t offset = SecondOffset(first.inside);

@@ -340,8 +340,16 @@ class Shard {
   bool AnotherHasOlderLocked(EntryRef victim)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  // As Reclaim. What most Sets find, that nothing is due, is found without a
+  // call.
   uint64_t ReclaimLocked(int64_t now_nanos, uint64_t budget, Claim* claim,
-                         Removed* removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+                         Removed* removed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (due_nanos_ > now_nanos) return 0;
+    return ReclaimDueLocked(now_nanos, budget, claim, removed);
+  }
+  uint64_t ReclaimDueLocked(int64_t now_nanos, uint64_t budget, Claim* claim,
+                            Removed* removed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   int64_t DeadlineLocked(int64_t now_nanos, int64_t ttl_nanos)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -119,7 +119,7 @@ Publication Shard<Key, Value, Hash, Equal>::Publish(const Write& write,
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
-void Shard<Key, Value, Hash, Equal>::PrefetchVictimLocked() {
+inline void Shard<Key, Value, Hash, Equal>::PrefetchVictimLocked() {
   const EntryRef last = lru_.back();
   if (last == 0 || last == victim_.ref || shared_.budget.HasRoom()) return;
   victim_ = {last, HashOf(last), NeighboursOf(last)};
@@ -201,7 +201,8 @@ inline void Shard<Key, Value, Hash, Equal>::UnlinkLocked(EntryRef ref) {
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
-void Shard<Key, Value, Hash, Equal>::FinishReplacementLocked(Removed* removed) {
+inline void Shard<Key, Value, Hash, Equal>::FinishReplacementLocked(
+    Removed* removed) {
   if (replaced_ == 0) return;
   UnlinkLocked(replaced_);
   removed->AddAnnounced(std::exchange(replaced_, 0));
@@ -222,11 +223,10 @@ void Shard<Key, Value, Hash, Equal>::RemoveLocked(EntryRef ref,
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
-uint64_t Shard<Key, Value, Hash, Equal>::ReclaimLocked(int64_t now_nanos,
-                                                       uint64_t budget,
-                                                       Claim* claim,
-                                                       Removed* removed) {
-  if (due_nanos_ > now_nanos) return 0;
+uint64_t Shard<Key, Value, Hash, Equal>::ReclaimDueLocked(int64_t now_nanos,
+                                                          uint64_t budget,
+                                                          Claim* claim,
+                                                          Removed* removed) {
   // An entry leaves a few timers after its own has fired, when what has to let
   // go of it has come from memory.
   std::array<EntryRef, 4> fired = {};
