@@ -8,6 +8,8 @@ import sys
 import tempfile
 import time
 
+from .measurements import MOST_STOLEN
+
 
 class MeasurementFailed(Exception):
     """A benchmark that says of itself that it did not measure what it should."""
@@ -42,10 +44,6 @@ class Run:
 class Suite:
     """The benchmarks of one configuration."""
 
-    # Where the host gave more than this part of the processors' time to others, the benchmark runs again: what threads
-    # can do on two processors shows only where there are two. What is kept is chosen by that alone.
-    MOST_STOLEN = 0.05
-
     def __init__(self, root, config, min_time, patience):
         """`patience` is how many seconds may go into running benchmarks again."""
         self._root = root
@@ -72,7 +70,7 @@ class Suite:
 
     def _measure_throughput(self, family):
         values = {}
-        for result in self._benchmark("cache_benchmark", f"^{re.escape(family)}/", repetitions=16):
+        for result in self._benchmark("cache_benchmark", f"^{re.escape(family)}/"):
             workload, subject, threads = re.fullmatch(r"BM_(\w+)<(\w+)>/real_time/threads:(\d+)", result["name"]).groups()
             name = f"{workload}/{subject}/{threads}"
             values[name] = result["items_per_second"]
@@ -113,33 +111,33 @@ class Suite:
         lines = self._output("memory_benchmark").splitlines()
         return {name: float(value) for name, value in (line.split("\t") for line in lines)}
 
-    def _benchmark(self, program, pattern, repetitions=1):
-        """Runs the benchmarks that match, and returns what each reported of the time in which the least was stolen.
+    def _benchmark(self, program, pattern):
+        """Runs the benchmarks that match, and returns what each reported when the least was stolen from it.
 
-        `repetitions` is how often each is measured at a time when it has to run again.
+        A benchmark runs again in a process of its own, from the same state: what two threads can do on two processors
+        shows only where there are two. What is kept is chosen by that alone.
         """
         best = {result["name"]: result for result in self._benchmark_once(program, pattern)}
         while self._patience > 0:
-            names = [name for name, result in best.items() if result.get("stolen", 0) > self.MOST_STOLEN]
+            names = [name for name, result in best.items() if result.get("stolen", 0) > MOST_STOLEN]
             if not names:
                 break
             begin = time.monotonic()
-            for result in self._benchmark_once(program, f"^({'|'.join(map(re.escape, names))})$", repetitions):
+            for result in self._benchmark_once(program, f"^({'|'.join(map(re.escape, names))})$"):
                 best[result["name"]] = min(best[result["name"]], result, key=lambda result: result["stolen"])
             self._patience -= time.monotonic() - begin
         return list(best.values())
 
-    def _benchmark_once(self, program, pattern, repetitions=1):
+    def _benchmark_once(self, program, pattern):
         with tempfile.NamedTemporaryFile() as out:
             self._output(
                 program,
                 f"--benchmark_filter={pattern}",
                 f"--benchmark_min_time={self._min_time}",
-                f"--benchmark_repetitions={repetitions}",
                 f"--benchmark_out={out.name}",
                 "--benchmark_out_format=json",
             )
-            results = [result for result in json.load(out)["benchmarks"] if result["run_type"] == "iteration"]
+            results = json.load(out)["benchmarks"]
         for result in results:
             if result.get("error_occurred"):
                 raise MeasurementFailed(f"{result['name']}: {result['error_message']}")

@@ -4,7 +4,7 @@ import re
 import statistics
 
 from . import growth, mass_expiry, memory, storm, throughput, timing_wheel
-from .programs import Suite
+from .measurements import MOST_STOLEN
 from .section import BAR_HEAD, table
 
 HEAD = """\
@@ -55,11 +55,10 @@ def _stolen(result):
     stolen = [value for name in result.names("stolen/") for value in result.values[name]]
     if not stolen:
         return ""
-    most = Suite.MOST_STOLEN
     return (
         f"\n- Processor time that the host gave to others: {statistics.median(stolen):.1%} of what a measurement asked for"
-        f" in the median, {max(stolen):.1%} at most; what lost more than {most:.0%} was measured again as long as there was"
-        f" time, and {sum(value > most for value in stolen)} of {len(stolen)} still lost more"
+        f" in the median, {max(stolen):.1%} at most; what lost more than {MOST_STOLEN:.0%} was measured again as long as there was"
+        f" time, and {sum(value > MOST_STOLEN for value in stolen)} of {len(stolen)} still lost more"
     )
 
 
