@@ -60,7 +60,6 @@
 #include <optional>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
@@ -78,6 +77,7 @@
 #include "wheelcache/cache/internal/interleave.h"
 #include "wheelcache/cache/internal/key_hash.h"
 #include "wheelcache/cache/internal/shard.h"
+#include "wheelcache/cache/internal/shard_array.h"
 #include "wheelcache/cache/internal/shared_state.h"
 #include "wheelcache/cache/internal/stats_logger.h"
 #include "wheelcache/cache/options.h"
@@ -244,7 +244,7 @@ class Cache final {
  private:
   using ShardType = internal::Shard<Key, Value, Hash, Equal>;
   using Removed = typename ShardType::Removed;
-  using Shards = std::vector<std::unique_ptr<ShardType>>;
+  using Shards = internal::ShardArray<ShardType>;
   using LoadPtr = typename ShardType::LoadPtr;
   using Claim = internal::Claim;
   using EntryRef = internal::EntryRef;

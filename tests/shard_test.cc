@@ -118,7 +118,7 @@ class ShardTest : public ::testing::Test {
   SimulatedClock clock_;
   const CacheOptions options_ = Options(&clock_);
   SharedState<int, int> shared_{options_, 1, Charges::kStored,
-                                /*has_listener=*/false};
+                                /*has_listener=*/false, /*shard_bytes=*/0};
   IntShard shard_{&shared_, 0, options_};
   RemovedList<int, int> removed_{shared_.pool.get(), &shared_.limbo};
 };
@@ -279,7 +279,7 @@ TEST_F(ShardTest, EachOfTwoShardsLooksAtTheOther) {
   CacheOptions options = options_;
   options.shards = 2;
   SharedState<int, int> shared(options, 2, Charges::kStored,
-                               /*has_listener=*/false);
+                               /*has_listener=*/false, /*shard_bytes=*/0);
   shared.uses.set_tail(1, Stamp{0} - 1'000'000);
   const Room all = shared.budget.limit();
   ASSERT_TRUE(shared.budget.TryTake({all.entries - 1, 0}));

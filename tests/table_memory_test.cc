@@ -43,6 +43,24 @@ TEST(TableMemoryTest, APlaceIsZeroAgainForTheNext) {
   memory.Free(second);
 }
 
+TEST(TableMemoryTest, WhatLiesAheadIsNoTablesPlace) {
+  constexpr size_t kAhead = 4096;
+  TableMemory memory(kTables, kBytes, kAhead);
+  ASSERT_NE(memory.ahead(), nullptr);
+  EXPECT_TRUE(IsZero(memory.ahead(), kAhead));
+  EXPECT_FALSE(memory.Holds(memory.ahead()));
+  std::memset(memory.ahead(), 1, kAhead);
+  std::vector<void*> tables;
+  for (size_t i = 0; i < kTables; ++i) {
+    tables.push_back(memory.Allocate(kBytes));
+    ASSERT_TRUE(memory.Holds(tables.back()));
+    EXPECT_TRUE(IsZero(tables.back(), kBytes)) << "shared with another";
+    std::memset(tables.back(), 2, kBytes);
+  }
+  EXPECT_EQ(static_cast<const char*>(memory.ahead())[kAhead - 1], 1);
+  for (void* table : tables) memory.Free(table);
+}
+
 // As while readers are still looking at what a Clear took from them.
 TEST(TableMemoryTest, WhereAllPlacesAreTakenMallocHelps) {
   TableMemory memory(1, kTables * kBytes);
@@ -65,7 +83,8 @@ TEST(TableMemoryTest, TablesOfOtherSizesComeFromMalloc) {
 
 TEST(TableMemoryTest, WhatFillsNoHugePageComesFromMalloc) {
   for (const size_t bytes : {size_t{0}, size_t{4096}}) {
-    TableMemory memory(kTables, bytes);
+    TableMemory memory(kTables, bytes, /*ahead=*/4096);
+    EXPECT_EQ(memory.ahead(), nullptr);
     void* const table = memory.Allocate(4096);
     EXPECT_FALSE(memory.Holds(table));
     EXPECT_TRUE(IsZero(table, 4096));

@@ -29,13 +29,14 @@ Cache<Key, Value, Hash, Equal>::Cache(CacheOptions options, Hooks hooks)
       shared_(options_, internal::ShardCount(options_),
               hooks_.weigher ? internal::Charges::kStored
                              : internal::Charges::kFromSizes,
-              /*has_listener=*/hooks_.on_removal != nullptr),
+              /*has_listener=*/hooks_.on_removal != nullptr,
+              Shards::Bytes(internal::ShardCount(options_))),
       shard_mask_(static_cast<uint32_t>(shared_.shards) - 1),
+      shards_(shared_.tables.ahead(), shared_.shards,
+              [this](size_t i) {
+                return ShardType(&shared_, static_cast<int>(i), options_);
+              }),
       logger_(options_, clock_.NowNanos()) {
-  const int shards = internal::ShardCount(options_);
-  for (int i = 0; i < shards; ++i) {
-    shards_.push_back(std::make_unique<ShardType>(&shared_, i, options_));
-  }
   if (options_.reaper != nullptr) {
     reaper_status_ = options_.reaper->Register(&client_);
     options_.reaper->WakeAt(&client_, logger_.due_nanos());
@@ -51,9 +52,9 @@ Cache<Key, Value, Hash, Equal>::~Cache() {
     {
       Removed removed(shared_.pool.get(), &shared_.limbo);
       for (auto& shard : shards_) {
-        shard->Lock();
-        shard->TakeAllLocked(&removed);
-        shard->Unlock();
+        shard.Lock();
+        shard.TakeAllLocked(&removed);
+        shard.Unlock();
       }
     }
     shared_.limbo.DestroyAll();
@@ -97,7 +98,7 @@ template <typename K>
 inline auto Cache<Key, Value, Hash, Equal>::PlaceOf(const K& key) const
     -> Place {
   const internal::KeyHash hash = internal::HashKey<Hash>(key);
-  return {*shards_[hash.for_shard & shard_mask_], hash.for_index};
+  return {shards_[hash.for_shard & shard_mask_], hash.for_index};
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
@@ -248,8 +249,8 @@ void Cache<Key, Value, Hash, Equal>::ReclaimAll(int64_t now_nanos,
                                                 Removals* removals) {
   for (size_t i = 0; i < shards_.size(); ++i) {
     if (shared_.due.Get(static_cast<int>(i)) > now_nanos) continue;
-    shards_[i]->Reclaim(now_nanos, shared_.maintenance_budget, &removals->claim,
-                        &removals->removed);
+    shards_[i].Reclaim(now_nanos, shared_.maintenance_budget, &removals->claim,
+                       &removals->removed);
   }
 }
 
@@ -265,7 +266,7 @@ auto Cache<Key, Value, Hash, Equal>::OldestBut(const ShardType& home) const
       oldest = i;
     }
   }
-  return *shards_[oldest];
+  return shards_[oldest];
 }
 
 // Where `home` is empty and has no room. The victims come from the shards that
@@ -275,7 +276,7 @@ void Cache<Key, Value, Hash, Equal>::EvictFromOthers(const ShardType& home,
                                                      Removals* removals) {
   const size_t first = static_cast<size_t>(home.number()) + 1;
   for (size_t i = 0; i < shards_.size(); ++i) {
-    ShardType& shard = *shards_[(first + i) & (shards_.size() - 1)];
+    ShardType& shard = shards_[(first + i) & (shards_.size() - 1)];
     if (&shard != &home && shard.Evict(&removals->claim, &removals->removed)) {
       return;
     }
@@ -323,12 +324,12 @@ bool Cache<Key, Value, Hash, Equal>::Touch(const K& key, absl::Duration ttl) {
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::Clear() {
-  Removals removals(this, shards_[0].get(), clock_.NowNanos());
-  for (auto& shard : shards_) shard->Lock();
+  Removals removals(this, &shards_[0], clock_.NowNanos());
+  for (auto& shard : shards_) shard.Lock();
   shared_.clearing.store(true, std::memory_order_relaxed);
-  for (auto& shard : shards_) shard->TakeAllLocked(&removals.removed);
+  for (auto& shard : shards_) shard.TakeAllLocked(&removals.removed);
   shared_.clearing.store(false, std::memory_order_release);
-  for (auto& shard : shards_) shard->Unlock();
+  for (auto& shard : shards_) shard.Unlock();
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>

@@ -40,8 +40,8 @@ int64_t Cache<Key, Value, Hash, Equal>::RunMaintenance(int64_t budget) {
     const uint64_t step = std::min(shared_.maintenance_budget,
                                    static_cast<uint64_t>(budget - done));
     Removals removals(this);
-    const uint64_t used = shards_[i]->Reclaim(now_nanos, step, &removals.claim,
-                                              &removals.removed);
+    const uint64_t used =
+        shards_[i].Reclaim(now_nanos, step, &removals.claim, &removals.removed);
     done += static_cast<int64_t>(used);
     if (used < step) ++i;
   }
@@ -49,7 +49,7 @@ int64_t Cache<Key, Value, Hash, Equal>::RunMaintenance(int64_t budget) {
   next_flush_nanos_.store(LimboDue(now_nanos), std::memory_order_relaxed);
   // What a reader holds back. A turn of the reaper may have found it gone while
   // it was looked through here.
-  if (!shared_.limbo.empty()) WakeReaperFor(*shards_[0], now_nanos);
+  if (!shared_.limbo.empty()) WakeReaperFor(shards_[0], now_nanos);
   if (logger_.due_nanos() <= now_nanos) logger_.Run(now_nanos, stats());
   return done;
 }
@@ -77,7 +77,7 @@ int64_t Cache<Key, Value, Hash, Equal>::RunDue(int64_t now_nanos) {
   // Under the locks, not from the DueBoard: a Set that found this turn still
   // planned has left its deadline there, and will not wake the reaper.
   int64_t due = Clock::kNever;
-  for (const auto& shard : shards_) due = std::min(due, shard->due_nanos());
+  for (const auto& shard : shards_) due = std::min(due, shard.due_nanos());
   int64_t next =
       Clock::NanosAfter(std::max(due, now_nanos), reclaim_delay_nanos_);
   if (!shared_.limbo.empty()) next = std::min(next, LimboDue(now_nanos));
@@ -99,7 +99,7 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 absl::Status Cache<Key, Value, Hash, Equal>::CheckInvariants() {
   internal::Room used;
   for (auto& shard : shards_) {
-    if (auto status = shard->CheckInvariants(&used); !status.ok()) {
+    if (auto status = shard.CheckInvariants(&used); !status.ok()) {
       return status;
     }
   }
@@ -112,7 +112,7 @@ absl::Status Cache<Key, Value, Hash, Equal>::CheckInvariants() {
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 void Cache<Key, Value, Hash, Equal>::BeforeFork() {
-  for (auto& shard : shards_) shard->Lock();
+  for (auto& shard : shards_) shard.Lock();
   shared_.limbo.BeforeFork();
   shared_.pool->BeforeFork();
   logger_.BeforeFork();
@@ -123,7 +123,7 @@ void Cache<Key, Value, Hash, Equal>::AfterForkInParent() {
   logger_.AfterForkInParent();
   shared_.pool->AfterForkInParent();
   shared_.limbo.AfterForkInParent();
-  for (auto& shard : shards_) shard->Unlock();
+  for (auto& shard : shards_) shard.Unlock();
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
@@ -132,7 +132,7 @@ void Cache<Key, Value, Hash, Equal>::AfterForkInChild() {
   shared_.pool->AfterForkInChild();
   shared_.limbo.AfterForkInChild();
   internal::Room used;
-  for (auto& shard : shards_) shard->ResetAfterFork(&used);
+  for (auto& shard : shards_) shard.ResetAfterFork(&used);
   // No claim is this thread's: it would have forked within the cache's code.
   shared_.budget.ResetAfterFork(used);
 }

@@ -25,8 +25,9 @@ namespace internal {
 
 template <typename Key, typename Value>
 struct SharedState {
+  // `shard_bytes` is what all shards together take.
   SharedState(const CacheOptions& options, int shards, Charges charges,
-              bool has_listener)
+              bool has_listener, size_t shard_bytes)
       : shards(shards),
         has_listener(has_listener),
         expected_entries(ExpectedEntries(options)),
@@ -38,7 +39,8 @@ struct SharedState {
         budget({options.max_entries, options.max_bytes}),
         due(shards),
         uses(shards),
-        tables(shards, Index::TableBytesFor(expected_entries / shards)),
+        tables(shards, Index::TableBytesFor(expected_entries / shards),
+               shard_bytes),
         pool(new EntryPool<Key, Value>(charges, expected_entries)),
         limbo(pool.get(), options.max_entries / 16) {}
 
@@ -66,7 +68,7 @@ struct SharedState {
   Budget budget;
   DueBoard due;
   UseClock uses;
-  TableMemory tables;  // Of the shards' indexes.
+  TableMemory tables;  // Of the shards' indexes; ahead of them, the shards.
 
   // Set while a Clear empties one shard after the other, all of them locked;
   // then readers take the lock, too, and see all or nothing of it. Who sees a

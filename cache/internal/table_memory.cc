@@ -14,19 +14,21 @@
 namespace wheelcache {
 namespace internal {
 
-TableMemory::TableMemory(size_t tables, size_t bytes) {
-  if (tables * bytes < kHugePageBytes) return;
+TableMemory::TableMemory(size_t tables, size_t bytes, size_t ahead) {
+  const size_t size = ahead + tables * bytes;
+  if (size < kHugePageBytes) return;
   states_.resize(tables, State::kZero);
-  void* const memory = MapZeros(tables * bytes);
-  if (memory == nullptr) return;  // Malloc has to do.
-  AskForHugePages(memory, tables * bytes);
-  begin_ = static_cast<std::byte*>(memory);
+  memory_ = MapZeros(size);
+  if (memory_ == nullptr) return;  // Malloc has to do.
+  AskForHugePages(memory_, size);
+  size_ = size;
+  begin_ = static_cast<std::byte*>(memory_) + ahead;
   tables_ = tables;
   bytes_ = bytes;
 }
 
 TableMemory::~TableMemory() {
-  if (begin_ != nullptr) munmap(begin_, tables_ * bytes_);
+  if (memory_ != nullptr) munmap(memory_, size_);
 }
 
 void* TableMemory::Allocate(size_t bytes) {

@@ -2,7 +2,8 @@
 //
 // Where it is known how large they will become, their places lie side by side,
 // so that huge pages serve them: at every look-up the processor needs a line
-// anywhere in one of them. All other tables come from malloc.
+// anywhere in one of them. All other tables come from malloc. Ahead of the
+// places the same pages can hold what else is looked at as often.
 //
 // Threads. Thread-safe.
 //
@@ -23,13 +24,18 @@ namespace internal {
 class TableMemory {
  public:
   TableMemory() = default;
-  // Has places for `tables` tables of `bytes` each, if they fill huge pages.
-  TableMemory(size_t tables, size_t bytes);
+  // Has places for `tables` tables of `bytes` each, behind `ahead` bytes for
+  // whoever makes it, if all that fills huge pages.
+  TableMemory(size_t tables, size_t bytes, size_t ahead = 0);
   // REQUIRES: all was freed.
   ~TableMemory();
 
   TableMemory(const TableMemory&) = delete;
   TableMemory& operator=(const TableMemory&) = delete;
+
+  // The bytes ahead of the tables, zeros at the beginning of a huge page; or
+  // null if there are no huge pages.
+  void* ahead() const { return memory_; }
 
   // Returns so many zeros, in one of the places if it is for these.
   void* Allocate(size_t bytes);
@@ -46,7 +52,10 @@ class TableMemory {
 
   void* TakePlace();
 
-  // The places, constant from the constructor on.
+  // All of these are constant from the constructor on.
+  void* memory_ = nullptr;
+  size_t size_ = 0;  // In bytes.
+  // The places.
   size_t tables_ = 0;
   size_t bytes_ = 0;  // Of each.
   std::byte* begin_ = nullptr;
