@@ -266,6 +266,28 @@ TEST_F(CacheTest, ClearRemovesAllAndLeavesACacheThatWorks) {
   EXPECT_EQ(cache->size(), 0);
 }
 
+// Shards, tables and entries of so many lie in memory of their own.
+TEST_F(CacheTest, CacheOfManyEntriesWorks) {
+  constexpr int kEntries = 400'000;
+  options_.max_entries = kEntries;
+  auto cache = New<int, int>();
+  const auto set_and_get = [&](int begin, int end) {
+    for (int key = begin; key < end; ++key) {
+      ASSERT_TRUE(cache->Set(key, -key, absl::Seconds(1 + key % 7)));
+    }
+    for (int key = begin; key < end; ++key) ASSERT_EQ(cache->Peek(key), -key);
+    ASSERT_TRUE(cache->CheckInvariants().ok());
+  };
+  set_and_get(0, kEntries);
+  set_and_get(kEntries, kEntries + kEntries / 4);  // In others' room.
+  EXPECT_EQ(cache->size(), kEntries);
+  cache->Clear();
+  set_and_get(0, kEntries / 4);
+  clock_.Advance(absl::Seconds(8));
+  while (cache->RunMaintenance(kEntries) > 0) continue;
+  EXPECT_EQ(cache->size(), 0);
+}
+
 TEST_F(CacheTest, SizeAndBytesAreThoseOfTheEntries) {
   auto cache = NewCache();
   EXPECT_EQ(cache->size(), 0);

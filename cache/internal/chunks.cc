@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+
 #include "wheelcache/cache/internal/asan.h"
 #include "wheelcache/cache/internal/huge_pages.h"
 #include "wheelcache/cache/internal/throw_bad_alloc.h"
@@ -41,14 +43,16 @@ void Chunks::AddChunk() {
   ++count_;
 }
 
-// Whether the huge page that begins with the granule is to be one.
+// Whether the huge page that begins with the granule is to be one. Who needs an
+// eighth more than expected has larger blocks than expected, and needs more.
 bool Chunks::WantsHugePage(Ref begin) const {
   constexpr uint64_t kFewBytes = 8 << 20;
-  constexpr uint64_t kManyBytes = 64 << 20;
+  constexpr uint64_t kManyBytes = 32 << 20;
   const uint64_t begin_byte = uint64_t{begin} * kGranuleBytes;
-  return begin_byte >= kManyBytes ||
-         (begin_byte >= kFewBytes &&
-          begin_byte + kHugePageBytes <= expected_bytes_);
+  if (begin_byte + kHugePageBytes <= expected_bytes_) {
+    return expected_bytes_ >= kFewBytes;
+  }
+  return begin_byte >= std::max(kManyBytes, expected_bytes_ / 8 * 9);
 }
 
 void Chunks::Release(Ref ref, uint32_t granules) {

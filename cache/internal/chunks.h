@@ -6,8 +6,8 @@
 // on, a huge page at a time: what is not yet usable has addresses alone.
 //
 // Huge pages are asked for where they take no more than what will be in use
-// soon: beyond the first 8 MiB as far as the owner expects to need memory, and
-// beyond 64 MiB everywhere.
+// soon: as far as the owner expects to need memory, if that is 8 MiB or more;
+// and from 32 MiB on for all that clearly needs more than was expected of it.
 //
 // Beside its granules a chunk has one bit for each, for the use of who manages
 // them. Fresh memory and bits are zero and cost nothing until they are touched.
