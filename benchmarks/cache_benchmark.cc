@@ -26,6 +26,7 @@
 #include "benchmark/benchmark.h"
 #include "wheelcache/benchmarks/experiment.h"
 #include "wheelcache/benchmarks/new_keys.h"
+#include "wheelcache/benchmarks/shared_core.h"
 #include "wheelcache/benchmarks/subjects/flat_hash_map_subject.h"
 #include "wheelcache/benchmarks/subjects/sharded_mutex_subject.h"
 #include "wheelcache/benchmarks/subjects/wheelcache_subject.h"
@@ -61,12 +62,15 @@ std::vector<AccessCursor> CursorsOf(const AccessOptions& options, int threads) {
   return cursors;
 }
 
-// The iterations of all threads, and which part of them were misses.
-void Report(benchmark::State& state, int64_t misses) {
+// The iterations of all threads, and which part of them were misses; and the
+// part of their time in which they shared their cores (shared_core.h).
+void Report(benchmark::State& state, int64_t misses, const SharedCore& core) {
   state.SetItemsProcessed(state.iterations());
   state.counters["miss_ratio"] = benchmark::Counter(
       static_cast<double>(misses) / static_cast<double>(state.iterations()),
       benchmark::Counter::kAvgThreads);
+  state.counters["shared"] =
+      benchmark::Counter(core.share(), benchmark::Counter::kAvgThreads);
 }
 
 enum class ReadBy { kReference, kCopy };
@@ -85,11 +89,13 @@ class GetHit {
 
   void Run(benchmark::State& state) {
     AccessCursor& cursor = cursors_[state.thread_index()];
+    SharedCore core;
     int64_t misses = 0;
     for (auto _ : state) {
       if (!Read(cursor.Next().key.view())) ++misses;
+      core.Look();
     }
-    Report(state, misses);
+    Report(state, misses, core);
     if (misses * 1000 > state.iterations()) {
       state.SkipWithError("not all keys are resident");
     }
@@ -122,11 +128,13 @@ class Mixed {
 
   void Run(benchmark::State& state) {
     AccessCursor& cursor = cursors_[state.thread_index()];
+    SharedCore core;
     int64_t misses = 0;
     for (auto _ : state) {
       if (!Step(cursor.Next())) ++misses;
+      core.Look();
     }
-    Report(state, misses);
+    Report(state, misses, core);
   }
 
  private:
@@ -147,6 +155,9 @@ class Mixed {
     for (auto i = used.rbegin(); i != used.rend(); ++i) {
       subject_.ReadInPlace(MakeKey(*i).view());
     }
+    // Where a read leaves the order for an eviction to see to, the first ones
+    // have as much to do as all reads since the entries were stored.
+    for (int64_t i = 0; i < kCapacity / 10; ++i) Step(cursors_[0].Next());
   }
 
   void Store(absl::string_view key) {
@@ -178,8 +189,12 @@ class SetExisting {
 
   void Run(benchmark::State& state) {
     AccessCursor& cursor = cursors_[state.thread_index()];
-    for (auto _ : state) Step(cursor.Next());
-    Report(state, /*misses=*/0);
+    SharedCore core;
+    for (auto _ : state) {
+      Step(cursor.Next());
+      core.Look();
+    }
+    Report(state, /*misses=*/0, core);
   }
 
  private:
@@ -206,8 +221,12 @@ class SetNew {
 
   void Run(benchmark::State& state) {
     const int thread = state.thread_index();
-    for (auto _ : state) Step(thread);
-    Report(state, /*misses=*/0);
+    SharedCore core;
+    for (auto _ : state) {
+      Step(thread);
+      core.Look();
+    }
+    Report(state, /*misses=*/0, core);
   }
 
  private:

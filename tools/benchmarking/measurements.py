@@ -6,6 +6,9 @@ import statistics
 # A benchmark from which the host kept more than this part of the processors' time runs again, as long as there is time.
 MOST_STOLEN = 0.05
 
+# So does one of which other guests had a part of the cores for more than this part of the time, where it tells that.
+MOST_SHARED = 0.1
+
 
 class Measurements:
     """Names look like paths: "SetNew/wheelcache/8" are the operations per second of 8 threads."""

@@ -4,7 +4,7 @@ import re
 import statistics
 
 from . import growth, mass_expiry, memory, storm, throughput, timing_wheel
-from .measurements import MOST_STOLEN
+from .measurements import MOST_SHARED, MOST_STOLEN
 from .section import BAR_HEAD, table
 
 HEAD = """\
@@ -27,7 +27,7 @@ def text(result, remarks=None):
     bars = [bar for section in sections for bar in section.bars]
     parts = [HEAD.format(rounds=result.rounds())]
     parts.append("\n".join(f"- {what}: {said}" for what, said in result.machine.items()))
-    parts[-1] += _stolen(result)
+    parts[-1] += _stolen(result) + _shared(result)
     parts.append(f"## {sum(bar.reached for bar in bars)} of {len(bars)} bars reached")
     parts += [table(BAR_HEAD, [bar.row() for bar in bars]), remarks.get("all", "")]
     for section in sections:
@@ -59,6 +59,19 @@ def _stolen(result):
         f"\n- Processor time that the host gave to others: {statistics.median(stolen):.1%} of what a measurement asked for"
         f" in the median, {max(stolen):.1%} at most; what lost more than {MOST_STOLEN:.0%} was measured again as long as there was"
         f" time, and {sum(value > MOST_STOLEN for value in stolen)} of {len(stolen)} still lost more"
+    )
+
+
+def _shared(result):
+    """Returns a line on how much others worked on the cores that it measured on."""
+    shared = [value for name in result.names("shared/") for value in result.values[name]]
+    if not shared:
+        return ""
+    return (
+        f"\n- Time in which others worked on the same core: {statistics.median(shared):.0%} of that of a measurement of"
+        f" throughput in the median, {max(shared):.0%} at most; of its 12 pieces those count in which it was at most"
+        f" {MOST_SHARED:.0%}, and where there were too few, it was taken again as long as there was time; in"
+        f" {sum(value > MOST_SHARED for value in shared)} of {len(shared)} it still was more"
     )
 
 
