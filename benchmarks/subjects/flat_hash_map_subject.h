@@ -16,6 +16,10 @@
 namespace wheelcache::benchmarks {
 
 // Holds what it is given: the capacity is where its table need not grow yet.
+//
+// [[gnu::flatten]] puts the table's code in line: left to the compiler, that
+// depends on what else a program has, and the floor with it, by up to 1.5
+// times.
 class FlatHashMapSubject {
  public:
   static constexpr char kName[] = "flat_hash_map";
@@ -23,27 +27,28 @@ class FlatHashMapSubject {
 
   explicit FlatHashMapSubject(int64_t capacity) { map_.reserve(capacity); }
 
-  bool ReadInPlace(absl::string_view key) {
+  [[gnu::flatten]] bool ReadInPlace(absl::string_view key) {
     const auto it = map_.find(key);
     if (it == map_.end()) return false;
     benchmark::DoNotOptimize(ReadAll(it->second));
     return true;
   }
 
-  std::optional<std::string> Copy(absl::string_view key) {
+  [[gnu::flatten]] std::optional<std::string> Copy(absl::string_view key) {
     const auto it = map_.find(key);
     if (it == map_.end()) return std::nullopt;
     return it->second;
   }
 
-  void Set(absl::string_view key, absl::string_view value,
-           absl::Duration /*ttl*/) {
+  [[gnu::flatten]] void Set(absl::string_view key, absl::string_view value,
+                            absl::Duration /*ttl*/) {
     map_[key] = std::string(value);  // A service has just made it.
   }
 
   // Is told what to make room with: it keeps no order by which to know.
-  void SetNew(absl::string_view key, absl::string_view value,
-              absl::Duration /*ttl*/, absl::string_view oldest) {
+  [[gnu::flatten]] void SetNew(absl::string_view key, absl::string_view value,
+                               absl::Duration /*ttl*/,
+                               absl::string_view oldest) {
     map_.erase(oldest);
     map_.try_emplace(key, value);
   }
@@ -59,8 +64,8 @@ class OverwritingMapSubject : public FlatHashMapSubject {
 
   using FlatHashMapSubject::FlatHashMapSubject;
 
-  void Set(absl::string_view key, absl::string_view value,
-           absl::Duration /*ttl*/) {
+  [[gnu::flatten]] void Set(absl::string_view key, absl::string_view value,
+                            absl::Duration /*ttl*/) {
     map_[key].assign(value.data(), value.size());
   }
 };

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 
-from .measurements import MOST_SHARED, MOST_STOLEN
+from .measurements import MOST_SHARED, MOST_STOLEN, PIECES
 
 
 class MeasurementFailed(Exception):
@@ -57,8 +57,7 @@ def _quietest(pieces, least):
 class Suite:
     """The benchmarks of one configuration."""
 
-    # A measurement of throughput is taken in so many pieces, and of these so many must have been quiet.
-    _PIECES = 12
+    # So many pieces of a measurement of throughput must have been quiet.
     _LEAST_PIECES = 3
 
     def __init__(self, root, config, min_time, patience):
@@ -163,7 +162,7 @@ class Suite:
         while names is None or (names and self._patience > 0):
             begin = time.monotonic()
             wanted = pattern if names is None else f"^({'|'.join(map(re.escape, names))})$"
-            for result in self._benchmark_once(program, wanted, self._PIECES):
+            for result in self._benchmark_once(program, wanted, PIECES):
                 pieces.setdefault(result["name"], []).append(result)
             if names is not None:
                 self._patience -= time.monotonic() - begin

@@ -4,7 +4,7 @@ import re
 import statistics
 
 from . import growth, mass_expiry, memory, storm, throughput, timing_wheel
-from .measurements import MOST_SHARED, MOST_STOLEN
+from .measurements import MOST_SHARED, MOST_STOLEN, PIECES
 from .section import BAR_HEAD, table
 
 HEAD = """\
@@ -69,7 +69,7 @@ def _shared(result):
         return ""
     return (
         f"\n- Time in which others worked on the same core: {statistics.median(shared):.0%} of that of a measurement of"
-        f" throughput in the median, {max(shared):.0%} at most; of its 12 pieces those count in which it was at most"
+        f" throughput in the median, {max(shared):.0%} at most; of its {PIECES} pieces those count in which it was at most"
         f" {MOST_SHARED:.0%}, and where there were too few, it was taken again as long as there was time; in"
         f" {sum(value > MOST_SHARED for value in shared)} of {len(shared)} it still was more"
     )
