@@ -54,6 +54,29 @@ def _quietest(pieces, least):
     return sorted(pieces, key=lambda piece: max(piece["stolen"], piece["shared"]))[:least]
 
 
+class Patience:
+    """How long benchmarks may run again for.
+
+    Each run has an equal part of what is left, so that one bad quarter of an hour does not use up what the rounds after
+    it need.
+    """
+
+    def __init__(self, seconds):
+        self._left = seconds
+        self._share = 0
+
+    def share_among(self, runs):
+        """Begins a run, the first of so many."""
+        self._share = self._left / runs
+
+    def lasts(self):
+        return self._share > 0
+
+    def spend(self, seconds):
+        self._left -= seconds
+        self._share -= seconds
+
+
 class Suite:
     """The benchmarks of one configuration."""
 
@@ -61,7 +84,6 @@ class Suite:
     _LEAST_PIECES = 3
 
     def __init__(self, root, config, min_time, patience):
-        """`patience` is how many seconds may go into running benchmarks again."""
         self._root = root
         self._min_time = min_time
         self._patience = patience
@@ -140,14 +162,14 @@ class Suite:
         shows only where there are two. What is kept is chosen by that alone.
         """
         best = {result["name"]: result for result in self._benchmark_once(program, pattern)}
-        while self._patience > 0:
+        while self._patience.lasts():
             names = [name for name, result in best.items() if result.get("stolen", 0) > MOST_STOLEN]
             if not names:
                 break
             begin = time.monotonic()
             for result in self._benchmark_once(program, f"^({'|'.join(map(re.escape, names))})$"):
                 best[result["name"]] = min(best[result["name"]], result, key=lambda result: result["stolen"])
-            self._patience -= time.monotonic() - begin
+            self._patience.spend(time.monotonic() - begin)
         return list(best.values())
 
     def _benchmark_in_pieces(self, program, pattern):
@@ -159,13 +181,13 @@ class Suite:
         """
         pieces = {}
         names = None
-        while names is None or (names and self._patience > 0):
+        while names is None or (names and self._patience.lasts()):
             begin = time.monotonic()
             wanted = pattern if names is None else f"^({'|'.join(map(re.escape, names))})$"
             for result in self._benchmark_once(program, wanted, PIECES):
                 pieces.setdefault(result["name"], []).append(result)
             if names is not None:
-                self._patience -= time.monotonic() - begin
+                self._patience.spend(time.monotonic() - begin)
             names = [name for name, results in pieces.items() if sum(map(_is_quiet, results)) < self._LEAST_PIECES]
         return [_quietest(results, self._LEAST_PIECES) for results in pieces.values()]
 
