@@ -15,6 +15,7 @@
 #include "wheelcache/cache/internal/budget.h"
 #include "wheelcache/cache/internal/entry.h"
 #include "wheelcache/cache/internal/epoch.h"
+#include "wheelcache/cache/internal/index.h"
 #include "wheelcache/cache/internal/key_hash.h"
 #include "wheelcache/cache/internal/recency.h"
 #include "wheelcache/cache/internal/removed_list.h"
@@ -36,10 +37,15 @@ class ShardTest : public ::testing::Test {
  protected:
   static constexpr int kBudget = 5;
 
-  static CacheOptions Options(Clock* clock) {
+  ShardTest() : ShardTest(/*max_entries=*/100, /*max_bytes=*/10'000) {}
+  ShardTest(int64_t max_entries, int64_t max_bytes)
+      : options_(Options(max_entries, max_bytes, &clock_)) {}
+
+  static CacheOptions Options(int64_t max_entries, int64_t max_bytes,
+                              Clock* clock) {
     CacheOptions options;
-    options.max_entries = 100;
-    options.max_bytes = 10'000;
+    options.max_entries = max_entries;
+    options.max_bytes = max_bytes;
     options.shards = 1;
     options.jitter = 0;
     options.maintenance_budget = kBudget;
@@ -106,21 +112,33 @@ class ShardTest : public ::testing::Test {
     return ref != 0;
   }
 
-  void TearDown() override {
-    CheckInvariants();
+  void Clear() {
     shard_.Lock();
     shard_.TakeAllLocked(&removed_);
     shard_.Unlock();
+  }
+
+  void TearDown() override {
+    CheckInvariants();
+    Clear();
     TakeRemoved();
     shared_.limbo.DestroyAll();
   }
 
   SimulatedClock clock_;
-  const CacheOptions options_ = Options(&clock_);
+  const CacheOptions options_;
   SharedState<int, int> shared_{options_, 1, Charges::kStored,
                                 /*has_listener=*/false, /*shard_bytes=*/0};
   IntShard shard_{&shared_, 0, options_};
   RemovedList<int, int> removed_{shared_.pool.get(), &shared_.limbo};
+};
+
+// So large that its index has a place in huge pages, once it grows.
+class LargeShardTest : public ShardTest {
+ protected:
+  static constexpr int64_t kLargeLimit = 500'000;
+
+  LargeShardTest() : ShardTest(kLargeLimit, kUnlimited) {}
 };
 
 TEST_F(ShardTest, SetThatEvictsManyDoesSoInSteps) {
@@ -235,9 +253,7 @@ TEST_F(ReplacedEntryTest, DoesNotExpire) {
 }
 
 TEST_F(ReplacedEntryTest, IsNotClearedOnceMore) {
-  shard_.Lock();
-  shard_.TakeAllLocked(&removed_);
-  shard_.Unlock();
+  Clear();
   EXPECT_THAT(TakeCauses(),
               ElementsAre(RemovalCause::kDeleted, RemovalCause::kDeleted));
 }
@@ -248,6 +264,26 @@ TEST_F(ReplacedEntryTest, MayBeReplacedByWhatIsReplaced) {
     CheckInvariants();
   }
   EXPECT_EQ(shared_.budget.used(), (Room{2, 200}));
+}
+
+TEST_F(LargeShardTest, ClearGivesBackTheIndexThoughAllHasExpired) {
+  const size_t bytes = Index::TableBytesFor(kLargeLimit);
+  const auto place_is_free = [&] {
+    void* const table = shared_.tables.Allocate(bytes);
+    const bool in_place = shared_.tables.Holds(table);
+    shared_.tables.Free(table);
+    return in_place;
+  };
+  for (int key = 0; key < 200; ++key) {
+    PublishInSteps(NewWrite(key, 100, absl::Seconds(1)));
+  }
+  ASSERT_FALSE(place_is_free());
+  clock_.Advance(absl::Seconds(2));
+  Claim claim(&shared_.budget);
+  shard_.Reclaim(clock_.NowNanos(), 1000, &claim, &removed_);
+  ASSERT_EQ(TakeRemoved(), 200);
+  Clear();
+  EXPECT_TRUE(place_is_free());
 }
 
 // In a cache of one shard a hit moves the entry at once, if it can.

@@ -126,6 +126,7 @@ class Index {
 
   // Forgets every reference, and the memory of a large index.
   void Clear() {
+    if (size_ == 0 && larger_ == nullptr && table().buckets() == 1) return;
     Publish(std::make_unique<IndexTable>(&memory_, 1));
     larger_.reset();
     size_ = 0;

@@ -367,7 +367,6 @@ void Shard<Key, Value, Hash, Equal>::TakeAllLocked(Removed* removed) {
   Interleave("clear: before a shard is emptied");
   loads_.SupersedeAll();
   FinishReplacementLocked(removed);
-  if (lru_.empty()) return;
   if (!Contain([this] { index_.Clear(); })) {
     Claim claim(&shared_.budget);
     while (!lru_.empty()) {
@@ -376,6 +375,7 @@ void Shard<Key, Value, Hash, Equal>::TakeAllLocked(Removed* removed) {
     SetDueLocked(std::nullopt);
     return;
   }
+  if (lru_.empty()) return;
   const EntryRef oldest = lru_.back();
   removed->AddCleared(lru_.TakeAll(), oldest);
   victim_ = Victim();
