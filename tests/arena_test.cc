@@ -393,6 +393,22 @@ TEST(ArenaTest, WhatTheDepotHadToKeepLeavesItBitByBit) {
 }
 
 // A thread that only frees does not keep memory from one that only allocates.
+// As if other threads were in all of them.
+TEST(ArenaTest, WhatNoStripeTakesOfAChainGoesBackToTheDepot) {
+  Arena arena(Arena::Sizes::kMany);
+  std::vector<Arena::Ref> refs(50'000);
+  for (Arena::Ref& ref : refs) ref = arena.Allocate(136);
+  for (int i = 0; i < 3'000; ++i) arena.Free(refs[i], 136);
+  const size_t kept = arena.depot_bytes();
+  ASSERT_GT(kept, 2 * (16 << 10));
+  const size_t free_bytes = arena.free_bytes();
+  arena.InStripes([&] { arena.Allocate(136); });
+  EXPECT_EQ(arena.depot_bytes(), kept - 136);
+  EXPECT_EQ(arena.free_bytes(), free_bytes - 136);
+  while (arena.depot_bytes() > 0) arena.Allocate(136);
+  EXPECT_EQ(arena.CheckInvariants(), absl::OkStatus());
+}
+
 TEST(ArenaTest, WhatOneThreadFreesAnotherCanUse) {
   Arena arena(Arena::Sizes::kMany);
   std::vector<Arena::Ref> refs(10'000);

@@ -243,10 +243,18 @@ size_t Arena::free_bytes() {
   return granules * Chunks::kGranuleBytes;
 }
 
-void Arena::BeforeFork() {
+void Arena::LockStripes() {
   for (Stripe& stripe : stripes_) {
     while (!stripe.mu.TryLock()) std::this_thread::yield();
   }
+}
+
+void Arena::UnlockStripes() {
+  for (Stripe& stripe : stripes_) stripe.mu.Unlock();
+}
+
+void Arena::BeforeFork() {
+  LockStripes();
   heap_mu_.LockAmongMany();
   depot_mu_.LockAmongMany();
 }
@@ -254,13 +262,13 @@ void Arena::BeforeFork() {
 void Arena::AfterForkInParent() {
   depot_mu_.UnlockAmongMany();
   heap_mu_.UnlockAmongMany();
-  for (Stripe& stripe : stripes_) stripe.mu.Unlock();
+  UnlockStripes();
 }
 
 void Arena::AfterForkInChild() {
   depot_mu_.UnlockInChild();
   heap_mu_.UnlockInChild();
-  for (Stripe& stripe : stripes_) stripe.mu.Unlock();
+  UnlockStripes();
 }
 
 }  // namespace internal

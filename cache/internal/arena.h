@@ -106,6 +106,14 @@ class Arena {
     function();
   }
 
+  // For tests: the same while it is in all stripes.
+  template <typename Function>
+  void InStripes(Function function) {
+    LockStripes();
+    function();
+    UnlockStripes();
+  }
+
   // For tests: what is free of the memory that was ever in use, and of that
   // what the depot keeps. The first while no other thread uses the arena.
   size_t free_bytes();
@@ -169,6 +177,9 @@ class Arena {
     assert(bytes >= kMinBytes && bytes <= kMaxBytes);
     return static_cast<uint32_t>(BlockBytes(bytes) / Chunks::kGranuleBytes);
   }
+
+  void LockStripes() ABSL_NO_THREAD_SAFETY_ANALYSIS;    // Of a number of
+  void UnlockStripes() ABSL_NO_THREAD_SAFETY_ANALYSIS;  // locks.
 
   Ref TakeFromStripes(uint32_t granules);
   bool GiveToStripe(Ref ref, uint32_t granules);
