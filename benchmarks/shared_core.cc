@@ -7,10 +7,9 @@
 #include <limits>
 
 namespace wheelcache::benchmarks {
-namespace {
 
 // Of these additions, more can begin at any time than a core begins at once.
-int64_t NanosOfLoop() {
+int64_t SharedCore::NanosOfLoop() {
   constexpr uint64_t kRounds = 4000;
   uint64_t a = 1;
   uint64_t b = 2;
@@ -33,11 +32,8 @@ int64_t NanosOfLoop() {
   return std::chrono::nanoseconds(taken).count();
 }
 
-}  // namespace
-
-void SharedCore::LookNow() {
+void SharedCore::Count(int64_t nanos) {
   static std::atomic<int64_t> shortest{std::numeric_limits<int64_t>::max()};
-  const int64_t nanos = NanosOfLoop();
   int64_t known = shortest.load(std::memory_order_relaxed);
   while (nanos < known && !shortest.compare_exchange_weak(
                               known, nanos, std::memory_order_relaxed)) {

@@ -27,11 +27,14 @@ class SharedCore {
   // To be called after each operation: runs the loop, for 5 µs, every 2048th
   // time. To all others it adds some instructions.
   void Look() {
-    if (++calls_ % kCallsPerLook == 0) LookNow();
+    if (++calls_ % kCallsPerLook == 0) Count(NanosOfLoop());
   }
 
-  // The part of the looks, from 0 to 1, that found the core shared: that took
-  // over 1.5 times as long as the shortest of the process.
+  // Counts a look whose loop took so long. It found the core shared if that is
+  // more than 1.5 times what the shortest took, of all threads so far.
+  void Count(int64_t nanos);
+
+  // The part of the looks, from 0 to 1, that found the core shared.
   double share() const {
     return looks_ > 0 ? static_cast<double>(shared_) / looks_ : 0;
   }
@@ -39,7 +42,7 @@ class SharedCore {
  private:
   static constexpr int64_t kCallsPerLook = 2048;
 
-  void LookNow();
+  static int64_t NanosOfLoop();
 
   int64_t calls_ = 0;
   int64_t looks_ = 0;
