@@ -15,7 +15,9 @@
 //
 //   cache_benchmark --benchmark_filter='BM_GetHit<wheelcache>/.*threads:2$'
 //
-// tools/benchmark runs all of it interleaved, and writes RESULTS.md.
+// tools/benchmark runs all of it, the subjects of one workload interleaved
+// (--benchmark_enable_random_interleaving, for which all their caches must find
+// room in memory), and writes RESULTS.md.
 
 #include <cstdint>
 #include <vector>
@@ -274,6 +276,13 @@ void RegisterAll() {
 }  // namespace wheelcache::benchmarks
 
 int main(int argc, char** argv) {
+  using wheelcache::benchmarks::TheStates;
+  for (int i = 1; i < argc; ++i) {
+    const absl::string_view flag = argv[i];
+    if (flag == "--benchmark_enable_random_interleaving=true") {
+      TheStates().side_by_side = true;
+    }
+  }
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   // Which costs as much as a lock does, and which Abseil leaves out of a build
@@ -281,6 +290,6 @@ int main(int argc, char** argv) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   wheelcache::benchmarks::RegisterAll();
   benchmark::RunSpecifiedBenchmarks();
-  wheelcache::benchmarks::CurrentTurn() = {};
+  TheStates().living.clear();
   benchmark::Shutdown();
 }

@@ -21,6 +21,7 @@
 #ifndef WHEELCACHE_BENCHMARKS_EXPERIMENT_H_
 #define WHEELCACHE_BENCHMARKS_EXPERIMENT_H_
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,28 +32,29 @@
 
 namespace wheelcache::benchmarks {
 
-// Whose turn it is, and the state that lives for it.
-struct Turn {
-  const void* owner = nullptr;
-  int threads = 0;
-  std::shared_ptr<void> state;
+// The states that live, by their experiment and the number of threads.
+struct States {
+  bool side_by_side = false;  // Or one at a time.
+  std::map<std::pair<const void*, int>, std::shared_ptr<void>> living;
 };
 
-inline Turn& CurrentTurn() {
-  static auto* turn = new Turn();
-  return *turn;
+inline States& TheStates() {
+  static auto* states = new States();
+  return *states;
 }
 
 template <typename Workload>
 class Experiment {
  public:
   static void SetUp(const benchmark::State& state) {
-    Turn& turn = CurrentTurn();
-    if (turn.owner == &Current() && turn.threads == state.threads()) return;
-    turn = {};  // Frees its memory before the next takes some.
-    auto workload = std::make_shared<Workload>(state.threads());
-    Current() = workload.get();
-    turn = {&Current(), state.threads(), std::move(workload)};
+    States& states = TheStates();
+    const std::pair<const void*, int> key{&Current(), state.threads()};
+    if (states.living.count(key) == 0) {
+      // Frees its memory before the next takes some.
+      if (!states.side_by_side) states.living.clear();
+      states.living[key] = std::make_shared<Workload>(state.threads());
+    }
+    Current() = static_cast<Workload*>(states.living[key].get());
   }
 
   static void Run(benchmark::State& state) {

@@ -9,6 +9,9 @@ MOST_STOLEN = 0.05
 # So does one of which other guests had a part of the cores for more than this part of the time, where it tells that.
 MOST_SHARED = 0.1
 
+# The subject to which others are compared. On one thread, it runs in turn with those that are.
+FLOOR = "flat_hash_map"
+
 # A measurement of throughput is taken in so many pieces, of which those count that were disturbed less than that.
 PIECES = 12
 

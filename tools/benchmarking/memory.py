@@ -1,8 +1,8 @@
 """The section on resident memory."""
 
 from . import bars, chart
+from .measurements import FLOOR
 from .section import Bar, Section, table
-from .throughput import FLOOR
 
 TYPES = {
     "numbers": "uint64 to uint64",

@@ -1,5 +1,6 @@
 """Builds the benchmark programs, and runs their parts one by one."""
 
+import functools
 import json
 import pathlib
 import re
@@ -9,7 +10,9 @@ import sys
 import tempfile
 import time
 
-from .measurements import MOST_SHARED, MOST_STOLEN, PIECES
+from .measurements import FLOOR, MOST_SHARED, MOST_STOLEN, PIECES
+
+_THROUGHPUT = re.compile(r"BM_(?P<workload>\w+)<(?P<subject>\w+)>/real_time/threads:(?P<threads>\d+)")
 
 
 class MeasurementFailed(Exception):
@@ -91,12 +94,14 @@ class Suite:
         self._folder = pathlib.Path(self._bazel("info", f"--config={config}", "bazel-bin").strip()) / "benchmarks"
 
     def runs(self):
-        """Returns all runs, in the order of a round: for each workload, one subject after the other."""
-        families = dict.fromkeys(name.split("/")[0] for name in self._list("cache_benchmark"))
+        """Returns all runs, in the order of a round: each workload, on one number of threads after the other."""
+        groups = {}
+        for name in self._list("cache_benchmark"):
+            if match := _THROUGHPUT.fullmatch(name):
+                groups.setdefault((match["workload"], match["threads"]), []).append(name)
         runs = [
-            Run(family.removeprefix("BM_"), lambda family=family: self._measure_throughput(family))
-            for family in families
-            if "<" in family
+            Run(f"{workload}/{threads}", functools.partial(self._measure_throughput, workload, threads, names))
+            for (workload, threads), names in groups.items()
         ]
         runs.append(Run("MassExpiry", self._measure_mass_expiry))
         runs.append(Run("Storm", lambda: self._measure_latencies("Storm")))
@@ -106,17 +111,19 @@ class Suite:
         runs.append(Run("memory", self._measure_memory, once=True))
         return runs
 
-    def _measure_throughput(self, family):
+    def _measure_throughput(self, workload, threads, benchmarks):
+        """All subjects on so many threads, and in turn with them the floor on one."""
+        floor = f"BM_{workload}<{FLOOR}>/real_time/threads:1"
         values = {}
-        for pieces in self._benchmark_in_pieces("cache_benchmark", f"^{re.escape(family)}/"):
-            full_name = pieces[0]["name"]
-            workload, subject, threads = re.fullmatch(r"BM_(\w+)<(\w+)>/real_time/threads:(\d+)", full_name).groups()
-            name = f"{workload}/{subject}/{threads}"
-            counters = {
-                name: "items_per_second",
-                f"{name}/misses": "miss_ratio",
-                f"stolen/{name}": "stolen",
-                f"shared/{name}": "shared",
+        for pieces in self._benchmark_in_pieces("cache_benchmark", dict.fromkeys([*benchmarks, floor])):
+            benchmark = pieces[0]["name"]
+            names = [f"floor/{workload}/{threads}"] if benchmark == floor else []
+            if benchmark in benchmarks:
+                names.append(f"{workload}/{_THROUGHPUT.fullmatch(benchmark)['subject']}/{threads}")
+            counters = {name: "items_per_second" for name in names} | {
+                f"{names[-1]}/misses": "miss_ratio",
+                f"stolen/{names[-1]}": "stolen",
+                f"shared/{names[-1]}": "shared",
             }
             for value, counter in counters.items():
                 values[value] = statistics.median(piece[counter] for piece in pieces)
@@ -172,23 +179,24 @@ class Suite:
             self._patience.spend(time.monotonic() - begin)
         return list(best.values())
 
-    def _benchmark_in_pieces(self, program, pattern):
-        """Runs the benchmarks that match, and returns of each the pieces in which it had the processors to itself.
+    def _benchmark_in_pieces(self, program, names):
+        """Runs benchmarks in turn, and returns of each the pieces in which it had the processors to itself.
 
         Those of which that can be said last for some ten milliseconds where other guests are busy. Where there are few,
         the benchmark runs again; where there are none in the end, the least disturbed count. What was measured does not
         decide.
         """
-        pieces = {}
-        names = None
-        while names is None or (names and self._patience.lasts()):
+        pieces = {name: [] for name in names}
+        wanted = list(names)
+        first = True
+        while first or (wanted and self._patience.lasts()):
             begin = time.monotonic()
-            wanted = pattern if names is None else f"^({'|'.join(map(re.escape, names))})$"
-            for result in self._benchmark_once(program, wanted, PIECES):
-                pieces.setdefault(result["name"], []).append(result)
-            if names is not None:
+            for result in self._benchmark_once(program, f"^({'|'.join(map(re.escape, wanted))})$", PIECES):
+                pieces[result["name"]].append(result)
+            if not first:
                 self._patience.spend(time.monotonic() - begin)
-            names = [name for name, results in pieces.items() if sum(map(_is_quiet, results)) < self._LEAST_PIECES]
+            first = False
+            wanted = [name for name, results in pieces.items() if sum(map(_is_quiet, results)) < self._LEAST_PIECES]
         return [_quietest(results, self._LEAST_PIECES) for results in pieces.values()]
 
     def _benchmark_once(self, program, pattern, pieces=1):
@@ -198,6 +206,7 @@ class Suite:
                 f"--benchmark_filter={pattern}",
                 f"--benchmark_min_time={self._min_time / pieces}",
                 f"--benchmark_repetitions={pieces}",
+                f"--benchmark_enable_random_interleaving={'true' if pieces > 1 else 'false'}",
                 f"--benchmark_out={out.name}",
                 "--benchmark_out_format=json",
             )

@@ -12,8 +12,9 @@ HEAD = """\
 
 Written by `tools/benchmark`; compare figures of one run only. The caches hold a million entries, with keys of 21 bytes and
 values of 64. The floor is an `absl::flat_hash_map` of strings on one thread, without lock, TTL, order and limit: what a
-cache pays for memory alone. The subjects ran in turn, each in a process of its own; figures are medians of {rounds}
-rounds, and ratios are medians of the ratios within a round, with the lowest and the highest in brackets beside a bar.
+cache pays for memory alone. The subjects of a workload, on one number of threads, and the floor ran in turn, in pieces of
+some 60 ms in random order. Figures are medians of {rounds} rounds, and ratios are medians of the ratios to the floor
+beside which they were measured, with the lowest and the highest in brackets beside a bar.
 """
 
 

@@ -3,10 +3,10 @@
 import statistics
 
 from . import bars, chart
+from .measurements import FLOOR
 from .section import Bar, Section, spread, table
 
 OURS = "wheelcache"
-FLOOR = "flat_hash_map"
 THREADS = [1, 2, 4, 8]
 
 WORKLOADS = {
@@ -39,7 +39,6 @@ def sections(result):
 
 def _section(result, key):
     title, text = WORKLOADS[key]
-    floor = f"{key}/{FLOOR}/1"
     subjects = list(dict.fromkeys(name.split("/")[1] for name in result.names(f"{key}/")))
     rows = [[f"`{subject}`", *(_cell(result, key, subject, threads) for threads in THREADS)] for subject in subjects]
     body = [text, table(["million operations a second (to the floor)", *map(_threads, THREADS)], rows)]
@@ -56,7 +55,7 @@ def _section(result, key):
         if subject != FLOOR
     }
     drawn = chart.grouped_bars(
-        title, "operations a second", list(map(_threads, THREADS)), series, (f"{FLOOR}, one thread", result.median(floor))
+        title, "operations a second", list(map(_threads, THREADS)), series, (f"{FLOOR}, one thread", result.median(f"{key}/{FLOOR}/1"))
     )
     return Section(key, title, "\n\n".join(body), _bars(result, key, title), drawn)
 
@@ -66,18 +65,23 @@ def _bars(result, key, title):
     for threads, bar in bars.THROUGHPUT.get(key, {}).items():
         name = f"{key}/{OURS}/{threads}"
         if result.has(name):
-            ratios = result.ratios(name, f"{key}/{FLOOR}/1")
+            ratios = result.ratios(name, _floor(key, threads))
             reached.append(
                 Bar(f"{title}, {_threads(threads)}", f"{bar:.2f}", spread(ratios), statistics.median(ratios) >= bar)
             )
     return reached
 
 
+def _floor(key, threads):
+    """What those on so many threads are compared with, as it was measured in turn with them."""
+    return f"floor/{key}/{threads}"
+
+
 def _cell(result, key, subject, threads):
     name = f"{key}/{subject}/{threads}"
     if not result.has(name):
         return ""
-    return f"{result.median(name) / 1e6:.2f} ({result.ratio(name, f'{key}/{FLOOR}/1'):.2f})"
+    return f"{result.median(name) / 1e6:.2f} ({result.ratio(name, _floor(key, threads)):.2f})"
 
 
 def _threads(threads):
