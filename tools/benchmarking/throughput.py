@@ -34,7 +34,7 @@ WORKLOADS = {
 
 
 def sections(result):
-    return [_section(result, key) for key in WORKLOADS if result.has(f"{key}/{FLOOR}/1")]
+    return [_section(result, key) for key in WORKLOADS if _floors(result, key)]
 
 
 def _section(result, key):
@@ -43,8 +43,10 @@ def _section(result, key):
     rows = [[f"`{subject}`", *(_cell(result, key, subject, threads) for threads in THREADS)] for subject in subjects]
     body = [text, table(["million operations a second (to the floor)", *map(_threads, THREADS)], rows)]
     if key == "Mixed":
-        misses = [f"`{subject}` {result.median(f'{key}/{subject}/1/misses'):.1%}" for subject in subjects]
-        body.append(f"Missed on one thread: {', '.join(misses)}.")
+        measured = [subject for subject in subjects if result.has(f"{key}/{subject}/1")]
+        misses = [f"`{subject}` {result.median(f'{key}/{subject}/1/misses'):.1%}" for subject in measured]
+        if misses:
+            body.append(f"Missed on one thread: {', '.join(misses)}.")
     series = {
         subject: {
             _threads(threads): result.median(f"{key}/{subject}/{threads}")
@@ -54,9 +56,8 @@ def _section(result, key):
         for subject in subjects
         if subject != FLOOR
     }
-    drawn = chart.grouped_bars(
-        title, "operations a second", list(map(_threads, THREADS)), series, (f"{FLOOR}, one thread", result.median(f"{key}/{FLOOR}/1"))
-    )
+    floor = (f"{FLOOR}, one thread", result.median(_floors(result, key)[0]))
+    drawn = chart.grouped_bars(title, "operations a second", list(map(_threads, THREADS)), series, floor)
     return Section(key, title, "\n\n".join(body), _bars(result, key, title), drawn)
 
 
@@ -75,6 +76,10 @@ def _bars(result, key, title):
 def _floor(key, threads):
     """What those on so many threads are compared with, as it was measured in turn with them."""
     return f"floor/{key}/{threads}"
+
+
+def _floors(result, key):
+    return [_floor(key, threads) for threads in THREADS if result.has(_floor(key, threads))]
 
 
 def _cell(result, key, subject, threads):
