@@ -16,8 +16,8 @@
 //   cache_benchmark --benchmark_filter='BM_GetHit<wheelcache>/.*threads:2$'
 //
 // tools/benchmark runs all of it, the subjects of one workload interleaved
-// (--benchmark_enable_random_interleaving, for which all their caches must find
-// room in memory), and writes RESULTS.md.
+// (--benchmark_enable_random_interleaving=true, for which all their caches must
+// find room in memory), and writes RESULTS.md.
 
 #include <cstdint>
 #include <vector>

@@ -182,21 +182,23 @@ class Suite:
     def _benchmark_in_pieces(self, program, names):
         """Runs benchmarks in turn, and returns of each the pieces in which it had the processors to itself.
 
-        Those of which that can be said last for some ten milliseconds where other guests are busy. Where there are few,
-        the benchmark runs again; where there are none in the end, the least disturbed count. What was measured does not
-        decide.
+        Those of which that can be said last for some ten milliseconds where other guests are busy. Where a benchmark has
+        few, all run again, for what is compared is to meet the same minutes; where it has none in the end, its least
+        disturbed ones count. What was measured does not decide.
         """
         pieces = {name: [] for name in names}
-        wanted = list(names)
-        first = True
-        while first or (wanted and self._patience.lasts()):
-            begin = time.monotonic()
-            for result in self._benchmark_once(program, f"^({'|'.join(map(re.escape, wanted))})$", PIECES):
+
+        def run():
+            for result in self._benchmark_once(program, f"^({'|'.join(map(re.escape, names))})$", PIECES):
                 pieces[result["name"]].append(result)
-            if not first:
-                self._patience.spend(time.monotonic() - begin)
-            first = False
-            wanted = [name for name, results in pieces.items() if sum(map(_is_quiet, results)) < self._LEAST_PIECES]
+
+        run()
+        while any(sum(map(_is_quiet, results)) < self._LEAST_PIECES for results in pieces.values()):
+            if not self._patience.lasts():
+                break
+            begin = time.monotonic()
+            run()
+            self._patience.spend(time.monotonic() - begin)
         return [_quietest(results, self._LEAST_PIECES) for results in pieces.values()]
 
     def _benchmark_once(self, program, pattern, pieces=1):
