@@ -182,9 +182,9 @@ class Suite:
     def _benchmark_in_pieces(self, program, names):
         """Runs benchmarks in turn, and returns of each the pieces in which it had the processors to itself.
 
-        Those of which that can be said last for some ten milliseconds where other guests are busy. Where a benchmark has
-        few, all run again, for what is compared is to meet the same minutes; where it has none in the end, its least
-        disturbed ones count. What was measured does not decide.
+        Those of which that can be said last for some ten milliseconds where other guests are busy. Where a benchmark
+        has few, all run again, for what is compared is to meet the same minutes; where it has none in the end, its
+        least disturbed ones count. What was measured does not decide.
         """
         pieces = {name: [] for name in names}
 
