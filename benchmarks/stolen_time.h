@@ -14,13 +14,17 @@
 #define WHEELCACHE_BENCHMARKS_STOLEN_TIME_H_
 
 #include <cstdint>
+#include <string>
+#include <utility>
 
 namespace wheelcache::benchmarks {
 
 class StolenTime {
  public:
-  // Begins to count.
-  StolenTime() : begin_(Read()) {}
+  // Begins to count, from a file like that of the system; proc_stat(5) tells
+  // what is in it.
+  explicit StolenTime(std::string file = "/proc/stat")
+      : file_(std::move(file)), begin_(Read()) {}
 
   // Returns the part that was stolen since, from 0 to 1, of what all processors
   // were asked for; 0 where the system does not tell. The system counts in
@@ -33,9 +37,10 @@ class StolenTime {
     int64_t stolen = 0;
   };
 
-  static Ticks Read();
+  Ticks Read() const;
 
-  Ticks begin_;
+  const std::string file_;
+  const Ticks begin_;
 };
 
 }  // namespace wheelcache::benchmarks
