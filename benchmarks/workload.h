@@ -1,8 +1,9 @@
 // What the benchmarks ask of a cache: which keys, in which order, and when to
 // write.
 //
-//   AccessCursor cursor(AccessesOf({/*keys=*/kCapacity, /*skew=*/kZipfSkew}),
-//   thread, threads); const Access& access = cursor.Next();
+//   const AccessOptions options = {/*keys=*/kCapacity, /*skew=*/kZipfSkew};
+//   AccessCursor cursor(AccessesOf(options), thread, threads);
+//   const Access& access = cursor.Next();
 //   cache.Find(access.key.view());
 //
 // Everything is made before the clock starts and is the same in each run and
