@@ -260,6 +260,33 @@ TEST(IndexTest, ReplaceIsSeenUnderTheSameHash) {
   EXPECT_EQ(elements.index().size(), 15u);
 }
 
+// Instead of an endless loop, or of an entry that the index has and the cache
+// has not.
+TEST(IndexDeathTest, AnEraseWithAnotherHashEndsTheProgram) {
+  TableMemory memory;
+  Index index(&memory);
+  const auto insert = [&](Hash32 hash, uint32_t ref) {
+    index.Reserve([&](uint32_t) { return hash; });
+    index.Insert(hash, ref);
+  };
+  const char message[] = "Hash gave another value for a key than before";
+  insert(0, 1);
+  EXPECT_DEATH(index.Erase(2, 1), message);
+  index.Erase(0, 1);
+
+  // A bucket that very many had to pass does not forget it: in the end, no
+  // bucket tells that the search may end there.
+  constexpr uint32_t kBuckets = 16;
+  constexpr uint32_t kMany = 150;
+  for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
+    const Hash32 hash = bucket << 28;
+    for (uint32_t ref = 1; ref <= kMany; ++ref) insert(hash, ref);
+    for (uint32_t ref = 1; ref <= kMany; ++ref) index.Erase(hash, ref);
+  }
+  insert(0, 1);
+  EXPECT_DEATH(index.Erase(2, 1), message);
+}
+
 TEST(IndexTest, ClearForgetsEverything) {
   Elements elements(
       Hashes(10'000, [](uint32_t ref) { return ref * 2654435761u; }));

@@ -20,6 +20,10 @@
 // without a lock, in a ReadSection: an entry never moves, and its reference is
 // written before its tag.
 //
+// Errors. A Hash that gives another value for a key than before, so that an
+// entry is not where it must be, ends the program with a message: to go on
+// would be to look for it for ever.
+//
 // Cost. O(1) expected, up to a load of 11/12: 64 / (12 * load) bytes an entry.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_INDEX_TABLE_H_
@@ -29,6 +33,8 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
@@ -145,6 +151,7 @@ class IndexTable {
     // Counts an entry that passes on, or no longer does. A count that was full
     // once stays so: it tells no more how many there are.
     void AddPassedOn(Hash32 hash);
+    // REQUIRES: such an entry is in another bucket.
     void RemovePassedOn(Hash32 hash);
     // The cells with this tag, a bit for each; 0 for the free ones.
     uint32_t CellsWith(uint8_t tag) const {
@@ -221,6 +228,13 @@ class IndexTable {
       *found = ref;
       return true;
     };
+  }
+
+  // For an entry that is in none of the buckets of its hash.
+  [[noreturn]] ABSL_ATTRIBUTE_NOINLINE static void EndForChangedHash() {
+    std::fputs("wheelcache: Hash gave another value for a key than before\n",
+               stderr);
+    std::abort();
   }
 
   std::atomic<Ref>* CellOf(Hash32 hash, Ref ref) const {
@@ -303,7 +317,8 @@ inline size_t IndexTable::Replace(Hash32 hash, Ref old, Ref ref) {
 }
 
 inline size_t IndexTable::Erase(Hash32 hash, Ref ref) {
-  for (Path path(*this, hash);; path.Next()) {
+  Path path(*this, hash);
+  do {
     Bucket& bucket = path.bucket();
     uint32_t candidates = bucket.CellsWith(TagOf(hash));
     for (; candidates != 0; candidates &= candidates - 1) {
@@ -314,8 +329,10 @@ inline size_t IndexTable::Erase(Hash32 hash, Ref ref) {
       bucket.cells[cell].store(0, std::memory_order_release);
       return path.index();
     }
+    if (bucket.PassedOn(hash) == 0) break;
     bucket.RemovePassedOn(hash);
-  }
+  } while (path.Next());
+  EndForChangedHash();
 }
 
 inline void IndexTable::Bucket::SetTag(int cell, uint8_t tag) {
