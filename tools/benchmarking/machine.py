@@ -24,8 +24,10 @@ def describe(root, command):
 
 
 def _processor():
-    models = re.findall(r"^model name\s*: (.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
-    return models[0] if models else platform.machine()
+    fields = dict(re.findall(r"^([\w ]+?)\s*: (.*)$", _read("/proc/cpuinfo"), re.MULTILINE))
+    name = fields.get("model name", platform.machine())
+    # Hosts often tell their guests no more than a family's name.
+    return f"{name} (family {fields['cpu family']}, model {fields['model']})" if "cpu family" in fields else name
 
 
 def _l3():
