@@ -34,8 +34,8 @@
 // counted. Del, Touch, Clear, handles and the destructor need no memory and do
 // not throw, nor does RunMaintenance but for stats_log. Hashes, comparisons and
 // destructors must not throw. While a key is in the cache, its hash must stay
-// the same: to remove one that its hash does not lead to ends the program, with
-// a message.
+// the same: to remove or replace one that its hash does not lead to ends the
+// program, with a message.
 //
 // Cost. Every call is O(1) expected, plus what it reclaims and evicts, of which
 // it does at most CacheOptions::maintenance_budget at a time under a lock; and

@@ -262,7 +262,7 @@ TEST(IndexTest, ReplaceIsSeenUnderTheSameHash) {
 
 // Instead of an endless loop, or of an entry that the index has and the cache
 // has not.
-TEST(IndexDeathTest, AnEraseWithAnotherHashEndsTheProgram) {
+TEST(IndexDeathTest, AChangeWithAnotherHashEndsTheProgram) {
   TableMemory memory;
   Index index(&memory);
   const auto insert = [&](Hash32 hash, uint32_t ref) {
@@ -271,6 +271,7 @@ TEST(IndexDeathTest, AnEraseWithAnotherHashEndsTheProgram) {
   };
   const char message[] = "Hash gave another value for a key than before";
   insert(0, 1);
+  EXPECT_DEATH(index.Replace(2, 1, 3), message);
   EXPECT_DEATH(index.Erase(2, 1), message);
   index.Erase(0, 1);
 

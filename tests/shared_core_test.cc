@@ -1,3 +1,5 @@
+// When the benchmarks take a core for shared, by what loops took.
+
 #include "wheelcache/benchmarks/shared_core.h"
 
 #include "gtest/gtest.h"

@@ -1,3 +1,6 @@
+// What the benchmarks take for stolen, against files that stand for the
+// system's.
+
 #include "wheelcache/benchmarks/stolen_time.h"
 
 #include <fstream>

@@ -309,7 +309,7 @@ inline size_t IndexTable::Insert(Hash32 hash, Ref ref) {
 
 inline size_t IndexTable::Replace(Hash32 hash, Ref old, Ref ref) {
   std::atomic<Ref>* const cell = CellOf(hash, old);
-  assert(cell != nullptr);
+  if (ABSL_PREDICT_FALSE(cell == nullptr)) EndForChangedHash();
   cell->store(ref, std::memory_order_release);
   return (reinterpret_cast<uintptr_t>(cell) -
           reinterpret_cast<uintptr_t>(buckets_)) /
