@@ -12,8 +12,8 @@
 // Google Benchmark calls a benchmark several times, until it has found out how
 // many iterations take long enough. To fill a cache each time would take longer
 // than to measure, and would measure a cache that nobody has used yet. So the
-// state lives on until another workload, subject or number of threads has its
-// turn; one state lives at a time.
+// state lives on: until another workload, subject or number of threads has its
+// turn or, where they take turns all the time (side_by_side), to the end.
 //
 // Beside what the workload reports, `stolen` is the part of the time of the
 // processors that the host kept from it (stolen_time.h).
