@@ -21,8 +21,8 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "wheelcache/cache/internal/age.h"
-#include "wheelcache/cache/internal/entry.h"
+#include "wheelcache/cache/internal/entry/age.h"
+#include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/view.h"
 #include "wheelcache/wheel/clock.h"
 

@@ -29,8 +29,8 @@
 #include "absl/base/attributes.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
-#include "wheelcache/cache/internal/equal_strings.h"
-#include "wheelcache/cache/internal/hash_strings.h"
+#include "wheelcache/cache/internal/index/equal_strings.h"
+#include "wheelcache/cache/internal/index/hash_strings.h"
 
 namespace wheelcache {
 namespace internal {

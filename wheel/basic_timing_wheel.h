@@ -68,7 +68,7 @@
 
 #include "absl/numeric/bits.h"
 #include "absl/status/status.h"
-#include "wheelcache/wheel/internal/prefetch.h"
+#include "wheelcache/wheel/base/prefetch.h"
 #include "wheelcache/wheel/timer_links.h"
 
 namespace wheelcache {

@@ -8,7 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
-#include "wheelcache/wheel/mutex.h"
+#include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache {
 namespace {

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "wheelcache/wheel/base/contain.h"
+#include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
-#include "wheelcache/wheel/internal/contain.h"
-#include "wheelcache/wheel/mutex.h"
 
 namespace wheelcache {
 namespace {

@@ -31,7 +31,7 @@
 // first WakeAt of a client that has something due earlier than what is planned;
 // then each client is called once, and plans anew. A call that another thread
 // was making, RunDue included, is over: a client whose RunDue takes a lock must
-// keep that lock whole itself (wheel/internal/at_fork.h). It must not live on
+// keep that lock whole itself (wheel/base/at_fork.h). It must not live on
 // the stack of another thread, which the child does not have.
 //
 // Exit. Shared() is never destroyed, so clients with static storage may
@@ -55,9 +55,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "wheelcache/wheel/base/at_fork.h"
+#include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
-#include "wheelcache/wheel/internal/at_fork.h"
-#include "wheelcache/wheel/mutex.h"
 
 namespace wheelcache {
 

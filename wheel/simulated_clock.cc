@@ -9,8 +9,8 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/time/time.h"
+#include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
-#include "wheelcache/wheel/mutex.h"
 
 namespace wheelcache {
 

@@ -28,9 +28,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
+#include "wheelcache/wheel/base/at_fork.h"
+#include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
-#include "wheelcache/wheel/internal/at_fork.h"
-#include "wheelcache/wheel/mutex.h"
 
 namespace wheelcache {
 

@@ -16,7 +16,7 @@
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
-#include "wheelcache/wheel/mutex.h"
+#include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache {
 namespace replay {

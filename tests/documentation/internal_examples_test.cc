@@ -11,11 +11,11 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
-#include "wheelcache/cache/internal/age.h"
-#include "wheelcache/cache/internal/arena.h"
-#include "wheelcache/cache/internal/budget.h"
-#include "wheelcache/wheel/internal/at_fork.h"
-#include "wheelcache/wheel/mutex.h"
+#include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/entry/age.h"
+#include "wheelcache/cache/internal/memory/arena.h"
+#include "wheelcache/wheel/base/at_fork.h"
+#include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache {

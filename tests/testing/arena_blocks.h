@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "wheelcache/cache/internal/arena.h"
+#include "wheelcache/cache/internal/memory/arena.h"
 
 namespace wheelcache::testing {
 

@@ -29,7 +29,7 @@
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/view.h"
-#include "wheelcache/wheel/mutex.h"
+#include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache {

@@ -1,5 +1,5 @@
 // Has something happen in the middle of a call to the cache, at a named point
-// of an engine that is built for that; see cache/internal/interleave.h.
+// of an engine that is built for that; see cache/internal/threads/interleave.h.
 //
 //   At("remove: between clock and lock", [&] { cache->Set(1, 11); });
 //   EXPECT_TRUE(cache->Del(1));  // Of the value that came meanwhile.
@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "gtest/gtest.h"
-#include "wheelcache/cache/internal/interleave.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 
 #ifndef WHEELCACHE_INTERLEAVE

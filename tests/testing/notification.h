@@ -7,7 +7,7 @@
 #define WHEELCACHE_TESTS_TESTING_NOTIFICATION_H_
 
 #include "absl/base/thread_annotations.h"
-#include "wheelcache/wheel/mutex.h"
+#include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::testing {
 

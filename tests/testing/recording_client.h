@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
-#include "wheelcache/wheel/mutex.h"
 #include "wheelcache/wheel/reaper.h"
 
 namespace wheelcache::testing {

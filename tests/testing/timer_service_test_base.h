@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
-#include "wheelcache/wheel/mutex.h"
+#include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/simulated_clock.h"
 #include "wheelcache/wheel/timer_service.h"
 

@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "wheelcache/wheel/base/prefetch.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
-#include "wheelcache/wheel/internal/prefetch.h"
 #include "wheelcache/wheel/timer_links.h"
 
 namespace wheelcache {

@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
-#include "wheelcache/wheel/mutex.h"
 #include "wheelcache/wheel/timing_wheel.h"
 
 namespace wheelcache::internal {

@@ -23,9 +23,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "wheelcache/wheel/internal/at_fork.h"
-#include "wheelcache/wheel/internal/contain.h"
-#include "wheelcache/wheel/mutex.h"
+#include "wheelcache/wheel/base/at_fork.h"
+#include "wheelcache/wheel/base/contain.h"
+#include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/reaper.h"
 #include "wheelcache/wheel/timing_wheel.h"
 

@@ -19,8 +19,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/internal/timer_queue.h"
-#include "wheelcache/wheel/mutex.h"
 #include "wheelcache/wheel/reaper.h"
 
 namespace wheelcache::internal {

@@ -1,0 +1,141 @@
+// Decides what a hit has to note for the LRU order, and tells which shard has
+// the entry that is longest unused.
+//
+// A cache counts its uses. An entry bears the count of its last use as its
+// stamp. One whose stamp is among the newest is young: a hit leaves it as it
+// is, so that hits on what is used most write nothing. Other hits give the
+// entry a new stamp, and the list of its shard finds out when the entry comes
+// to the end (lru/lazy_lru_list.h). In exact mode only the entry at the very
+// front is young, and each hit on another one moves it there at once, unless
+// the lock is taken: then it gives a stamp, too.
+//
+// What may be given up is a little of the order among entries that were used
+// at about the same time: young is what was used in the last quarter of the
+// time that the oldest entry has been unused.
+//
+// The shards of a cache share one count, so that stamps can be compared: the
+// one whose last entry has the oldest stamp is the one to evict from.
+//
+// Threads. UseClock is thread-safe. Of Recency, exact, IsYoung and Now are for
+// all, the rest for whoever holds the shard's lock.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_RECENCY_H_
+#define WHEELCACHE_CACHE_INTERNAL_ENGINE_RECENCY_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/base/optimization.h"
+#include "wheelcache/wheel/base/prefetch.h"
+
+namespace wheelcache {
+namespace internal {
+
+// A count of uses. Counts wrap around, and are compared by their difference:
+// what was not used for two billion uses may be taken for young.
+using Stamp = uint32_t;
+
+inline bool IsOlderBy(Stamp a, Stamp b, int64_t uses) {
+  return static_cast<int32_t>(b - a) > uses;
+}
+
+// What the shards of a cache share.
+class UseClock {
+ public:
+  explicit UseClock(int shards) : tails_(shards) {}
+
+  Stamp Now() const { return now_.load(std::memory_order_relaxed); }
+  void Advance(uint32_t uses) {
+    now_.fetch_add(uses, std::memory_order_relaxed);
+  }
+
+  // Whoever counts uses counts so many at a time, so that not each takes the
+  // cache line of the count away from all who read it.
+  static constexpr uint32_t kStride = 16;
+
+  // The stamp of the entry that was last chosen to be evicted from a shard;
+  // Now() of that time if there was none. As exact as set_tail was asked for.
+  Stamp tail(int shard) const {
+    return tails_[shard].load(std::memory_order_relaxed);
+  }
+  // Leaves a tail as it is that differs by no more than `slack`: it shares its
+  // cache line with those of other shards, which their threads read and write.
+  void set_tail(int shard, Stamp stamp, int64_t slack = 0) {
+    const Stamp shown = tail(shard);
+    if (IsOlderBy(shown, stamp, slack) || IsOlderBy(stamp, shown, slack)) {
+      tails_[shard].store(stamp, std::memory_order_relaxed);
+    }
+  }
+
+ private:
+  // All relaxed, youth_ below as well: they decide which entry is moved or goes
+  // first, never what is there.
+  alignas(ABSL_CACHELINE_SIZE) std::atomic<Stamp> now_{0};
+  alignas(ABSL_CACHELINE_SIZE) std::vector<std::atomic<Stamp>> tails_;
+};
+
+// What each shard has.
+class Recency {
+ public:
+  Recency(UseClock* clock, bool exact)
+      : clock_(*clock), stride_(exact ? 1 : UseClock::kStride) {}
+
+  Recency(const Recency&) = delete;
+  Recency& operator=(const Recency&) = delete;
+
+  bool exact() const { return stride_ == 1; }
+
+  // Whether a use, now, of an entry with this stamp need not be noted.
+  bool IsYoung(Stamp stamp, Stamp now) const {
+    return !IsOlderBy(stamp, now, youth_.load(std::memory_order_relaxed) - 1);
+  }
+
+  // The stamp of an entry that is used now.
+  Stamp Now() const { return clock_.Now(); }
+
+  // The stamp of an entry that is put at the front of the list now. Counts it.
+  Stamp NextStamp() {
+    if (++uses_ >= stride_) {
+      clock_.Advance(uses_);
+      uses_ = 0;
+    }
+    return clock_.Now();
+  }
+
+  // Has the processor fetch what NextStamp writes to. For any thread.
+  void Prefetch() const { PrefetchLineToWrite(&uses_); }
+
+  // Tells what difference in stamps the shard's list does not see.
+  void SetResolution(uint32_t resolution) {
+    constexpr int64_t kLongest = int64_t{1} << 30;
+    const int64_t youth =
+        exact() ? 1 : std::min(int64_t{resolution} * 4, kLongest);
+    // Rarely different, and in a line that all readers have.
+    if (youth_.load(std::memory_order_relaxed) != youth) {
+      youth_.store(youth, std::memory_order_relaxed);
+    }
+  }
+
+  // By how many uses another shard's last entry has to be older than this
+  // one's to be the better victim: 1/64 of the time that the oldest entry has
+  // been unused. Shards of equal size differ by chance by that much, and would
+  // take victims from each other all the time if they had to differ by less.
+  int64_t Margin() const {
+    return youth_.load(std::memory_order_relaxed) / 16 + stride_;
+  }
+
+ private:
+  UseClock& clock_;
+  const uint32_t stride_;
+  std::atomic<int64_t> youth_{1};
+  // Not counted yet. Away from what readers look at.
+  alignas(ABSL_CACHELINE_SIZE) uint32_t uses_ = 0;
+};
+
+}  // namespace internal
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_RECENCY_H_

@@ -1,0 +1,39 @@
+#include "wheelcache/cache/internal/engine/stats_logger.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/stats.h"
+#include "wheelcache/wheel/base/mutex.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache {
+namespace internal {
+namespace {
+
+constexpr absl::Duration kInterval = absl::Minutes(1);
+
+}  // namespace
+
+StatsLogger::StatsLogger(const CacheOptions& options, int64_t now_nanos)
+    : name_(options.name),
+      log_(options.stats_log),
+      due_(log_ ? Clock::NanosAfter(now_nanos, kInterval) : Clock::kNever) {}
+
+void StatsLogger::Run(int64_t now_nanos, const CacheStats& stats) {
+  CacheStats before;
+  {
+    MutexLock lock(&mu_);
+    if (due_nanos() > now_nanos) return;
+    due_.store(Clock::NanosAfter(now_nanos, kInterval),
+               std::memory_order_relaxed);
+    before = std::exchange(last_, stats);
+  }
+  const bool idle = stats.hits == before.hits && stats.misses == before.misses;
+  if (!idle) log_(StatsLine(name_, before, stats));
+}
+
+}  // namespace internal
+}  // namespace wheelcache

@@ -1,0 +1,113 @@
+// Entries that have left the cache, on their way to the removal listener and
+// to limbo.
+//
+// They are collected under a shard's lock, where no user code may run, and
+// disposed of after it. They are linked through their own LRU links, which also
+// have room for the cause, so that collecting allocates nothing; and all that a
+// shard has can be taken over at once, without a look at each.
+//
+// Threads. Thread-compatible; each call of the cache has its own.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_ENTRY_REMOVED_LIST_H_
+#define WHEELCACHE_CACHE_INTERNAL_ENTRY_REMOVED_LIST_H_
+
+#include <cassert>
+#include <optional>
+#include <utility>
+
+#include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/entry/limbo.h"
+#include "wheelcache/cache/removal.h"
+#include "wheelcache/lru/lru_list.h"
+
+namespace wheelcache {
+namespace internal {
+
+template <typename Key, typename Value>
+class RemovedList {
+ public:
+  using Pool = EntryPool<Key, Value>;
+
+  RemovedList(Pool* pool, Limbo<Key, Value>* limbo)
+      : pool_(*pool), limbo_(*limbo) {}
+  RemovedList(const RemovedList&) = delete;
+  RemovedList& operator=(const RemovedList&) = delete;
+  ~RemovedList() {
+    Dispose([](EntryRef, RemovalCause) {});
+  }
+
+  // Takes over the pin that the cache had on the entry.
+  void Add(EntryRef ref, RemovalCause cause) {
+    pool_.At(ref).lru = {/*newer=*/static_cast<EntryRef>(cause), /*older=*/0};
+    Append(&removed_, {ref, ref});
+  }
+
+  // The same in two parts, where nobody asks which entry it is. What was
+  // announced, one at most, Dispose tells of as 0; the entry comes later, maybe
+  // to another list.
+  void Announce(RemovalCause cause) {
+    assert(!announced_.has_value());
+    announced_ = cause;
+  }
+  void AddAnnounced(EntryRef ref) {
+    pool_.At(ref).lru = {/*newer=*/kAnnounced, /*older=*/0};
+    Append(&removed_, {ref, ref});
+  }
+
+  // Takes over all entries from `newest` along the links to the older, up to
+  // `oldest`, as deleted.
+  void AddCleared(EntryRef newest, EntryRef oldest) {
+    Append(&cleared_, {newest, oldest});
+  }
+
+  // Calls `tell(ref, cause)` for each entry, in the order of their removal but
+  // for the cleared ones, which come last, and passes them on to limbo. No lock
+  // is held.
+  template <typename Tell>
+  void Dispose(Tell&& tell) {
+    if (announced_.has_value()) {
+      tell(EntryRef{0}, *std::exchange(announced_, std::nullopt));
+    }
+    while (removed_.first != 0) {
+      const EntryRef ref = removed_.first;
+      const LruLinks<EntryRef> links = pool_.At(ref).lru;
+      removed_.first = links.older;
+      if (links.newer != kAnnounced) {
+        tell(ref, static_cast<RemovalCause>(links.newer));
+      }
+      limbo_.Add(ref);
+    }
+    while (cleared_.first != 0) {
+      const EntryRef ref = cleared_.first;
+      cleared_.first = pool_.At(ref).lru.older;
+      tell(ref, RemovalCause::kDeleted);
+      limbo_.Add(ref);
+    }
+  }
+
+ private:
+  // In the place of a cause.
+  static constexpr EntryRef kAnnounced = ~EntryRef{0};
+
+  struct Chain {
+    EntryRef first = 0;
+    EntryRef last = 0;  // Of meaning while there is a first.
+  };
+
+  void Append(Chain* chain, Chain more) {
+    (chain->first == 0 ? chain->first : pool_.At(chain->last).lru.older) =
+        more.first;
+    chain->last = more.last;
+  }
+
+  Pool& pool_;
+  Limbo<Key, Value>& limbo_;
+  std::optional<RemovalCause> announced_;
+  Chain removed_;  // One by one.
+  Chain cleared_;  // A shard's at once.
+};
+
+}  // namespace internal
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_ENTRY_REMOVED_LIST_H_

@@ -1,0 +1,38 @@
+// The hash of a key as the cache uses it: parts of one 64-bit number choose
+// the shard, the bucket of its index and the tag there.
+//
+// Threads. Thread-safe.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_INDEX_KEY_HASH_H_
+#define WHEELCACHE_CACHE_INTERNAL_INDEX_KEY_HASH_H_
+
+#include <cstdint>
+#include <type_traits>
+
+#include "absl/base/attributes.h"
+#include "wheelcache/cache/hash.h"
+#include "wheelcache/cache/internal/index/hash_strings.h"
+
+namespace wheelcache {
+namespace internal {
+
+struct KeyHash {
+  uint32_t for_shard;
+  uint32_t for_index;
+};
+
+// Spreads the bits of the user's hash, which may be as plain as the number
+// itself; those of our own are spread.
+template <typename Hash, typename K>
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline KeyHash HashKey(const K& key) {
+  uint64_t hash = Hash()(key);
+  if constexpr (!std::is_same_v<Hash, StringHash>) {
+    hash = FoldedProduct(hash, 0x9e3779b97f4a7c15);
+  }
+  return {static_cast<uint32_t>(hash >> 32), static_cast<uint32_t>(hash)};
+}
+
+}  // namespace internal
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_INDEX_KEY_HASH_H_

@@ -1,0 +1,141 @@
+// Blocks of granules, of any size, by best fit.
+//
+// Nothing is stored beside a block; its owner says its size when giving it
+// back. What must be known of a free block stands inside it: its size at both
+// ends, and its neighbours in the list of its bin. One bit tells of each
+// granule whether a free block begins or ends there, so that a block that
+// comes back finds free neighbours and becomes one with them: no memory is
+// bound to the size in which it was used once.
+//
+// Bins hold free blocks by size, one size each up to 63 granules and a range of
+// 3 % above. Take looks at a few blocks of the bin in which the size lies, and
+// then takes the first of the next bin that has any; what is too much stays
+// free. It touches a few lines of memory that are likely not in the cache:
+// the price of coalescing, which Arena's stripes keep small.
+//
+// While more than a fifth is free, as after a Clear or when other sizes come
+// to be asked for, memory goes back to the system: whenever 64 KiB have become
+// free at a stretch.
+//
+// With Sizes::kOne all blocks are promised to have one size. Then there is
+// nothing to fit, to coalesce and to give back, and a block costs its granules
+// alone.
+//
+// Threads. Thread-compatible.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_MEMORY_BLOCK_HEAP_H_
+#define WHEELCACHE_CACHE_INTERNAL_MEMORY_BLOCK_HEAP_H_
+
+#include <array>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "wheelcache/cache/internal/memory/chunks.h"
+#include "wheelcache/wheel/base/prefetch.h"
+
+namespace wheelcache {
+namespace internal {
+
+class BlockHeap {
+ public:
+  using Ref = GranuleRef;
+
+  enum class Sizes { kOne, kMany };
+
+  // The largest block, in granules: 64 KiB.
+  static constexpr uint32_t kMaxBlock = 1 << 13;
+
+  BlockHeap(Chunks* chunks, Sizes sizes) : chunks_(*chunks), sizes_(sizes) {}
+  BlockHeap(const BlockHeap&) = delete;
+  BlockHeap& operator=(const BlockHeap&) = delete;
+
+  // Returns a block that was given back, or a part of one; 0 if none is large
+  // enough.
+  Ref Take(uint32_t granules);
+
+  // Returns a block of fresh memory. May throw; see Chunks::Extend.
+  Ref Carve(uint32_t granules);
+
+  // Takes a block back.
+  void Give(Ref ref, uint32_t granules);
+
+  // Has the processor fetch what Give of this block will look at first: whether
+  // its neighbours are free.
+  void PrefetchNeighbours(Ref ref, uint32_t granules) const {
+    if (sizes_ == Sizes::kOne) return;
+    PrefetchLineToWrite(chunks_.At(ref - 1));
+    PrefetchLineToWrite(chunks_.At(ref + granules));
+    PrefetchLineToWrite(&chunks_.BitOf(ref).word);
+  }
+
+  // Where the next fresh memory begins, and the free granules before that.
+  Ref carved() const { return carved_; }
+  uint64_t free_granules() const { return free_granules_; }
+
+  // Whether more than a fifth is free, so that memory goes back to the system.
+  bool HasMuchFree() const { return free_granules_ > carved_ / 5; }
+
+  // For tests: finds the first broken invariant. O(free blocks).
+  absl::Status CheckInvariants() const;
+
+ private:
+  // Not 0, which is null; and blocks of a size that fills cache lines begin
+  // where a line does.
+  static constexpr Ref kFirstBlock = 8;
+
+  static constexpr uint32_t kExactBins = 64;
+  static constexpr int kBinsPerDoubling = 32;
+  static constexpr int kBins = kExactBins + (32 - 6) * kBinsPerDoubling;
+
+  // How many blocks of a bin Take looks at.
+  static constexpr int kLooks = 8;
+
+  static int BinOf(uint32_t granules);
+
+  // A free block of two or more granules has its size in the first word of the
+  // first granule and in the last word of the last; the next block of its bin
+  // in the second word, the previous one in the third. A single granule has its
+  // size twice and is in no bin: of no use to anybody, it waits for a
+  // neighbour.
+  uint32_t Size(Ref ref) const { return chunks_.Load(ref, 0); }
+  uint32_t SizeBefore(Ref end) const { return chunks_.Load(end - 1, 1); }
+  Ref Next(Ref ref) const { return chunks_.Load(ref, 1); }
+  Ref Previous(Ref ref) const { return chunks_.Load(ref + 1, 0); }
+  void SetNext(Ref ref, Ref next) { chunks_.Store(ref, 1, next); }
+  void SetPrevious(Ref ref, Ref previous) {
+    chunks_.Store(ref + 1, 0, previous);
+  }
+
+  // Whether a free block begins or ends with the granule.
+  bool IsEdge(Ref ref) const {
+    const Chunks::Bit bit = chunks_.BitOf(ref);
+    return (bit.word & bit.mask) != 0;
+  }
+  void MarkEdges(Ref ref, uint32_t granules);
+  void ClearEdges(Ref ref, uint32_t granules);
+
+  Ref FindFit(uint32_t granules) const;
+  int FirstBin(int from) const;  // That is not empty; or kBins.
+
+  // Gives the memory back of which the granules from `given` to `given_end`
+  // were the last in use. They now belong to the free block from `begin` to
+  // `end`.
+  void Release(Ref given, Ref given_end, Ref begin, Ref end);
+
+  // Adds a free block to the bins, or takes it out of them.
+  void Insert(Ref ref, uint32_t granules);
+  void Remove(Ref ref, uint32_t granules);
+
+  Chunks& chunks_;
+  const Sizes sizes_;
+  Ref carved_ = kFirstBlock;
+  uint64_t free_granules_ = 0;
+  std::array<uint64_t, (kBins + 63) / 64> occupied_ =
+      {};  // A bit for each bin.
+  std::array<Ref, kBins> bins_ = {};
+};
+
+}  // namespace internal
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_MEMORY_BLOCK_HEAP_H_

@@ -1,0 +1,118 @@
+// The memory under an arena: 8-byte granules addressed by 32-bit references.
+//
+// Granules lie in chunks of 64 MiB, so that an address is a shift, one load and
+// one addition. Nothing moves, and nothing is unmapped before the end. A chunk
+// is mapped when its first granule comes into use, and made usable from there
+// on, a huge page at a time: what is not yet usable has addresses alone.
+//
+// Huge pages are asked for where they take no more than what will be in use
+// soon: as far as the owner expects to need memory, if that is 8 MiB or more;
+// and from 32 MiB on for all that clearly needs more than was expected of it.
+//
+// Beside its granules a chunk has one bit for each, for the use of who manages
+// them. Fresh memory and bits are zero and cost nothing until they are touched.
+//
+// Threads. At is thread-safe for references that were handed over with some
+// synchronization. The rest is thread-compatible.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_MEMORY_CHUNKS_H_
+#define WHEELCACHE_CACHE_INTERNAL_MEMORY_CHUNKS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/base/attributes.h"
+#include "wheelcache/cache/internal/memory/huge_pages.h"
+
+namespace wheelcache {
+namespace internal {
+
+// A granule's number. 0 is null.
+using GranuleRef = uint32_t;
+
+class Chunks {
+ public:
+  using Ref = GranuleRef;
+
+  static constexpr size_t kGranuleBytes = 8;
+
+  // The granules of a huge page, and of a chunk.
+  static constexpr uint32_t kHugePage = kHugePageBytes / kGranuleBytes;
+  static constexpr int kChunkBits = 23;
+  static constexpr uint32_t kChunk = uint32_t{1} << kChunkBits;
+
+  // One less than 32 bits address: the 2816 largest references are the wheel's.
+  static constexpr uint32_t kMaxChunks = (uint32_t{1} << (32 - kChunkBits)) - 1;
+
+  // Chunks that will be in use up to `expected_bytes`, as far as is known.
+  explicit Chunks(uint64_t expected_bytes = 0)
+      : expected_bytes_(expected_bytes) {}
+  Chunks(const Chunks&) = delete;
+  Chunks& operator=(const Chunks&) = delete;
+  ~Chunks();
+
+  // The granule, aligned to 8.
+  void* At(Ref ref) const {
+    // No atomic: whoever handed the reference over, after that chunk was
+    // mapped, has handed over this address with it.
+    return reinterpret_cast<void*>(bases_[ref >> kChunkBits] +
+                                   uint64_t{ref} * kGranuleBytes);
+  }
+
+  // The two 32-bit words of a granule that is in nobody's use. AddressSanitizer
+  // takes free memory for poisoned, but not for these.
+  ABSL_ATTRIBUTE_NO_SANITIZE_ADDRESS
+  uint32_t Load(Ref ref, int word) const {
+    return static_cast<const uint32_t*>(At(ref))[word];
+  }
+  ABSL_ATTRIBUTE_NO_SANITIZE_ADDRESS
+  void Store(Ref ref, int word, uint32_t value) const {
+    static_cast<uint32_t*>(At(ref))[word] = value;
+  }
+
+  // The bit of a granule: `mask` of `word`.
+  struct Bit {
+    uint64_t& word;
+    const uint64_t mask;
+  };
+  Bit BitOf(Ref ref) const {
+    auto* const bits =
+        static_cast<std::byte*>(At(ref / kChunk * kChunk)) + kChunkBytes;
+    const uint32_t granule = ref % kChunk;
+    return {reinterpret_cast<uint64_t*>(bits)[granule / 64],
+            uint64_t{1} << (granule % 64)};
+  }
+
+  // Makes all granules before `end` usable. Throws std::bad_alloc, or ends a
+  // program without exceptions, if there is no memory or no number for them.
+  void Extend(Ref end) {
+    while (usable_ < end) ExtendByHugePage();
+  }
+
+  // Gives the memory of granules in nobody's use back to the system. They read
+  // as anything, and may be used again.
+  // REQUIRES: both numbers are multiples of a page's granules.
+  void Release(Ref ref, uint32_t granules);
+
+ private:
+  static constexpr size_t kChunkBytes = size_t{kChunk} * kGranuleBytes;
+  static constexpr size_t kBitBytes = kChunk / 8;
+
+  void ExtendByHugePage();
+  void AddChunk();
+  bool WantsHugePage(Ref begin) const;
+
+  const uint64_t expected_bytes_;
+  Ref usable_ = 0;  // A multiple of kHugePage.
+
+  // The chunks that are mapped, and of each the address that granule 0 would
+  // have, were it in there.
+  uint32_t count_ = 0;
+  std::array<uintptr_t, kMaxChunks> bases_ = {};
+};
+
+}  // namespace internal
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_MEMORY_CHUNKS_H_

@@ -1,0 +1,70 @@
+// Memory for the hash tables of a cache's shards.
+//
+// Where it is known how large they will become, their places lie side by side,
+// so that huge pages serve them: at every look-up the processor needs a line
+// anywhere in one of them. All other tables come from malloc. Ahead of the
+// places the same pages can hold what else is looked at as often.
+//
+// Threads. Thread-safe.
+//
+// Errors. Allocate throws std::bad_alloc, or ends a program without exceptions.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_MEMORY_TABLE_MEMORY_H_
+#define WHEELCACHE_CACHE_INTERNAL_MEMORY_TABLE_MEMORY_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "wheelcache/wheel/base/mutex.h"
+
+namespace wheelcache {
+namespace internal {
+
+class TableMemory {
+ public:
+  TableMemory() = default;
+  // Has places for `tables` tables of `bytes` each, behind `ahead` bytes for
+  // whoever makes it, if all that fills huge pages.
+  TableMemory(size_t tables, size_t bytes, size_t ahead = 0);
+  // REQUIRES: all was freed.
+  ~TableMemory();
+
+  TableMemory(const TableMemory&) = delete;
+  TableMemory& operator=(const TableMemory&) = delete;
+
+  // The bytes ahead of the tables, zeros at the beginning of a huge page; or
+  // null if there are no huge pages.
+  void* ahead() const { return memory_; }
+
+  // Returns so many zeros, in one of the places if it is for these.
+  void* Allocate(size_t bytes);
+  void Free(void* memory);
+
+  // For tests.
+  bool Holds(const void* memory) const {
+    const auto* const at = static_cast<const std::byte*>(memory);
+    return begin_ <= at && at < begin_ + tables_ * bytes_;
+  }
+
+ private:
+  enum class State : char { kZero, kTaken, kUsed };
+
+  void* TakePlace();
+
+  // All of these are constant from the constructor on.
+  void* memory_ = nullptr;
+  size_t size_ = 0;  // In bytes.
+  // The places.
+  size_t tables_ = 0;
+  size_t bytes_ = 0;  // Of each.
+  std::byte* begin_ = nullptr;
+
+  Mutex mu_;
+  std::vector<State> states_ ABSL_GUARDED_BY(mu_);  // Of each place.
+};
+
+}  // namespace internal
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_MEMORY_TABLE_MEMORY_H_

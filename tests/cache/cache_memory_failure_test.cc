@@ -1,0 +1,322 @@
+// What a cache is like after an allocation has failed: each of each call, alone
+// and with all that follow it.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/hash.h"
+#include "wheelcache/cache/internal/epoch/epoch.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
+#include "wheelcache/cache/removal.h"
+#include "wheelcache/cache/stats.h"
+#include "wheelcache/tests/testing/cache_environment.h"
+#include "wheelcache/tests/testing/counted.h"
+#include "wheelcache/tests/testing/failing_allocations.h"
+#include "wheelcache/wheel/reaper.h"
+
+namespace wheelcache {
+namespace {
+
+using testing::Allocation;
+using testing::Failed;
+using testing::WithEachAllocationFailing;
+
+// As large as a page, so that an arena soon needs more.
+struct CountedPage : testing::Counted {
+  using Counted::Counted;
+  std::array<char, 4000> bytes = {};
+};
+
+using CountedCache = Cache<int, CountedPage>;
+
+// Threads that stay until the end of a test, so that each new one needs a
+// record of its own.
+class StayingThreads {
+ public:
+  // Takes the records that were given back.
+  StayingThreads() {
+    for (int i = internal::CountEpochRecords(); i > 0; --i) {
+      Run([] { internal::ReadSection(); });
+    }
+  }
+  ~StayingThreads() {
+    end_.store(true);
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  // Returns when `function` has run on another thread.
+  template <typename Function>
+  void Run(Function&& function) {
+    std::atomic<bool> done{false};
+    threads_.emplace_back([&] {
+      function();
+      done.store(true);
+      while (!end_.load()) std::this_thread::yield();
+    });
+    while (!done.load()) std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<bool> end_{false};
+  std::vector<std::thread> threads_;
+};
+
+class CacheMemoryFailureTest : public CacheEnvironment {
+ protected:
+  CountedCache::Hooks CountingHooks() {
+    CountedCache::Hooks hooks;
+    hooks.on_removal = [this](int, const CountedPage&, RemovalCause) {
+      ++told_;
+    };
+    return hooks;
+  }
+
+  CountedPage Value() { return CountedPage(&values_); }
+
+  // The invariants, and that each value that was Set is there or was told.
+  void ExpectWhole(CountedCache& cache) const {
+    ASSERT_TRUE(cache.CheckInvariants().ok()) << cache.CheckInvariants();
+    const CacheStats stats = cache.stats();
+    const int64_t removed =
+        stats.evictions + stats.expirations + stats.deletes + stats.replaced;
+    ASSERT_EQ(stats.sets, stats.entries + removed);
+    ASSERT_EQ(told_, removed);
+  }
+
+  // Sets the key with each of its allocations failing. Where one throws, the
+  // cache holds what it did.
+  void SetWithEachAllocationFailing(CountedCache& cache, int key, int keys) {
+    std::vector<bool> held(keys);
+    const auto look = [&](int k) { return cache.Contains(k); };
+    for (int k = 0; k < keys; ++k) held[k] = look(k);
+    WithEachAllocationFailing([&] { cache.Set(key, Value()); },
+                              [&](bool thrown) {
+                                ExpectWhole(cache);
+                                for (int k = 0; k < keys; ++k) {
+                                  if (!thrown) held[k] = look(k);
+                                  ASSERT_EQ(look(k), held[k]) << k;
+                                }
+                              });
+    ASSERT_TRUE(cache.Contains(key));
+  }
+
+  std::atomic<int64_t> values_{0};
+  int64_t told_ = 0;
+};
+
+TEST_F(CacheMemoryFailureTest, SetHappensOrDoesNotWhereTheIndexMustGrow) {
+  constexpr int kKeys = 200;
+  options_.shards = 1;
+  auto cache = New<int, CountedPage>(CountingHooks());
+  const int64_t callocs = Failed(Allocation::kCalloc);
+  for (int key = 0; key < kKeys; ++key) {
+    SetWithEachAllocationFailing(*cache, key, kKeys);
+    ASSERT_EQ(cache->size(), key + 1);
+    ASSERT_EQ(values_.load(), key + 1);
+  }
+  EXPECT_GT(Failed(Allocation::kCalloc), callocs);
+}
+
+TEST_F(CacheMemoryFailureTest, SetHappensOrDoesNotWhereTheArenaMustGrow) {
+  constexpr int kKeys = 1'000;  // 4 MB: two huge pages of the first chunk.
+  options_.shards = 4;
+  auto cache = New<int, CountedPage>(CountingHooks());
+  const int64_t reserved = Failed(Allocation::kMmap);
+  const int64_t made_usable = Failed(Allocation::kMprotect);
+  for (int key = 0; key < kKeys; ++key) {
+    SetWithEachAllocationFailing(*cache, key, /*keys=*/10);
+    ASSERT_EQ(values_.load(), key + 1);
+  }
+  EXPECT_GE(Failed(Allocation::kMmap), reserved + 1);
+  // The chunk's bits, and each of the pages.
+  EXPECT_GE(Failed(Allocation::kMprotect), made_usable + 3);
+}
+
+// One shard's index must grow, for an entry whose room another shard has to
+// give; and a reader keeps the arrays that it has grown out of.
+TEST_F(CacheMemoryFailureTest, SetThatFailsEvictsNobody) {
+  constexpr int kKeys = 1'000;
+  options_.shards = 2;
+  options_.max_entries = 200;
+  auto cache = New<int, CountedPage>(CountingHooks());
+  std::vector<int> keys[2];
+  for (int key = 0; key < kKeys; ++key) {
+    keys[internal::HashKey<DefaultHash<int>>(key).for_shard % 2].push_back(key);
+  }
+  for (int i = 0; i < options_.max_entries; ++i) {
+    cache->Set(keys[0][i], Value());
+  }
+  const int64_t callocs = Failed(Allocation::kCalloc);
+  const internal::ReadSection reader;
+  for (int i = 0; i < 100; ++i) {
+    SetWithEachAllocationFailing(*cache, keys[1][i], kKeys);
+  }
+  EXPECT_GT(Failed(Allocation::kCalloc), callocs);
+}
+
+TEST_F(CacheMemoryFailureTest, SetKeepsTheOldValueOfAStringOrReplacesIt) {
+  const std::string large(20'000, 'x');  // Outside of the arena.
+  auto cache = New<std::string, std::string>();
+  cache->Set("key", "old");
+  int failures = 0;
+  WithEachAllocationFailing([&] { cache->Set("key", large); },
+                            [&](bool thrown) {
+                              failures += thrown ? 1 : 0;
+                              EXPECT_EQ(cache->Get("key"),
+                                        thrown ? "old" : large);
+                              EXPECT_TRUE(cache->CheckInvariants().ok());
+                              cache->Set("key", "old");
+                            });
+  EXPECT_GT(failures, 0);
+}
+
+TEST_F(CacheMemoryFailureTest, NothingIsLostWhereLimboHasNoMemory) {
+  constexpr int kKeys = 1'000;
+  options_.shards = 1;
+  options_.max_entries = 100;
+  auto cache = New<int, CountedPage>(CountingHooks());
+  {
+    // So that nothing is destroyed at once.
+    StayingThreads threads;
+    threads.Run([&] { (void)cache->Contains(0); });
+    for (int key = 0; key < kKeys; ++key) {
+      SetWithEachAllocationFailing(*cache, key, /*keys=*/10);
+    }
+    WithEachAllocationFailing([&] { cache->RunMaintenance(); },
+                              [&](bool thrown) { EXPECT_FALSE(thrown); });
+    WithEachAllocationFailing([&] { cache->Clear(); },
+                              [&](bool thrown) { EXPECT_FALSE(thrown); });
+  }
+  cache->RunMaintenance();
+  ExpectWhole(*cache);
+  EXPECT_EQ(values_.load(), 0);
+}
+
+TEST_F(CacheMemoryFailureTest, ClearNeedsNoMemory) {
+  for (const int shards : {1, 4}) {
+    for (const bool all_that_follow : {false, true}) {
+      for (int n = 0; n < 2 * shards; ++n) {
+        options_.shards = shards;
+        told_ = 0;
+        auto cache = New<int, CountedPage>(CountingHooks());
+        for (int key = 0; key < 100; ++key) {
+          cache->Set(key, Value(), absl::Seconds(1 + key));
+        }
+        EXPECT_FALSE(testing::ThrowsWithoutMemory(n, all_that_follow,
+                                                  [&] { cache->Clear(); }));
+        ExpectWhole(*cache);
+        EXPECT_EQ(cache->size(), 0);
+        EXPECT_EQ(cache->NextDeadline(), absl::InfiniteDuration());
+        EXPECT_EQ(values_.load(), 0);
+        cache->Set(1, Value());
+        EXPECT_TRUE(cache->Contains(1));
+      }
+    }
+  }
+}
+
+TEST_F(CacheMemoryFailureTest, DestructionNeedsNoMemory) {
+  for (int n = 0; n < 10; ++n) {
+    auto cache = New<int, CountedPage>();
+    for (int key = 0; key < 100; ++key) cache->Set(key, Value());
+    EXPECT_FALSE(testing::ThrowsWithoutMemory(n, /*all_that_follow=*/true,
+                                              [&] { cache.reset(); }));
+    EXPECT_EQ(values_.load(), 0);
+  }
+}
+
+TEST_F(CacheMemoryFailureTest, FirstCallOfAThreadFailsBeforeItDoesAnything) {
+  auto cache = New<std::string, std::string>();
+  const std::string long_value(100, 'x');
+  cache->Set("key", long_value);
+  StayingThreads threads;
+  int failures = 0;
+  for (int n = 0; n < 8; ++n) {
+    threads.Run([&] {
+      const auto fails = [&](auto&& call) {
+        failures += testing::ThrowsWithoutMemory(n, true, call) ? 1 : 0;
+        EXPECT_EQ(cache->Peek("key"), long_value);
+        EXPECT_TRUE(cache->CheckInvariants().ok());
+      };
+      fails([&] { EXPECT_EQ(cache->Get("key"), long_value); });
+      fails([&] { EXPECT_EQ(*cache->Find("key"), long_value); });
+      fails([&] { cache->Set("key", long_value); });
+    });
+  }
+  EXPECT_GT(failures, 0);
+}
+
+TEST_F(CacheMemoryFailureTest, CallsThatRemoveNeedNoMemoryInAnyThread) {
+  auto cache = New<int, CountedPage>(CountingHooks());
+  for (int key = 0; key < 10; ++key) {
+    cache->Set(key, Value(), absl::Seconds(key < 5 ? 1 : 10));
+  }
+  auto handle = cache->Find(9);
+  StayingThreads threads;
+  const auto run_without_memory = [&](auto&& call) {
+    bool thrown = true;
+    threads.Run([&] { thrown = testing::ThrowsWithoutMemory(0, true, call); });
+    EXPECT_FALSE(thrown);
+  };
+  run_without_memory([&] { cache->Del(0); });
+  run_without_memory([&] { cache->Touch(6, absl::Seconds(1)); });
+  clock_.Advance(absl::Seconds(1));
+  run_without_memory([&] { cache->RunMaintenance(); });
+  EXPECT_EQ(cache->size(), 4);
+  run_without_memory([&] { cache->Clear(); });
+  ExpectWhole(*cache);
+  cache->RunMaintenance();  // With memory, for what waits in limbo.
+  EXPECT_EQ(values_.load(), 1);
+  run_without_memory([&] { handle = {}; });
+  EXPECT_EQ(values_.load(), 0);
+  for (int key = 0; key < 10; ++key) cache->Set(key, Value());
+  run_without_memory([&] { cache.reset(); });
+  EXPECT_EQ(values_.load(), 0);
+}
+
+TEST_F(CacheMemoryFailureTest, GetOrLoadLeavesNoLoadBehind) {
+  using Result = absl::StatusOr<std::string>;
+  const std::string long_value(100, 'x');
+  auto cache = New<int, std::string>();
+  int failures = 0;
+  WithEachAllocationFailing(
+      [&] { (void)cache->GetOrLoad(1, [&] { return Result(long_value); }); },
+      [&](bool thrown) {
+        failures += thrown ? 1 : 0;
+        EXPECT_EQ(*cache->GetOrLoad(1, [&] { return Result(long_value); }),
+                  long_value);
+        EXPECT_TRUE(cache->CheckInvariants().ok());
+        cache->Del(1);
+      });
+  EXPECT_GT(failures, 3);
+}
+
+TEST_F(CacheMemoryFailureTest, CreateLeavesNothingBehind) {
+  int failures = 0;
+  WithEachAllocationFailing(
+      [&] {
+        Reaper reaper(clock_);
+        options_.reaper = &reaper;
+        const auto cache = CountedCache::Create(options_, CountingHooks());
+        EXPECT_TRUE(cache.ok());
+        EXPECT_TRUE((*cache)->Set(1, Value()));
+      },
+      [&](bool thrown) {
+        failures += thrown ? 1 : 0;
+        EXPECT_EQ(values_.load(), 0);
+      });
+  EXPECT_GT(failures, 5);
+}
+
+}  // namespace
+}  // namespace wheelcache

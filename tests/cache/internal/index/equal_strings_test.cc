@@ -1,0 +1,53 @@
+// The comparison of keys, against the standard library's.
+
+#include "wheelcache/cache/internal/index/equal_strings.h"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "gtest/gtest.h"
+
+namespace wheelcache {
+namespace internal {
+namespace {
+
+constexpr size_t kLongest = 70;
+
+// Each in memory of its own, so that AddressSanitizer sees a look beyond.
+TEST(EqualStringsTest, EqualAreEqualAtEveryLength) {
+  for (size_t size = 0; size <= kLongest; ++size) {
+    const std::string a(size, 'x');
+    const std::string b(size, 'x');
+    EXPECT_TRUE(EqualStrings(a, b)) << size;
+  }
+}
+
+TEST(EqualStringsTest, OneBitIsSeenWhereverItIs) {
+  for (size_t size = 1; size <= kLongest; ++size) {
+    const std::string a(size, '\0');
+    for (size_t i = 0; i < size; ++i) {
+      for (int bit = 0; bit < 8; ++bit) {
+        std::string b = a;
+        b[i] = static_cast<char>(1 << bit);
+        EXPECT_FALSE(EqualStrings(a, b)) << size << ", byte " << i;
+      }
+    }
+  }
+}
+
+TEST(EqualStringsTest, StringsOfDifferentLengthsDiffer) {
+  const std::string a(kLongest, 'x');
+  for (size_t size = 0; size < kLongest; ++size) {
+    EXPECT_FALSE(EqualStrings(a, std::string_view(a).substr(0, size)));
+    EXPECT_FALSE(EqualStrings(std::string_view(a).substr(0, size), a));
+  }
+}
+
+TEST(EqualStringsTest, EmptyViewsOfNothingAreEqual) {
+  EXPECT_TRUE(EqualStrings(std::string_view(), std::string_view("")));
+}
+
+}  // namespace
+}  // namespace internal
+}  // namespace wheelcache

@@ -1,0 +1,183 @@
+// The hash of strings: that each byte counts, wherever it is, and that keys as
+// services form them are spread as chance would spread them.
+//
+// What is bounded is some ten standard deviations from what chance gives, so
+// that no seed of the process comes near it.
+
+#include "wheelcache/cache/internal/index/hash_strings.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "absl/numeric/bits.h"
+#include "absl/strings/str_format.h"
+#include "gtest/gtest.h"
+
+namespace wheelcache {
+namespace internal {
+namespace {
+
+constexpr size_t kShortest = 8;  // Of those that are hashed here.
+constexpr size_t kLongest = 32;
+
+std::string RandomString(size_t size, std::mt19937_64& random) {
+  std::string s(size, '\0');
+  for (char& c : s) c = static_cast<char>(random());
+  return s;
+}
+
+// Each copy in memory of its own, so that AddressSanitizer sees a look beyond.
+TEST(HashStringsTest, EqualStringsHaveEqualHashesAtEveryLength) {
+  std::mt19937_64 random(1);
+  for (size_t size = 0; size <= 2 * kLongest; ++size) {
+    const std::string s = RandomString(size, random);
+    const std::vector<char> copy(s.begin(), s.end());
+    EXPECT_EQ(HashString(s), HashString({copy.data(), copy.size()})) << size;
+  }
+}
+
+TEST(HashStringsTest, TheLengthCounts) {
+  for (const char c : {'\0', 'x', '\xff'}) {
+    std::unordered_set<uint64_t> hashes;
+    for (size_t size = 0; size <= 2 * kLongest; ++size) {
+      EXPECT_TRUE(hashes.insert(HashString(std::string(size, c))).second)
+          << size;
+    }
+  }
+}
+
+// Half of all bits change, and each bit half of the time, with any bit of the
+// string.
+TEST(HashStringsTest, EachBitOfTheStringChangesHalfOfTheHash) {
+  constexpr int kStrings = 1000;
+  std::mt19937_64 random(2);
+  for (size_t size = kShortest; size <= kLongest; ++size) {
+    std::vector<std::string> strings;
+    for (int i = 0; i < kStrings; ++i) {
+      strings.push_back(RandomString(size, random));
+    }
+    for (size_t bit = 0; bit < size * 8; ++bit) {
+      std::array<int, 64> changes = {};
+      for (const std::string& s : strings) {
+        std::string other = s;
+        other[bit / 8] = static_cast<char>(other[bit / 8] ^ (1 << bit % 8));
+        uint64_t changed = HashString(s) ^ HashString(other);
+        for (; changed != 0; changed &= changed - 1) {
+          ++changes[absl::countr_zero(changed)];
+        }
+      }
+      for (const int count : changes) {
+        EXPECT_NEAR(count, kStrings * 0.5, kStrings * 0.16)
+            << size << " bytes, bit " << bit;
+      }
+    }
+  }
+}
+
+// The most that fall together, of those that a test looks at, in either half
+// of the hash, by which shard, bucket and tag are chosen.
+class Collisions {
+ public:
+  void Add(std::string_view s) {
+    const uint64_t hash = HashString(s);
+    whole_ += all_.insert(hash).second ? 0 : 1;
+    low_ += lows_.insert(static_cast<uint32_t>(hash)).second ? 0 : 1;
+    high_ += highs_.insert(static_cast<uint32_t>(hash >> 32)).second ? 0 : 1;
+  }
+
+  // As few as among so many numbers by chance.
+  void ExpectAsByChance() const {
+    const auto strings = static_cast<double>(all_.size());
+    const double by_chance = strings * strings / 2 / 4294967296.0;
+    EXPECT_EQ(whole_, 0);
+    EXPECT_LE(low_, by_chance * 2 + 20);
+    EXPECT_LE(high_, by_chance * 2 + 20);
+  }
+
+ private:
+  std::unordered_set<uint64_t> all_;
+  std::unordered_set<uint32_t> lows_;
+  std::unordered_set<uint32_t> highs_;
+  int whole_ = 0;
+  int low_ = 0;
+  int high_ = 0;
+};
+
+constexpr int kKeys = 50'000;
+
+TEST(HashStringsTest, NumberedKeysAreSpread) {
+  for (const int digits : {8, 12, 16, 17, 24, 32}) {
+    Collisions decimal;
+    Collisions hexadecimal;
+    for (int i = 0; i < kKeys; ++i) {
+      decimal.Add(absl::StrFormat("%0*d", digits, i));
+      hexadecimal.Add(absl::StrFormat("%0*x", digits, i));
+    }
+    decimal.ExpectAsByChance();
+    hexadecimal.ExpectAsByChance();
+  }
+  Collisions named;
+  for (int i = 0; i < kKeys; ++i) {
+    named.Add(absl::StrFormat("user:%d:name", 1'000'000 + i));
+  }
+  named.ExpectAsByChance();
+}
+
+// The number in the middle, where the words at the two ends overlap or meet.
+TEST(HashStringsTest, ANumberAnywhereIsSpread) {
+  for (size_t size = 16; size <= kLongest; ++size) {
+    for (size_t at = 0; at + 4 <= size; at += 4) {
+      Collisions collisions;
+      std::string s(size, '-');
+      for (uint32_t i = 0; i < 20'000; ++i) {
+        for (int byte = 0; byte < 4; ++byte) {
+          s[at + byte] = static_cast<char>(i >> byte * 8);
+        }
+        collisions.Add(s);
+      }
+      collisions.ExpectAsByChance();
+    }
+  }
+}
+
+TEST(HashStringsTest, StringsOfFewBitsAreSpread) {
+  for (size_t size = kShortest; size <= kLongest; ++size) {
+    Collisions collisions;
+    for (size_t first = 0; first < size * 8; ++first) {
+      for (size_t second = first; second < size * 8; ++second) {
+        std::string s(size, '\0');
+        s[first / 8] = static_cast<char>(s[first / 8] | 1 << first % 8);
+        s[second / 8] = static_cast<char>(s[second / 8] | 1 << second % 8);
+        collisions.Add(s);
+      }
+    }
+    collisions.ExpectAsByChance();
+  }
+}
+
+// Sixty-four shards by either end of the hash, as full as by chance.
+TEST(HashStringsTest, BothEndsSpreadKeysOverShards) {
+  constexpr int kShards = 64;
+  std::array<int, kShards> low = {};
+  std::array<int, kShards> high = {};
+  for (int i = 0; i < kKeys; ++i) {
+    const uint64_t hash = HashString(absl::StrFormat("key-%016x", i));
+    ++low[hash % kShards];
+    ++high[(hash >> 32) % kShards];
+  }
+  constexpr int kEach = kKeys / kShards;
+  for (int i = 0; i < kShards; ++i) {
+    EXPECT_NEAR(low[i], kEach, kEach * 0.3);
+    EXPECT_NEAR(high[i], kEach, kEach * 0.3);
+  }
+}
+
+}  // namespace
+}  // namespace internal
+}  // namespace wheelcache

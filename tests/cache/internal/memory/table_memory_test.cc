@@ -1,0 +1,97 @@
+// The memory of the shards' hash tables: places, and what has none.
+
+#include "wheelcache/cache/internal/memory/table_memory.h"
+
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace wheelcache {
+namespace internal {
+namespace {
+
+constexpr size_t kTables = 8;
+constexpr size_t kBytes = size_t{1} << 19;
+
+bool IsZero(const void* memory, size_t bytes) {
+  const auto* const begin = static_cast<const char*>(memory);
+  return begin[0] == 0 && std::memcmp(begin, begin + 1, bytes - 1) == 0;
+}
+
+TEST(TableMemoryTest, EachTableHasAPlace) {
+  TableMemory memory(kTables, kBytes);
+  std::vector<void*> tables;
+  for (size_t i = 0; i < kTables; ++i) {
+    tables.push_back(memory.Allocate(kBytes));
+    ASSERT_TRUE(memory.Holds(tables.back()));
+    EXPECT_TRUE(IsZero(tables.back(), kBytes)) << "shared with another";
+    std::memset(tables.back(), 1, kBytes);
+  }
+  for (void* table : tables) memory.Free(table);
+}
+
+TEST(TableMemoryTest, APlaceIsZeroAgainForTheNext) {
+  TableMemory memory(1, kTables * kBytes);
+  void* const first = memory.Allocate(kTables * kBytes);
+  std::memset(first, 1, kTables * kBytes);
+  memory.Free(first);
+  void* const second = memory.Allocate(kTables * kBytes);
+  EXPECT_EQ(second, first);
+  EXPECT_TRUE(IsZero(second, kTables * kBytes));
+  memory.Free(second);
+}
+
+TEST(TableMemoryTest, WhatLiesAheadIsNoTablesPlace) {
+  constexpr size_t kAhead = 4096;
+  TableMemory memory(kTables, kBytes, kAhead);
+  ASSERT_NE(memory.ahead(), nullptr);
+  EXPECT_TRUE(IsZero(memory.ahead(), kAhead));
+  EXPECT_FALSE(memory.Holds(memory.ahead()));
+  std::memset(memory.ahead(), 1, kAhead);
+  std::vector<void*> tables;
+  for (size_t i = 0; i < kTables; ++i) {
+    tables.push_back(memory.Allocate(kBytes));
+    ASSERT_TRUE(memory.Holds(tables.back()));
+    EXPECT_TRUE(IsZero(tables.back(), kBytes)) << "shared with another";
+    std::memset(tables.back(), 2, kBytes);
+  }
+  EXPECT_EQ(static_cast<const char*>(memory.ahead())[kAhead - 1], 1);
+  for (void* table : tables) memory.Free(table);
+}
+
+// As while readers are still looking at what a Clear took from them.
+TEST(TableMemoryTest, WhereAllPlacesAreTakenMallocHelps) {
+  TableMemory memory(1, kTables * kBytes);
+  void* const first = memory.Allocate(kTables * kBytes);
+  void* const second = memory.Allocate(kTables * kBytes);
+  EXPECT_TRUE(memory.Holds(first));
+  EXPECT_FALSE(memory.Holds(second));
+  EXPECT_TRUE(IsZero(second, kTables * kBytes));
+  memory.Free(first);
+  memory.Free(second);
+}
+
+TEST(TableMemoryTest, TablesOfOtherSizesComeFromMalloc) {
+  TableMemory memory(kTables, kBytes);
+  void* const table = memory.Allocate(128);
+  EXPECT_FALSE(memory.Holds(table));
+  EXPECT_TRUE(IsZero(table, 128));
+  memory.Free(table);
+}
+
+TEST(TableMemoryTest, WhatFillsNoHugePageComesFromMalloc) {
+  for (const size_t bytes : {size_t{0}, size_t{4096}}) {
+    TableMemory memory(kTables, bytes, /*ahead=*/4096);
+    EXPECT_EQ(memory.ahead(), nullptr);
+    void* const table = memory.Allocate(4096);
+    EXPECT_FALSE(memory.Holds(table));
+    EXPECT_TRUE(IsZero(table, 4096));
+    memory.Free(table);
+  }
+}
+
+}  // namespace
+}  // namespace internal
+}  // namespace wheelcache

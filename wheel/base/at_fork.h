@@ -1,0 +1,86 @@
+// Keeps an object whole across fork().
+//
+//   class Queue {
+//     ...
+//    private:
+//     friend class internal::ForkRegistration;
+//     void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) {
+//       mu_.LockAmongMany();
+//     }
+//     void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) {
+//       mu_.UnlockAmongMany();
+//     }
+//     void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mu_) {
+//       mu_.UnlockInChild();
+//     }
+//
+//     Mutex mu_;
+//     ...
+//     internal::ForkRegistration fork_registration_{this};  // The last member.
+//   };
+//
+// In the child of fork() only the calling thread goes on. What another thread
+// had locked stays locked, and what it was changing stays half changed, unless
+// the forking thread held that lock itself.
+//
+// BeforeFork() is called for the youngest registration first and the others for
+// the oldest first, so that an object may lock itself and then one that it was
+// built upon. A lock that is taken here must never be held while user code
+// runs: a thread that forks under a lock of its own would wait for a callback
+// that waits for that lock.
+//
+// A condition variable has to be built anew in the child, without destroying
+// the old one: threads that no longer exist may wait in it.
+
+#ifndef WHEELCACHE_WHEEL_BASE_AT_FORK_H_
+#define WHEELCACHE_WHEEL_BASE_AT_FORK_H_
+
+#include "absl/base/thread_annotations.h"
+
+namespace wheelcache::internal {
+
+// Has the three methods of an object called, by the thread that forks, at every
+// fork() of the process during its own lifetime. Not virtual methods: a fork()
+// may come while a derived class is being constructed.
+//
+// Thread-safe; not to be created or destroyed under a lock that one of these
+// methods takes.
+class ForkRegistration {
+ public:
+  template <typename T>
+  explicit ForkRegistration(T* object)
+      : object_(object),
+        before_(&Call<T, &T::BeforeFork>),
+        in_parent_(&Call<T, &T::AfterForkInParent>),
+        in_child_(&Call<T, &T::AfterForkInChild>) {
+    Add();
+  }
+  ~ForkRegistration();
+
+  ForkRegistration(const ForkRegistration&) = delete;
+  ForkRegistration& operator=(const ForkRegistration&) = delete;
+
+ private:
+  friend class ForkRegistry;
+  using Callback = void (*)(void* object);
+
+  template <typename T, void (T::*Method)()>
+  static void Call(void* object) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    (static_cast<T*>(object)->*Method)();
+  }
+
+  void Add();
+
+  void* const object_;
+  const Callback before_;
+  const Callback in_parent_;
+  const Callback in_child_;
+
+  // The neighbours in the registry, which guards them.
+  ForkRegistration* older_ = nullptr;
+  ForkRegistration* younger_ = nullptr;
+};
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_WHEEL_BASE_AT_FORK_H_

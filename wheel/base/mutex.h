@@ -1,0 +1,231 @@
+// The project's lock: std::mutex and std::condition_variable, with the
+// annotations by which Clang checks who holds what.
+//
+//   class Mailbox {
+//    public:
+//     void Put(int letter) {
+//       MutexLock lock(&mu_);
+//       letters_.push_back(letter);
+//       arrived_.Signal();
+//     }
+//     int Take() {
+//       MutexLock lock(&mu_);
+//       while (letters_.empty()) arrived_.Wait(&mu_);
+//       const int letter = letters_.front();
+//       letters_.pop_front();
+//       return letter;
+//     }
+//
+//    private:
+//     Mutex mu_;
+//     CondVar arrived_;
+//     std::deque<int> letters_ ABSL_GUARDED_BY(mu_);
+//   };
+//
+// Why not absl::Mutex: a prebuilt Abseil may have been built with its deadlock
+// detector, as Debian's was, which costs more than the lock at each use, and
+// hides its locks from ThreadSanitizer. The standard library's locks have
+// neither fault.
+//
+// Guarantees: those of std::mutex and std::condition_variable.
+//
+// Threads: thread-safe; the thread that locked a Mutex must unlock it. In the
+// child of fork() the forking thread may unlock what it held; a CondVar that
+// other threads waited on must be neither used nor destroyed there.
+//
+// Cost: each method is one inline call of the standard library's, and each
+// object has its size. A Lock that another thread holds is asked for again for
+// some microseconds before the caller sleeps.
+
+#ifndef WHEELCACHE_WHEEL_BASE_MUTEX_H_
+#define WHEELCACHE_WHEEL_BASE_MUTEX_H_
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
+#include "absl/base/config.h"
+#include "absl/base/optimization.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+
+#ifdef ABSL_HAVE_THREAD_SANITIZER
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace wheelcache {
+
+// A mutual exclusion lock; not reentrant.
+class ABSL_LOCKABLE Mutex {
+ public:
+  Mutex() = default;
+  Mutex(const Mutex&) = delete;
+  Mutex& operator=(const Mutex&) = delete;
+
+#ifdef ABSL_HAVE_THREAD_SANITIZER
+  // std::mutex does nothing here, and ThreadSanitizer would take a new lock at
+  // the same address for this one.
+  ~Mutex() { pthread_mutex_destroy(mu_.native_handle()); }
+#endif
+
+  // Blocks until the calling thread holds the lock.
+  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
+    if (ABSL_PREDICT_FALSE(!mu_.try_lock())) LockContended();
+  }
+
+  // REQUIRES: the calling thread holds the lock.
+  void Unlock() ABSL_UNLOCK_FUNCTION() { mu_.unlock(); }
+
+  // As Lock and Unlock, for a thread that holds many locks at a time.
+  // ThreadSanitizer's deadlock detector, which ends a program in which a thread
+  // holds more than 64, is told that this one is free meanwhile.
+  void LockAmongMany() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
+    mu_.lock();
+#ifdef ABSL_HAVE_THREAD_SANITIZER
+    if (sees_locks_) AnnotateUnlock(&mu_);
+#endif
+  }
+  void UnlockAmongMany() ABSL_UNLOCK_FUNCTION() {
+#ifdef ABSL_HAVE_THREAD_SANITIZER
+    if (sees_locks_) AnnotateLock(&mu_);
+#endif
+    mu_.unlock();
+  }
+
+  // Unlocks in the child of a fork() what was locked among many before it.
+  void UnlockInChild() ABSL_UNLOCK_FUNCTION() {
+#ifdef ABSL_HAVE_THREAD_SANITIZER
+    sees_locks_ = SeesLocks();
+#endif
+    UnlockAmongMany();
+  }
+
+  // Takes the lock if that needs no waiting; returns whether it did. On rare
+  // occasions returns false for a lock that is free.
+  bool TryLock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) {
+    return mu_.try_lock();
+  }
+
+  // Tells Clang's analysis that the calling thread holds the lock, where it
+  // cannot see that.
+  void AssertHeld() const ABSL_ASSERT_EXCLUSIVE_LOCK() {}
+
+ private:
+  friend class CondVar;
+
+  // Most locks are held for less than it takes to fall asleep and be woken, and
+  // who is woken interrupts a thread that works: so looks again for a few
+  // microseconds before it sleeps.
+  void LockContended() {
+    constexpr int kLooks = 64;
+    for (int i = 0; i < kLooks; ++i) {
+      Pause();
+      if (mu_.try_lock()) return;
+    }
+    mu_.lock();
+  }
+
+  // Some hundred cycles that leave the core to its other thread.
+  static void Pause() {
+    for (int i = 0; i < 8; ++i) {
+#if defined(__x86_64__) || defined(__i386__)
+      __builtin_ia32_pause();
+#elif defined(__aarch64__)
+      asm volatile("isb" ::: "memory");
+#else
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+#endif
+    }
+  }
+
+#ifdef ABSL_HAVE_THREAD_SANITIZER
+  static void AnnotateLock(std::mutex* mu) {
+    __tsan_mutex_pre_lock(mu->native_handle(), __tsan_mutex_try_lock);
+    __tsan_mutex_post_lock(mu->native_handle(), __tsan_mutex_try_lock, 0);
+  }
+
+  // Returns how many times the lock was taken that ThreadSanitizer knew of.
+  static int AnnotateUnlock(std::mutex* mu) {
+    const int times = __tsan_mutex_pre_unlock(mu->native_handle(),
+                                              __tsan_mutex_recursive_unlock);
+    __tsan_mutex_post_unlock(mu->native_handle(), 0);
+    return times;
+  }
+
+  // Whether ThreadSanitizer sees that a lock is taken. In the child of a
+  // program of several threads it does not, but still sees annotations, so that
+  // those would contradict what it has seen.
+  static bool SeesLocks() {
+    static std::mutex probe;
+    probe.lock();
+    AnnotateLock(&probe);
+    const bool sees_locks = AnnotateUnlock(&probe) == 2;
+    if (sees_locks) AnnotateLock(&probe);
+    probe.unlock();
+    return sees_locks;
+  }
+
+  static inline std::atomic<bool> sees_locks_{true};
+#endif
+
+  std::mutex mu_;
+};
+
+// Holds a Mutex for the length of a scope.
+class ABSL_SCOPED_LOCKABLE MutexLock {
+ public:
+  explicit MutexLock(Mutex* mu) ABSL_EXCLUSIVE_LOCK_FUNCTION(mu) : mu_(*mu) {
+    mu_.Lock();
+  }
+  ~MutexLock() ABSL_UNLOCK_FUNCTION() { mu_.Unlock(); }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  Mutex& mu_;
+};
+
+// Lets threads sleep until another one reports a change of what a Mutex guards.
+// Wake-ups may come without cause: wait in a loop that tests for the change.
+class CondVar {
+ public:
+  CondVar() = default;
+  CondVar(const CondVar&) = delete;
+  CondVar& operator=(const CondVar&) = delete;
+
+  // Releases `mu`, sleeps until woken, and holds `mu` again on return.
+  void Wait(Mutex* mu) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    std::unique_lock<std::mutex> lock(mu->mu_, std::adopt_lock);
+    cv_.wait(lock);
+    lock.release();
+  }
+
+  // As Wait, for at most `timeout`; returns whether that ran out. Takes a
+  // length because a point in time would be one of the wall clock, which jumps.
+  bool WaitWithTimeout(Mutex* mu, absl::Duration timeout)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    // A sum of points in time does not saturate. This is as good as for ever.
+    constexpr absl::Duration kLongest = absl::Hours(24 * 365);
+    std::unique_lock<std::mutex> lock(mu->mu_, std::adopt_lock);
+    const std::cv_status status = cv_.wait_for(
+        lock, absl::ToChronoNanoseconds(std::min(timeout, kLongest)));
+    lock.release();
+    return status == std::cv_status::timeout;
+  }
+
+  // Wakes one waiting thread, if any.
+  void Signal() { cv_.notify_one(); }
+
+  // Wakes all waiting threads.
+  void SignalAll() { cv_.notify_all(); }
+
+ private:
+  std::condition_variable cv_;
+};
+
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_WHEEL_BASE_MUTEX_H_

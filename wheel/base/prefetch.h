@@ -1,0 +1,54 @@
+// Asks the processor for a cache line ahead of its use, where the compiler can.
+//
+// An address that is not mapped is ignored.
+
+#ifndef WHEELCACHE_WHEEL_BASE_PREFETCH_H_
+#define WHEELCACHE_WHEEL_BASE_PREFETCH_H_
+
+#include <cstdint>
+
+#include "absl/base/optimization.h"
+
+namespace wheelcache {
+namespace internal {
+
+inline void PrefetchLine(const void* address) {
+#if defined(__GNUC__)
+  __builtin_prefetch(address, /*writes=*/0, /*locality=*/3);
+  // GCC would take a function that does nothing but this for one without
+  // effects, and drop the calls of it.
+  asm volatile("");
+#else
+  static_cast<void>(address);
+#endif
+}
+
+// For a line that will be written to, so that another core that has it gives it
+// up at once. Compilers have x86 processors fetch it as for reading, unless
+// they are told of the instruction (-mprfchw); those of Intel take it since
+// 2006, and do something since 2014.
+inline void PrefetchLineToWrite(const void* address) {
+#if defined(__GNUC__) && defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
+#elif defined(__GNUC__)
+  __builtin_prefetch(address, /*writes=*/1, /*locality=*/3);
+  asm volatile("");  // As above.
+#else
+  static_cast<void>(address);
+#endif
+}
+
+// For the lines from one address up to another.
+inline void PrefetchToWrite(const void* begin, const void* end) {
+  const auto first = reinterpret_cast<uintptr_t>(begin);
+  const auto* at =
+      static_cast<const char*>(begin) - first % ABSL_CACHELINE_SIZE;
+  for (; at < static_cast<const char*>(end); at += ABSL_CACHELINE_SIZE) {
+    PrefetchLineToWrite(at);
+  }
+}
+
+}  // namespace internal
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_WHEEL_BASE_PREFETCH_H_
