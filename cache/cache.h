@@ -11,61 +11,57 @@
 //   if (std::optional<User> user = (*cache)->Get("alice")) Greet(*user);
 //   (*cache)->Del("bob");
 //
-// Guarantees. A value is not returned at its deadline or later. Never do more
-// than max_entries entries or max_bytes bytes live in the cache. A Set that
-// needs room takes that of expired entries first, of the least recently used
-// after that. The memory of expired entries comes back without anybody's call,
-// within CacheOptions::reclaim_delay, and nothing wakes up while nothing is
-// due.
+// Guarantees. A value is never returned at its deadline or later. At no instant
+// do more than max_entries entries or max_bytes accounted bytes live in the
+// cache. A Set that needs room reclaims expired entries first, and then evicts
+// the least recently used. Without any call, the memory of expired entries
+// comes back within CacheOptions::reclaim_delay, and nothing wakes up while
+// nothing is due.
 //
-// Threads. Thread-safe. No user code (listener, weigher, loader; constructor
-// and destructor of keys and values) runs under a lock, so all of it may call
-// this cache and others; only the hash and the equality of keys must not.
+// Threads. Thread-safe. No user code (listener, weigher, loader; constructors
+// and destructors of keys and values) runs under a lock, so all of it may call
+// this cache and others. Only the hash and the equality of keys run under one,
+// and must not.
 //
 // Errors. A miss is an empty optional or handle; only Create and GetOrLoad
-// return a Status. A call lets through what the constructors, the weigher, the
-// loader or the visitor that it runs throw; and Set, GetOrLoad and the first
-// read of a thread throw std::bad_alloc where memory runs out, which ends a
-// program without exceptions. Then no value was stored, replaced or deleted;
-// expired ones may have gone, and if another thread took the room that a Set
-// had evicted for, what it evicted. Only a GetOrLoad that cannot copy its
-// result for those who asked may have stored it. Who waits for a load that
-// throws gets an Unknown Status. Exceptions of the listener end here and are
-// counted. Del, Touch, Clear, handles and the destructor need no memory and do
-// not throw, nor does RunMaintenance but for stats_log. Hashes, comparisons and
-// destructors must not throw. While a key is in the cache, its hash must stay
-// the same: to remove or replace one that its hash does not lead to ends the
-// program, with a message.
+// return a Status. Exceptions of constructors, weigher, loader and visitor
+// reach the caller. Set, GetOrLoad and the first read of a thread throw
+// std::bad_alloc if memory runs out, which ends a program without exceptions.
+// After an exception no value was stored, replaced or deleted; expired values
+// may have gone, and values that a Set had evicted if another thread took their
+// room. A GetOrLoad that cannot copy its result for the waiting callers may
+// have stored it. Callers that wait for a loader that throws receive kUnknown.
+// Exceptions of the listener are counted and go no further. Del, Touch, Clear,
+// handles and the destructor need no memory and do not throw, nor does
+// RunMaintenance, but for stats_log. Hashes, comparisons and destructors must
+// not throw. The hash of a key must not change while the key is in the cache:
+// to remove or replace it then ends the program with a message.
 //
-// Cost. Every call is O(1) expected, plus what it reclaims and evicts, of which
-// it does at most CacheOptions::maintenance_budget at a time under a lock; and
-// a Set of a new key copies up to 24 references while the index grows. An entry
-// takes 40 bytes and its share of an index beside key and value, and 4 more
-// where a weigher is given. A std::string lies in it as its length and its
-// characters, and is shown as a std::string_view; see cache/view.h. All entries
-// of a cache share memory of up to 32 GiB, without what keys and values of over
-// 16 KiB take elsewhere.
+// Cost. Every call is O(1) expected, plus what it reclaims and evicts, at most
+// CacheOptions::maintenance_budget entries at a time under a lock; and a Set of
+// a new key copies up to 24 references while the index grows. An entry takes 40
+// bytes and its share of the index besides key and value, and 4 more where
+// there is a weigher. A std::string is stored as its length and its characters,
+// and is shown as a std::string_view; see cache/view.h. The entries of a cache
+// share up to 32 GiB, not counting what keys and values of over 16 KiB take
+// elsewhere.
 //
-// Life. Destroy a cache when no call runs in it; its background work ends with
-// it. Values are destroyed, listeners not called. A Handle outlives it.
+// Lifetime. Destroy a cache when no call runs in it; its background work ends
+// with it. Values are destroyed, listeners are not called. A Handle may outlive
+// it.
 //
 // fork(). The child may go on using the cache.
 
 #ifndef WHEELCACHE_CACHE_CACHE_H_
 #define WHEELCACHE_CACHE_CACHE_H_
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 
-#include "absl/base/attributes.h"
-#include "absl/base/optimization.h"
-#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
@@ -73,24 +69,13 @@
 #include "absl/time/time.h"
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/hash.h"
-#include "wheelcache/cache/internal/engine/counters.h"
-#include "wheelcache/cache/internal/engine/shard.h"
-#include "wheelcache/cache/internal/engine/shard_array.h"
-#include "wheelcache/cache/internal/engine/shared_state.h"
-#include "wheelcache/cache/internal/engine/stats_logger.h"
-#include "wheelcache/cache/internal/entry/age.h"
-#include "wheelcache/cache/internal/epoch/epoch.h"
-#include "wheelcache/cache/internal/index/key_hash.h"
-#include "wheelcache/cache/internal/threads/interleave.h"
+#include "wheelcache/cache/internal/engine/typed_engine.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/cache/view.h"
 #include "wheelcache/cache/weigh.h"
-#include "wheelcache/wheel/base/at_fork.h"
-#include "wheelcache/wheel/base/contain.h"
 #include "wheelcache/wheel/clock.h"
-#include "wheelcache/wheel/reaper.h"
 
 namespace wheelcache {
 
@@ -103,8 +88,7 @@ class Cache final {
     // Returns the bytes that key and value take; see cache/weigh.h.
     std::function<uint64_t(View<Key>, View<Value>)> weigher;
 
-    // Is told of each entry that has left; see cache/removal.h. An exception
-    // ends here, and is counted.
+    // Is told of each entry that has left; see cache/removal.h.
     std::function<void(View<Key>, View<Value>, RemovalCause)> on_removal;
   };
 
@@ -114,267 +98,145 @@ class Cache final {
   // Returns a cache, or InvalidArgument with the field, the value and the rule
   // that it breaks.
   static absl::StatusOr<std::unique_ptr<Cache>> Create(CacheOptions options,
-                                                       Hooks hooks = {});
+                                                       Hooks hooks = {}) {
+    if (auto s = ValidateCacheOptions(options); !s.ok()) return s;
+    return absl::WrapUnique(new Cache(std::move(options), std::move(hooks)));
+  }
 
-  ~Cache();
-
-  // Stores a value under a key, in the place of the one it had. Returns
-  // whether it is in the cache. It is not, and neither is the old one, if the
-  // TTL is zero or less, or if the entry is larger than max_bytes or 4 GiB.
+  // Stores a value under a key, in the place of the one it had. Returns whether
+  // it is in the cache. It is not, and neither is the old one, if the TTL is
+  // zero or less, or if the entry is larger than max_bytes or 4 GiB.
   template <typename K = Key, typename V = Value>
   bool Set(K&& key, V&& value) {
-    return Set(std::forward<K>(key), std::forward<V>(value),
-               options_.default_ttl);
+    return typed_.Set(std::forward<K>(key), std::forward<V>(value),
+                      engine().default_ttl_nanos());
   }
   template <typename K = Key, typename V = Value>
-  bool Set(K&& key, V&& value, absl::Duration ttl);
+  bool Set(K&& key, V&& value, absl::Duration ttl) {
+    return typed_.Set(std::forward<K>(key), std::forward<V>(value),
+                      Clock::NanosAfter(0, ttl));
+  }
 
   // Returns a copy of the live value, which becomes the most recently used.
   template <typename K>
   std::optional<Value> Get(const K& key) {
-    std::optional<Value> value = Copy(key, Recency::kUse);
-    CountRead(value.has_value());
+    std::optional<Value> value = typed_.Copy(key, internal::Use::kCount);
+    typed_.CountRead(value.has_value());
     return value;
   }
 
-  // As Get, without a copy: pins the value.
+  // As Get, but pins the value instead of copying it.
   template <typename K>
-  Handle Find(const K& key);
+  Handle Find(const K& key) {
+    return typed_.Find(key);
+  }
 
-  // As Get, without a copy or a pin: calls `visit` with the value and returns
-  // true, or returns false. For short functions: while one runs, what leaves
-  // the cache is not destroyed.
+  // As Get, but calls `visit` with the value and returns true, or returns
+  // false. Neither copies nor pins. For short functions: while one runs, what
+  // leaves the cache is not destroyed.
   template <typename K, typename Function>
   bool Visit(const K& key, Function&& visit) {
-    const bool hit =
-        Read(key, Recency::kUse, [&](EntryRef, const EntryType& entry) {
+    return typed_.CountRead(typed_.Read(
+        key, internal::Use::kCount, [&](internal::EntryRef, const auto& entry) {
           std::forward<Function>(visit)(entry.value());
-        });
-    CountRead(hit);
-    return hit;
+        }));
   }
 
   // As Get, but counts as no use and in no statistics.
   template <typename K>
   std::optional<Value> Peek(const K& key) const {
-    return Copy(key, Recency::kKeep);
+    return typed_.Copy(key, internal::Use::kIgnore);
   }
 
   // Returns whether the key has a live value. Counts as no use.
   template <typename K>
   bool Contains(const K& key) const {
-    return Read(key, Recency::kKeep, [](EntryRef, const EntryType&) {});
+    return typed_.Read(key, internal::Use::kIgnore,
+                       [](internal::EntryRef, const auto&) {});
   }
 
   // Returns how long the value will live, infinite if it does not expire, or
   // nothing if there is none. Counts as no use.
   template <typename K>
   std::optional<absl::Duration> TimeToLive(const K& key) const {
-    int64_t deadline = 0;
-    while (Read(key, Recency::kKeep, [&](EntryRef, const EntryType& entry) {
-      deadline = entry.deadline();
-    })) {
-      if (deadline == Clock::kNever) return absl::InfiniteDuration();
-      internal::Interleave("time to live: between deadline and clock");
-      const absl::Duration left = absl::Nanoseconds(deadline) - clock_.Now();
-      if (left > absl::ZeroDuration()) return left;
-      // Looks again: it was a later deadline's turn, or the value has expired.
-    }
-    return std::nullopt;
+    return typed_.TimeToLive(key);
   }
 
   // Returns the live value; or calls `loader`, stores what it returns, and
-  // returns that. Calls for the same key that come meanwhile wait and get the
-  // same result, which if it is an error is not stored. A Set, Del or Clear
-  // that comes while the loader runs wins: the result is not stored.
-  // A loader that asks for its own key gets FailedPrecondition.
+  // returns that. Calls for the same key that come meanwhile wait for that
+  // result (single-flight). An error is returned and not stored. A Set, Del or
+  // Clear that comes while the loader runs supersedes it: its result is not
+  // stored. A loader that asks for its own key gets FailedPrecondition.
   template <typename K>
   absl::StatusOr<Value> GetOrLoad(
       const K& key, absl::FunctionRef<absl::StatusOr<Value>()> loader) {
-    return GetOrLoad(key, options_.default_ttl, loader);
+    return typed_.GetOrLoad(key, engine().default_ttl_nanos(), loader);
   }
   template <typename K>
   absl::StatusOr<Value> GetOrLoad(
       const K& key, absl::Duration ttl,
-      absl::FunctionRef<absl::StatusOr<Value>()> loader);
+      absl::FunctionRef<absl::StatusOr<Value>()> loader) {
+    return typed_.GetOrLoad(key, Clock::NanosAfter(0, ttl), loader);
+  }
 
   // Gives the live value a new TTL from now on, and makes it the most recently
   // used. Returns whether there is one. A TTL of zero or less deletes it.
   template <typename K>
-  bool Touch(const K& key, absl::Duration ttl);
+  bool Touch(const K& key, absl::Duration ttl) {
+    return typed_.Touch(key, ttl);
+  }
 
   // Removes the key's value. Returns whether it had a live one.
   template <typename K>
   bool Del(const K& key) {
-    return Remove(key, RemovalCause::kDeleted);
+    return typed_.Del(key);
   }
 
   // Removes all values that are there at one instant during the call.
-  void Clear() ABSL_NO_THREAD_SAFETY_ANALYSIS;  // Of a number of locks.
+  void Clear() { engine().Clear(); }
 
-  // What is in the cache, expired entries that are yet to be reclaimed
-  // included. Cheap, and never more than the limits.
-  int64_t size() const { return shared_.budget.used().entries; }
-  int64_t bytes() const { return shared_.budget.used().bytes; }
+  // What is in the cache, expired entries that are not yet reclaimed included.
+  // O(1), and never more than the limits.
+  int64_t size() const { return engine().used().entries; }
+  int64_t bytes() const { return engine().used().bytes; }
 
-  CacheStats stats() const;
-  const CacheOptions& options() const { return options_; }
+  CacheStats stats() const { return engine().stats(); }
+  const CacheOptions& options() const { return engine().options(); }
 
-  // Reclaims what is due, for those who run without a reaper: at most `budget`
-  // entries removed and timers moved. Returns how many it was; less than
-  // `budget` means that nothing due is left.
-  int64_t RunMaintenance(int64_t budget = std::numeric_limits<int64_t>::max());
-
-  // When RunMaintenance next has something to do, as a reading of the clock;
-  // infinite if it has not. Includes what readers may still hold back, at which
-  // it is to look now and then.
-  absl::Duration NextDeadline() const;
-
-  // Ends the background work, for good, and waits for what runs of it, unless
-  // called by that. The cache stays of use: Set and RunMaintenance reclaim.
-  void Stop() {
-    if (options_.reaper != nullptr) options_.reaper->Unregister(&client_);
+  // Reclaims what is due, for programs that run without a reaper: removes and
+  // moves at most `budget` timers. Returns how many; less than `budget` means
+  // that nothing due is left.
+  int64_t RunMaintenance(int64_t budget = std::numeric_limits<int64_t>::max()) {
+    return engine().RunMaintenance(budget);
   }
+
+  // Returns when RunMaintenance next has something to do, as a reading of the
+  // clock; infinite if it has nothing. That includes entries that readers may
+  // still hold back, for which it is to look now and then.
+  absl::Duration NextDeadline() const { return engine().NextDeadline(); }
+
+  // Ends the background work for good, and waits for what runs of it, unless
+  // called by that. The cache remains usable: Set and RunMaintenance reclaim.
+  void Stop() { engine().Stop(); }
 
   // Whether the reaper serves this cache, or why it could not be had.
-  const absl::Status& reaper_status() const { return reaper_status_; }
+  const absl::Status& reaper_status() const { return engine().reaper_status(); }
 
-  // For tests: finds the first broken invariant. Nobody else may be in the
+  // For tests: finds the first broken invariant. No other thread may be in the
   // cache. O(entries).
-  absl::Status CheckInvariants();
+  absl::Status CheckInvariants() { return engine().CheckInvariants(); }
 
  private:
-  using ShardType = internal::Shard<Key, Value, Hash, Equal>;
-  using Removed = typename ShardType::Removed;
-  using Shards = internal::ShardArray<ShardType>;
-  using LoadPtr = typename ShardType::LoadPtr;
-  using Claim = internal::Claim;
-  using EntryRef = internal::EntryRef;
-  using EntryType = internal::Entry<Key, Value>;
+  Cache(CacheOptions options, Hooks hooks)
+      : typed_(std::move(options), std::move(hooks.weigher),
+               std::move(hooks.on_removal)) {}
 
-  // The reaper's view of the cache.
-  class Client final : public Reaper::Client {
-   public:
-    explicit Client(Cache* cache) : cache_(*cache) {}
-    int64_t RunDue(int64_t now_nanos) override {
-      return cache_.RunDue(now_nanos);
-    }
+  internal::Engine& engine() { return typed_.engine(); }
+  const internal::Engine& engine() const { return typed_.engine(); }
 
-   private:
-    Cache& cache_;
-  };
-
-  // Where a key belongs.
-  struct Place {
-    ShardType& shard;
-    internal::Hash32 hash;
-  };
-
-  // Ends a load in every case, a loader's exception included.
-  class LoadScope;
-
-  // What a call removes; disposed of in every case.
-  class Removals;
-
-  Cache(CacheOptions options, Hooks hooks);
-
-  template <typename K>
-  ABSL_ATTRIBUTE_ALWAYS_INLINE Place PlaceOf(const K& key) const;
-
-  enum class Recency { kUse, kKeep };
-
-  // Calls `on_hit(ref, entry)` with the live entry of the key, and protects the
-  // entry meanwhile. Returns whether there is one. Takes no lock, unless in a
-  // cache of one shard, where the entry has to become the most recently used:
-  // then not if that would block; or within another read of the thread, or
-  // during a Clear.
-  template <typename K, typename OnHit>
-  bool Read(const K& key, Recency recency, OnHit&& on_hit) const;
-
-  // In the line of Read, as all that a hit runs: see docs/decisions.md.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE bool IsLive(const EntryType& entry) const;
-
-  template <typename K>
-  std::optional<Value> Copy(const K& key, Recency recency) const {
-    std::optional<Value> value;
-    Read(key, recency, [&](EntryRef, const EntryType& entry) {
-      value.emplace(entry.value());
-    });
-    return value;
-  }
-
-  void CountRead(bool hit) {
-    counters_.Add(hit ? internal::Count::kHits : internal::Count::kMisses);
-  }
-
-  // Has the count of uses go on, a stride at a time.
-  void CountUse() const {
-    constexpr uint32_t kStride = internal::UseClock::kStride;
-    if (counters_.Add(internal::Count::kStamped) % kStride == 0) {
-      shared_.uses.Advance(kStride);
-    }
-  }
-
-  template <typename K>
-  bool Remove(const K& key, RemovalCause cause);
-
-  // Stores an entry that was made, or destroys it.
-  bool Store(EntryRef ref, Place place, absl::Duration ttl,
-             const LoadPtr* load);
-  // Returns whether the entry is in the cache; then `own` is no longer the
-  // caller's.
-  bool Publish(const typename ShardType::Write& write, ShardType& home,
-               EntryRef* own);
-  // Always in the line of the one caller, which each Set runs through.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE std::optional<uint32_t> Weigh(EntryRef ref);
-
-  void ReclaimAll(int64_t now_nanos, Removals* removals);
-  ShardType& OldestBut(const ShardType& home) const;
-  void EvictFromOthers(const ShardType& home, Removals* removals);
-
-  // Tells the listener of what was removed, and destroys it. No lock is held.
-  void Dispose(Removed* removed);
-
-  int64_t RunDue(int64_t now_nanos);
-  // When somebody should look at what waits in limbo.
-  int64_t LimboDue(int64_t now_nanos) const {
-    return Clock::NanosAfter(now_nanos, limbo_delay_nanos_);
-  }
-  void WakeReaperFor(const ShardType& shard, int64_t now_nanos);
-
-  friend class internal::ForkRegistration;
-  void BeforeFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  void AfterForkInParent() ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS;
-
-  static int64_t ToNanos(absl::Duration ttl) {
-    return Clock::NanosAfter(0, ttl);
-  }
-
-  const CacheOptions options_;
-  const Hooks hooks_;
-  Clock& clock_;
-  const int64_t coarse_lag_nanos_;
-  const int64_t reclaim_delay_nanos_;
-  const int64_t limbo_delay_nanos_;
-
-  // When RunMaintenance is to look at limbo again. Relaxed: a hint.
-  std::atomic<int64_t> next_flush_nanos_{0};
-
-  mutable internal::SharedState<Key, Value> shared_;
-  const uint32_t shard_mask_;
-  Shards shards_;  // As many as a power of two.
-  mutable internal::Counters counters_;
-  internal::StatsLogger logger_;
-
-  Client client_{this};
-  absl::Status reaper_status_;
-  internal::ForkRegistration fork_registration_{this};
+  internal::TypedEngine<Key, Value, Hash, Equal> typed_;
 };
 
 }  // namespace wheelcache
-
-#include "wheelcache/cache/internal/cache_impl.h"
-#include "wheelcache/cache/internal/cache_upkeep_impl.h"
 
 #endif  // WHEELCACHE_CACHE_CACHE_H_

@@ -23,10 +23,15 @@
 #include "absl/time/time.h"
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/view.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache {
+namespace internal {
+template <typename, typename, typename, typename>
+class TypedEngine;
+}  // namespace internal
 
 template <typename Key, typename Value>
 class CacheHandle {
@@ -90,9 +95,9 @@ class CacheHandle {
 
  private:
   template <typename, typename, typename, typename>
-  friend class Cache;
+  friend class internal::TypedEngine;
 
-  using Pool = internal::EntryPool<Key, Value>;
+  using Pool = internal::EntryPool;
 
   // What leads from -> to a view.
   struct Arrow {
@@ -108,7 +113,9 @@ class CacheHandle {
     assert(pool_ != nullptr && "an empty handle");
     return *pool_;
   }
-  const internal::Entry<Key, Value>& entry() const { return pool().At(ref_); }
+  const internal::Entry<Key, Value>& entry() const {
+    return static_cast<const internal::Entry<Key, Value>&>(pool().At(ref_));
+  }
 
   Pool* pool_ = nullptr;
   internal::EntryRef ref_ = 0;

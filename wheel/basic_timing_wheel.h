@@ -69,6 +69,7 @@
 #include "absl/numeric/bits.h"
 #include "absl/status/status.h"
 #include "wheelcache/wheel/base/prefetch.h"
+#include "wheelcache/wheel/internal/timer_slots.h"
 #include "wheelcache/wheel/timer_links.h"
 
 namespace wheelcache {
@@ -85,14 +86,19 @@ inline constexpr uint64_t kNoDeadline = std::numeric_limits<uint64_t>::max();
 //   links(Ref) const     a TimerLinks<Ref>&, untouched by anybody else;
 //   deadline(Ref) const  the tick at which the timer is to fire. It may grow
 //                        while the timer is scheduled, and must not shrink.
-template <typename Store>
+// `Slots` says where the wheel's slots lie: in the wheel itself, unless given.
+template <typename Store,
+          typename Slots = internal::OwnTimerSlots<typename Store::Ref>>
 class BasicTimingWheel {
  public:
   using Ref = typename Store::Ref;
 
   // An empty wheel whose hand stands at `now`.
-  explicit BasicTimingWheel(Store store = Store(), uint64_t now = 0)
-      : store_(std::move(store)), now_(std::min(now, kLastTick)) {}
+  explicit BasicTimingWheel(Store store = Store(), uint64_t now = 0,
+                            Slots slots = Slots())
+      : store_(std::move(store)),
+        now_(std::min(now, kLastTick)),
+        slots_(slots) {}
 
   BasicTimingWheel(const BasicTimingWheel&) = delete;
   BasicTimingWheel& operator=(const BasicTimingWheel&) = delete;
@@ -121,7 +127,7 @@ class BasicTimingWheel {
 
   // Has the processor fetch what each Schedule looks at first, for any thread,
   // and then the slot where this timer would go.
-  void Prefetch() const { internal::PrefetchToWrite(this, slots_); }
+  void Prefetch() const { internal::PrefetchToWrite(this, &slots_); }
   void PrefetchSlot(Ref timer) const;
 
   // Moves the hand to `now` and calls `fire(Ref)` for each timer that has
@@ -147,8 +153,8 @@ class BasicTimingWheel {
   template <typename Taken>
   void TakeAll(Taken&& taken);
 
-  // Forgets every timer without touching it, in O(slots). The owner resets
-  // the links of those it keeps.
+  // Forgets every timer without touching it, in O(occupied slots). The owner
+  // resets the links of those it keeps.
   void Reset();
 
   // For tests: finds the first broken invariant; and counts the timers of a
@@ -166,18 +172,7 @@ class BasicTimingWheel {
 
   using ListTag = internal::ListTag<Ref>;
 
-  struct Slot {
-    Ref first[kListsPerSlot] = {};  // Of each list; null if that is empty.
-
-    // A lower bound of the deadlines, so that nobody has to be woken merely to
-    // cascade. Of an empty slot: kNoDeadline.
-    uint64_t earliest = kNoDeadline;
-
-    bool empty() const {
-      return std::all_of(std::begin(first), std::end(first),
-                         [](Ref ref) { return ref == Ref{}; });
-    }
-  };
+  using Slot = internal::TimerSlot<Ref>;
 
   // Marks the time in which callbacks run.
   class FiringScope {
@@ -211,6 +206,9 @@ class BasicTimingWheel {
     const uint64_t above = now_ >> shift >> kDigitBits << kDigitBits;
     return (above | slot % kSlotsPerLevel) << shift;
   }
+
+  Slot& slot(uint32_t number) { return slots_.begin()[number]; }
+  const Slot& slot(uint32_t number) const { return slots_.begin()[number]; }
 
   uint32_t SlotAtHand(uint32_t level) const {
     return level * kSlotsPerLevel + Digit(now_, level);
@@ -254,7 +252,7 @@ class BasicTimingWheel {
   // Bit s of occupied_[level] is set exactly while that slot has timers.
   uint64_t occupied_[kLevels] = {};
 
-  Slot slots_[internal::kTimerSlots];  // By level * 64 + digit.
+  Slots slots_;  // By level * 64 + digit.
 };
 
 }  // namespace wheelcache

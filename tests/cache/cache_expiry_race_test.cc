@@ -53,7 +53,7 @@ TEST_F(CacheExpiryRaceTest, MaintenanceOvertakenByAnotherSparesTheLive) {
 
 TEST_F(CacheExpiryRaceTest, SetOvertakenByTheExpiryOfTheOldValueIsVisible) {
   cache_->Set(1, 10, absl::Seconds(1));
-  At("publish: between clock and lock", [&] {
+  At("store: between clock and lock", [&] {
     LetASecondPassAndReclaim();
     EXPECT_EQ(cache_->size(), 0);
   });
@@ -68,7 +68,7 @@ TEST_F(CacheExpiryRaceTest, SetOvertakenByItsOwnDeadlineLeavesNothing) {
   cache_->Set(2, 20, absl::Hours(1));
   for (const bool replaces : {false, true}) {
     if (replaces) cache_->Set(1, 10);
-    At("publish: between clock and lock", [&] { LetASecondPassAndReclaim(); });
+    At("store: between clock and lock", [&] { LetASecondPassAndReclaim(); });
     cache_->Set(1, 11, absl::Milliseconds(1));
     EXPECT_EQ(cache_->Get(1), std::nullopt);
     EXPECT_EQ(cache_->TimeToLive(1), std::nullopt);

@@ -129,7 +129,7 @@ TEST_F(CacheInterleavingTest, GetNeverReturnsTheValueOfAnotherKey) {
 TEST_F(CacheInterleavingTest, SetOvertakenByADelIsVisible) {
   auto cache = New<int, int>();
   cache->Set(1, 10);
-  At("publish: between clock and lock", [&] { EXPECT_TRUE(cache->Del(1)); });
+  At("store: between clock and lock", [&] { EXPECT_TRUE(cache->Del(1)); });
   EXPECT_TRUE(cache->Set(1, 11));
   EXPECT_EQ(cache->Get(1), 11);
   EXPECT_TRUE(cache->CheckInvariants().ok());
@@ -139,7 +139,7 @@ TEST_F(CacheInterleavingTest, SetOvertakenByADelIsVisible) {
 TEST_F(CacheInterleavingTest, SetOvertakenByADelStillExpires) {
   auto cache = New<int, int>();
   cache->Set(1, 10, absl::Seconds(1));
-  At("publish: between clock and lock", [&] { EXPECT_TRUE(cache->Del(1)); });
+  At("store: between clock and lock", [&] { EXPECT_TRUE(cache->Del(1)); });
   cache->Set(1, 11, absl::Seconds(1));
   clock_.Advance(absl::Seconds(1));
   cache->RunMaintenance();
@@ -148,7 +148,7 @@ TEST_F(CacheInterleavingTest, SetOvertakenByADelStillExpires) {
 
 TEST_F(CacheInterleavingTest, SetCountsItsTtlFromWhenItWasCalled) {
   auto cache = New<int, int>();
-  At("publish: between clock and lock",
+  At("store: between clock and lock",
      [&] { clock_.Advance(absl::Milliseconds(600)); });
   cache->Set(1, 10, absl::Seconds(1));
   EXPECT_EQ(cache->TimeToLive(1), absl::Milliseconds(400));

@@ -17,6 +17,7 @@
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
+#include "wheelcache/cache/internal/threads/thread_record.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
@@ -45,7 +46,7 @@ class StayingThreads {
  public:
   // Takes the records that were given back.
   StayingThreads() {
-    for (int i = internal::CountEpochRecords(); i > 0; --i) {
+    for (int i = internal::CountThreadRecords(); i > 0; --i) {
       Run([] { internal::ReadSection(); });
     }
   }

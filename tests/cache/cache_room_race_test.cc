@@ -45,8 +45,8 @@ TEST_F(CacheRoomRaceTest, ChildOfForkGetsTheRoomThatASetHasInHand) {
   std::atomic<bool> has_evicted{false};
   std::atomic<bool> go_on{false};
   std::thread writer([&] {
-    At("publish: between clock and lock", [&] {
-      At("publish: between clock and lock", [&] {
+    At("store: between clock and lock", [&] {
+      At("store: between clock and lock", [&] {
         has_evicted.store(true);
         while (!go_on.load()) std::this_thread::yield();
       });
@@ -73,8 +73,8 @@ TEST_F(CacheRoomRaceTest, SetThatFailsAfterItEvictedTellsOfThat) {
   std::vector<int> keys[2];
   for (int key = 0; key < 1000; ++key) keys[ShardOf(key)].push_back(key);
   for (int i = 0; i < options_.max_entries; ++i) cache->Set(keys[0][i], i);
-  At("publish: between clock and lock", [&] {
-    At("publish: between clock and lock", [&] {
+  At("store: between clock and lock", [&] {
+    At("store: between clock and lock", [&] {
       for (int i = 1; i <= 7; ++i) {
         cache->Del(keys[0][i]);
         cache->Set(keys[1][i], i);
@@ -109,8 +109,8 @@ TEST_F(CacheRoomRaceTest, OneOfTwoSetsThatWaitForEachOthersRoomLetsGo) {
   for (const auto& of_shard : keys) cache->Set(of_shard[0], kWeight);
   SpinBarrier both_have_evicted(2);
   const auto set_all = [&](int key) {
-    At("publish: between clock and lock", [&] {
-      At("publish: between clock and lock",
+    At("store: between clock and lock", [&] {
+      At("store: between clock and lock",
          [&] { both_have_evicted.Pass([] {}); });
     });
     EXPECT_TRUE(cache->Set(key, 2 * kWeight + overhead));

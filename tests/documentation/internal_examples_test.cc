@@ -11,8 +11,11 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/entry/age.h"
+#include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/mutex.h"
@@ -98,6 +101,17 @@ TEST(InternalExamples, Budget) {
   }
   EXPECT_EQ(budget.used().entries, 1);
   EXPECT_EQ(budget.used().bytes, charge);
+}
+
+TEST(InternalExamples, EntryPool) {
+  constexpr EntryOperations operations =
+      kEntryOperations<int, int, DefaultHash<int>, DefaultEqual<int>>;
+  EntryPool* const pool = new EntryPool(&operations, Charges::kFromSizes);
+  const EntryRef ref = MakeEntry<int, int>(pool, 1, 2);  // One pin.
+  pool->Pin(ref);                                        // For a handle.
+  pool->Unpin(ref);         // The cache's pin: no reader can find it.
+  pool->UnpinOutside(ref);  // The last pin: destroys the entry.
+  pool->Abandon();          // The cache ends.
 }
 
 }  // namespace

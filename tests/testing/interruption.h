@@ -1,11 +1,10 @@
 // Has something happen in the middle of a call to the cache, at a named point
-// of an engine that is built for that; see cache/internal/threads/interleave.h.
+// of the engine; see cache/internal/threads/interleave.h.
 //
 //   At("remove: between clock and lock", [&] { cache->Set(1, 11); });
 //   EXPECT_TRUE(cache->Del(1));  // Of the value that came meanwhile.
 //
-// Defines what the engine calls: to be included by one source of a program,
-// which is built with WHEELCACHE_INTERLEAVE.
+// Not in builds with NDEBUG, in which such tests are skipped.
 
 #ifndef WHEELCACHE_TESTS_TESTING_INTERRUPTION_H_
 #define WHEELCACHE_TESTS_TESTING_INTERRUPTION_H_
@@ -18,10 +17,6 @@
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 
-#ifndef WHEELCACHE_INTERLEAVE
-#error "this test needs an engine that can be interrupted"
-#endif
-
 namespace wheelcache {
 namespace testing {
 
@@ -33,26 +28,31 @@ struct Interruption {
 };
 inline thread_local Interruption interruption;
 
-}  // namespace testing
-
-namespace internal {
-
-inline void Interleave(const char* point) {
-  testing::Interruption& interruption = testing::interruption;
+inline void Interrupt(const char* point) {
   if (interruption.point != point) return;
   interruption.point.clear();
   // The action may plan the next.
   std::exchange(interruption.action, {})();
 }
 
-}  // namespace internal
+}  // namespace testing
 
 // A test in which each interruption that it plans must come.
 class InterruptedCacheEnvironment : public CacheEnvironment {
  protected:
+  InterruptedCacheEnvironment() {
+    internal::SetInterleaving(&testing::Interrupt);
+  }
   ~InterruptedCacheEnvironment() override {
+    internal::SetInterleaving(nullptr);
     EXPECT_EQ(testing::interruption.point, "") << "nothing came to this point";
     testing::interruption = {};
+  }
+
+  void SetUp() override {
+#ifdef NDEBUG
+    GTEST_SKIP() << "an engine without points to stop at";
+#endif
   }
 
   static void At(const std::string& point, std::function<void()> action) {

@@ -9,8 +9,7 @@
 
 #include "absl/base/optimization.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 inline void PrefetchLine(const void* address) {
 #if defined(__GNUC__)
@@ -48,7 +47,6 @@ inline void PrefetchToWrite(const void* begin, const void* end) {
   }
 }
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_WHEEL_BASE_PREFETCH_H_

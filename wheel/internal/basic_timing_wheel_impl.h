@@ -18,23 +18,23 @@
 
 namespace wheelcache {
 
-template <typename Store>
-bool BasicTimingWheel<Store>::empty() const {
+template <typename Store, typename Slots>
+bool BasicTimingWheel<Store, Slots>::empty() const {
   uint64_t any = 0;
   for (uint64_t word : occupied_) any |= word;
   return any == 0;
 }
 
-template <typename Store>
-inline void BasicTimingWheel<Store>::PrefetchSlot(Ref timer) const {
+template <typename Store, typename Slots>
+inline void BasicTimingWheel<Store, Slots>::PrefetchSlot(Ref timer) const {
   const uint64_t tick = std::max(store_.deadline(timer), now_);
   const uint32_t level = LevelOf(tick);
   internal::PrefetchLineToWrite(
-      &slots_[level * kSlotsPerLevel + Digit(tick, level)]);
+      &slot(level * kSlotsPerLevel + Digit(tick, level)));
 }
 
-template <typename Store>
-inline void BasicTimingWheel<Store>::Schedule(Ref timer) {
+template <typename Store, typename Slots>
+inline void BasicTimingWheel<Store, Slots>::Schedule(Ref timer) {
   assert(!store_.links(timer).scheduled());
   LinkAt(std::max(store_.deadline(timer), now_ + (firing_ ? 1 : 0)), timer);
 }
@@ -42,14 +42,14 @@ inline void BasicTimingWheel<Store>::Schedule(Ref timer) {
 // Links the timer where it belongs if it is to fire at `tick`, which is its
 // deadline or, for one that is due, the hand.
 // REQUIRES: tick >= now_.
-template <typename Store>
-inline void BasicTimingWheel<Store>::LinkAt(uint64_t tick, Ref timer) {
+template <typename Store, typename Slots>
+inline void BasicTimingWheel<Store, Slots>::LinkAt(uint64_t tick, Ref timer) {
   const uint32_t level = LevelOf(tick);
   const uint32_t digit = Digit(tick, level);
   const uint32_t number = level * kSlotsPerLevel + digit;
-  Slot& slot = slots_[number];
-  if (tick <= slot.earliest) {
-    slot.earliest = tick;
+  Slot& slot = this->slot(number);
+  if (tick <= slot.earliest()) {
+    slot.set_earliest(tick);
     occupied_[level] |= uint64_t{1} << digit;
   }
   // Most slots have one timer. If that is in list 0, it is where the processor
@@ -65,8 +65,8 @@ inline void BasicTimingWheel<Store>::LinkAt(uint64_t tick, Ref timer) {
   if (next != Ref{}) store_.links(next).prev = timer;
 }
 
-template <typename Store>
-inline void BasicTimingWheel<Store>::Cancel(Ref timer) {
+template <typename Store, typename Slots>
+inline void BasicTimingWheel<Store, Slots>::Cancel(Ref timer) {
   TimerLinks<Ref>& links = store_.links(timer);
   assert(links.scheduled());
   const Ref next = links.next;
@@ -79,17 +79,17 @@ inline void BasicTimingWheel<Store>::Cancel(Ref timer) {
   }
   const uint32_t list = ListTag::List(prev);
   const uint32_t number = list / kListsPerSlot;
-  Slot& slot = slots_[number];
+  Slot& slot = this->slot(number);
   slot.first[list % kListsPerSlot] = next;
   if (next == Ref{} && slot.empty()) {
-    slot.earliest = kNoDeadline;
+    slot.set_earliest(kNoDeadline);
     occupied_[number / kSlotsPerLevel] &=
         ~(uint64_t{1} << (number % kSlotsPerLevel));
   }
 }
 
-template <typename Store>
-inline void BasicTimingWheel<Store>::PrefetchNeighbours(
+template <typename Store, typename Slots>
+inline void BasicTimingWheel<Store, Slots>::PrefetchNeighbours(
     const TimerLinks<Ref>& links) const {
   if (!links.scheduled()) return;
   if (links.next != Ref{}) {
@@ -97,16 +97,16 @@ inline void BasicTimingWheel<Store>::PrefetchNeighbours(
   }
   if (ListTag::Holds(links.prev)) {
     const uint32_t list = ListTag::List(links.prev);
-    internal::PrefetchLineToWrite(&slots_[list / kListsPerSlot]);
+    internal::PrefetchLineToWrite(&slot(list / kListsPerSlot));
   } else {
     internal::PrefetchLineToWrite(&store_.links(links.prev));
   }
 }
 
-template <typename Store>
+template <typename Store, typename Slots>
 template <typename Fire>
-uint64_t BasicTimingWheel<Store>::Advance(uint64_t now, uint64_t budget,
-                                          Fire&& fire) {
+uint64_t BasicTimingWheel<Store, Slots>::Advance(uint64_t now, uint64_t budget,
+                                                 Fire&& fire) {
   const FiringScope scope(firing_);
   uint64_t done = 0;
   do {
@@ -118,9 +118,9 @@ uint64_t BasicTimingWheel<Store>::Advance(uint64_t now, uint64_t budget,
 
 // Takes out the timer that `first`, a member of a slot, names, and has the
 // processor fetch the one that it names then.
-template <typename Store>
-inline typename BasicTimingWheel<Store>::Ref BasicTimingWheel<Store>::TakeFirst(
-    const Ref& first) {
+template <typename Store, typename Slots>
+inline typename BasicTimingWheel<Store, Slots>::Ref
+BasicTimingWheel<Store, Slots>::TakeFirst(const Ref& first) {
   const Ref timer = first;
   Cancel(timer);
   if (first != Ref{}) internal::PrefetchLineToWrite(&store_.links(first));
@@ -130,13 +130,14 @@ inline typename BasicTimingWheel<Store>::Ref BasicTimingWheel<Store>::TakeFirst(
 // Takes up to `budget` timers out of a slot and hands each to `take(Ref)`.
 // They leave one by one, so that a callback finds every other timer linked.
 // Returns how many that were.
-template <typename Store>
+template <typename Store, typename Slots>
 template <typename Take>
-inline uint64_t BasicTimingWheel<Store>::TakeFrom(uint32_t slot,
-                                                  uint64_t budget, Take take) {
+inline uint64_t BasicTimingWheel<Store, Slots>::TakeFrom(uint32_t slot,
+                                                         uint64_t budget,
+                                                         Take take) {
   uint64_t taken = 0;
   while (taken < budget && IsOccupied(slot)) {
-    for (const Ref& first : slots_[slot].first) {
+    for (const Ref& first : this->slot(slot).first) {
       if (first == Ref{} || taken == budget) continue;
       ++taken;
       take(TakeFirst(first));
@@ -147,8 +148,8 @@ inline uint64_t BasicTimingWheel<Store>::TakeFrom(uint32_t slot,
 
 // Moves up to `budget` timers of the cascading slot to the slots where they
 // belong now that the hand stands at that slot's start.
-template <typename Store>
-uint64_t BasicTimingWheel<Store>::Cascade(uint64_t budget) {
+template <typename Store, typename Slots>
+uint64_t BasicTimingWheel<Store, Slots>::Cascade(uint64_t budget) {
   if (cascading_level_ == 0) return 0;
   return TakeFrom(SlotAtHand(cascading_level_), budget, [this](Ref timer) {
     LinkAt(std::max(store_.deadline(timer), now_), timer);
@@ -156,9 +157,10 @@ uint64_t BasicTimingWheel<Store>::Cascade(uint64_t budget) {
 }
 
 // Fires up to `budget` timers of the hand's own tick.
-template <typename Store>
+template <typename Store, typename Slots>
 template <typename Fire>
-uint64_t BasicTimingWheel<Store>::FireAtHand(uint64_t budget, Fire& fire) {
+uint64_t BasicTimingWheel<Store, Slots>::FireAtHand(uint64_t budget,
+                                                    Fire& fire) {
   return TakeFrom(SlotAtHand(0), budget, [this, &fire](Ref timer) {
     const uint64_t deadline = store_.deadline(timer);
     if (deadline <= now_) {
@@ -173,8 +175,8 @@ uint64_t BasicTimingWheel<Store>::FireAtHand(uint64_t budget, Fire& fire) {
 // true; or, where there is none, to `now`. Levels are searched from the lowest:
 // the slots of each end where the next level's begin.
 // REQUIRES: nothing is left to do at the hand, so that all slots lie ahead.
-template <typename Store>
-bool BasicTimingWheel<Store>::MoveHandTo(uint64_t now) {
+template <typename Store, typename Slots>
+bool BasicTimingWheel<Store, Slots>::MoveHandTo(uint64_t now) {
   if (now <= now_) return false;
   for (uint32_t level = 0; level < kLevels; ++level) {
     if (occupied_[level] == 0) continue;
@@ -188,12 +190,12 @@ bool BasicTimingWheel<Store>::MoveHandTo(uint64_t now) {
   return false;
 }
 
-template <typename Store>
-std::optional<uint64_t> BasicTimingWheel<Store>::NextWakeup() const {
+template <typename Store, typename Slots>
+std::optional<uint64_t> BasicTimingWheel<Store, Slots>::NextWakeup() const {
   uint64_t wakeup = kNoDeadline;
   for (uint32_t level = 0; level < kLevels; ++level) {
     if (occupied_[level] == 0) continue;
-    wakeup = std::min(wakeup, slots_[FirstOccupiedSlot(level)].earliest);
+    wakeup = std::min(wakeup, slot(FirstOccupiedSlot(level)).earliest());
     // The levels above begin later, up to a slot that is not yet emptied.
     if (level >= cascading_level_) break;
   }
@@ -201,9 +203,9 @@ std::optional<uint64_t> BasicTimingWheel<Store>::NextWakeup() const {
   return wakeup;
 }
 
-template <typename Store>
+template <typename Store, typename Slots>
 template <typename Taken>
-void BasicTimingWheel<Store>::TakeAll(Taken&& taken) {
+void BasicTimingWheel<Store, Slots>::TakeAll(Taken&& taken) {
   for (uint32_t level = 0; level < kLevels; ++level) {
     while (occupied_[level] != 0) {
       TakeFrom(FirstOccupiedSlot(level), kNoBudget,
@@ -212,14 +214,18 @@ void BasicTimingWheel<Store>::TakeAll(Taken&& taken) {
   }
 }
 
-template <typename Store>
-void BasicTimingWheel<Store>::Reset() {
-  std::fill(std::begin(slots_), std::end(slots_), Slot());
-  std::fill(std::begin(occupied_), std::end(occupied_), 0);
+template <typename Store, typename Slots>
+void BasicTimingWheel<Store, Slots>::Reset() {
+  for (uint32_t level = 0; level < kLevels; ++level) {
+    while (occupied_[level] != 0) {
+      slot(FirstOccupiedSlot(level)) = Slot();
+      occupied_[level] &= occupied_[level] - 1;
+    }
+  }
 }
 
-template <typename Store>
-absl::Status BasicTimingWheel<Store>::CheckInvariants() const {
+template <typename Store, typename Slots>
+absl::Status BasicTimingWheel<Store, Slots>::CheckInvariants() const {
   for (uint32_t number = 0; number < internal::kTimerSlots; ++number) {
     const absl::Status status = CheckSlot(number);
     if (!status.ok()) {
@@ -231,25 +237,25 @@ absl::Status BasicTimingWheel<Store>::CheckInvariants() const {
   return absl::OkStatus();
 }
 
-template <typename Store>
-uint64_t BasicTimingWheel<Store>::CountTimers() const {
+template <typename Store, typename Slots>
+uint64_t BasicTimingWheel<Store, Slots>::CountTimers() const {
   uint64_t timers = 0;
-  for (const Slot& slot : slots_) {
-    for (Ref timer : slot.first) {
+  for (uint32_t number = 0; number < internal::kTimerSlots; ++number) {
+    for (Ref timer : slot(number).first) {
       for (; timer != Ref{}; timer = store_.links(timer).next) ++timers;
     }
   }
   return timers;
 }
 
-template <typename Store>
-absl::Status BasicTimingWheel<Store>::CheckSlot(uint32_t number) const {
-  const Slot& slot = slots_[number];
+template <typename Store, typename Slots>
+absl::Status BasicTimingWheel<Store, Slots>::CheckSlot(uint32_t number) const {
+  const Slot& slot = this->slot(number);
   if (IsOccupied(number) == slot.empty()) {
     return absl::InternalError("the occupancy bit does not tell of the lists");
   }
   if (slot.empty()) {
-    return slot.earliest == kNoDeadline
+    return slot.earliest() == kNoDeadline
                ? absl::OkStatus()
                : absl::InternalError("an empty slot with an earliest deadline");
   }
@@ -260,8 +266,8 @@ absl::Status BasicTimingWheel<Store>::CheckSlot(uint32_t number) const {
     return absl::InternalError("timers behind the hand");
   }
   const uint64_t start = SlotStart(number);
-  if (slot.earliest < start ||
-      (slot.earliest - start) >> (level * kDigitBits) != 0) {
+  if (slot.earliest() < start ||
+      (slot.earliest() - start) >> (level * kDigitBits) != 0) {
     return absl::InternalError("the earliest deadline lies outside the slot");
   }
   absl::Status status;
@@ -271,9 +277,9 @@ absl::Status BasicTimingWheel<Store>::CheckSlot(uint32_t number) const {
   return status;
 }
 
-template <typename Store>
-absl::Status BasicTimingWheel<Store>::CheckList(uint32_t list) const {
-  const Slot& slot = slots_[list / kListsPerSlot];
+template <typename Store, typename Slots>
+absl::Status BasicTimingWheel<Store, Slots>::CheckList(uint32_t list) const {
+  const Slot& slot = this->slot(list / kListsPerSlot);
   const uint64_t start = SlotStart(list / kListsPerSlot);
   Ref prev = ListTag::Make(list);
   for (Ref timer = slot.first[list % kListsPerSlot]; timer != Ref{};
@@ -285,7 +291,7 @@ absl::Status BasicTimingWheel<Store>::CheckList(uint32_t list) const {
     // What was due when it was linked waits at the hand or one tick after.
     const uint64_t deadline = store_.deadline(timer);
     const bool was_due = deadline <= now_ && start <= now_ + 1;
-    if (deadline < slot.earliest && !was_due) {
+    if (deadline < slot.earliest() && !was_due) {
       return absl::InternalError("a deadline before the earliest of its slot");
     }
   }

@@ -20,8 +20,7 @@
 
 #include "absl/base/optimization.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 // A number of entries, and of accounted bytes.
 struct Room {
@@ -153,7 +152,6 @@ class Claim {
   Room need_;
 };
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_BUDGET_H_

@@ -1,10 +1,15 @@
-// Event counters that threads add to without meeting, and without a locked
-// instruction, which would keep the processor from working ahead.
+// Striped event counters: no contention, and no atomic read-modify-write on a
+// thread's own stripe.
 //
-// The counts lie in stripes of a cache line each. A thread with a small index
-// has a stripe to itself; the others share the last one. A sum reads all.
+// The counts lie in stripes of their own cache lines. A thread with a small
+// index has a stripe to itself, which is made when it first counts; all other
+// threads share one. A sum reads all stripes.
 //
-// Threads. Thread-safe. A sum taken while others count is not of one instant.
+// Threads. Thread-safe. A sum that is taken while other threads count is not of
+// one instant.
+//
+// Errors. None: a thread for whose stripe there is no memory uses the shared
+// one.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_COUNTERS_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_COUNTERS_H_
@@ -14,11 +19,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "wheelcache/cache/internal/threads/thread_index.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 enum class Count {
   kHits,
@@ -34,28 +39,28 @@ enum class Count {
 
 class Counters {
  public:
-  // Returns what the stripe's count has become.
-  int64_t Add(Count what, int64_t amount = 1) {
-    const size_t thread = ThreadIndex();
-    if (ABSL_PREDICT_FALSE(thread >= kOwnStripes)) {
-      return amount + Cell(stripes_[kOwnStripes], what)
-                          .fetch_add(amount, std::memory_order_relaxed);
-    }
-    // The only writer: nothing can come between load and store.
-    std::atomic<int64_t>& cell = Cell(stripes_[thread], what);
-    const int64_t count = cell.load(std::memory_order_relaxed) + amount;
-    cell.store(count, std::memory_order_relaxed);
-    return count;
-  }
+  Counters() = default;
+  ~Counters();
 
-  int64_t Sum(Count what) const {
-    int64_t sum = 0;
-    for (const Line& line : stripes_) {
-      sum += line.counts[static_cast<size_t>(what)].load(
-          std::memory_order_relaxed);
-    }
+  Counters(const Counters&) = delete;
+  Counters& operator=(const Counters&) = delete;
+
+  // Adds 1, and returns what the count of the thread's stripe has become.
+  int64_t Add(Count what) {
+    const size_t thread = ThreadIndex();
+    if (ABSL_PREDICT_FALSE(thread >= kOwnStripes)) return AddShared(what);
+    // Relaxed: each stripe is made by the one thread that has the index, or by
+    // one that had it before.
+    Stripe* const stripe = own_[thread].load(std::memory_order_relaxed);
+    if (ABSL_PREDICT_FALSE(stripe == nullptr)) return AddFirst(thread, what);
+    // The only writer: nothing can come between load and store.
+    std::atomic<int64_t>& count = stripe->counts[static_cast<size_t>(what)];
+    const int64_t sum = count.load(std::memory_order_relaxed) + 1;
+    count.store(sum, std::memory_order_relaxed);
     return sum;
   }
+
+  int64_t Sum(Count what) const;
 
  private:
   static constexpr size_t kOwnStripes = 31;
@@ -64,18 +69,19 @@ class Counters {
 
   // Relaxed: numbers to look at. A thread that takes over another's index sees
   // its counts; see ThreadIndex().
-  struct alignas(ABSL_CACHELINE_SIZE) Line {
+  struct alignas(ABSL_CACHELINE_SIZE) Stripe {
     std::array<std::atomic<int64_t>, kCounts> counts = {};
   };
 
-  static std::atomic<int64_t>& Cell(Line& line, Count what) {
-    return line.counts[static_cast<size_t>(what)];
-  }
+  ABSL_ATTRIBUTE_NOINLINE int64_t AddShared(Count what);
+  ABSL_ATTRIBUTE_NOINLINE int64_t AddFirst(size_t thread, Count what);
 
-  std::array<Line, kOwnStripes + 1> stripes_;
+  // Stored with release and, to sum, loaded with acquire: a sum sees the zeros
+  // that a stripe begins with.
+  std::array<std::atomic<Stripe*>, kOwnStripes> own_ = {};
+  Stripe shared_;
 };
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_COUNTERS_H_

@@ -21,8 +21,7 @@
 #include "absl/base/optimization.h"
 #include "wheelcache/wheel/clock.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 class DueBoard {
  public:
@@ -82,7 +81,6 @@ class DueBoard {
   alignas(ABSL_CACHELINE_SIZE) std::atomic<int64_t> bound_{Clock::kNever};
 };
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_DUE_BOARD_H_

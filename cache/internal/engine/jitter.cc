@@ -7,8 +7,7 @@
 #include "wheelcache/cache/options.h"
 #include "wheelcache/wheel/clock.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 namespace {
 
 // SplitMix64 (G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom
@@ -52,5 +51,4 @@ int64_t Jitter::Vary(int64_t ttl_nanos) {
   return std::max<int64_t>(static_cast<int64_t>(varied), 1);
 }
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

@@ -10,8 +10,7 @@
 
 #include "wheelcache/cache/options.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 class Jitter {
  public:
@@ -33,7 +32,6 @@ class Jitter {
   uint64_t state_;  // Of the random numbers.
 };
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_JITTER_H_

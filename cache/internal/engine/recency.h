@@ -31,8 +31,7 @@
 #include "absl/base/optimization.h"
 #include "wheelcache/wheel/base/prefetch.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 // A count of uses. Counts wrap around, and are compared by their difference:
 // what was not used for two billion uses may be taken for young.
@@ -135,7 +134,6 @@ class Recency {
   alignas(ABSL_CACHELINE_SIZE) uint32_t uses_ = 0;
 };
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_RECENCY_H_

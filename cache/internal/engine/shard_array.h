@@ -11,8 +11,7 @@
 #include <cstddef>
 #include <new>
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 template <typename Shard>
 class ShardArray {
@@ -55,7 +54,6 @@ class ShardArray {
   size_t size_ = 0;
 };
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_SHARD_ARRAY_H_

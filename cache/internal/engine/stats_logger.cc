@@ -9,8 +9,7 @@
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 namespace {
 
 constexpr absl::Duration kInterval = absl::Minutes(1);
@@ -35,5 +34,4 @@ void StatsLogger::Run(int64_t now_nanos, const CacheStats& stats) {
   if (!idle) log_(StatsLine(name_, before, stats));
 }
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

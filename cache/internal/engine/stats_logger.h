@@ -17,8 +17,7 @@
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/wheel/base/mutex.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 class StatsLogger {
  public:
@@ -47,7 +46,6 @@ class StatsLogger {
   CacheStats last_ ABSL_GUARDED_BY(mu_);
 };
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_STATS_LOGGER_H_

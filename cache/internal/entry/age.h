@@ -20,8 +20,7 @@
 
 #include <cstdint>
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 using CreationTime = uint32_t;
 
@@ -43,7 +42,6 @@ constexpr int64_t AgeNanos(CreationTime created, int64_t now_nanos) {
   return age <= kMaxAge ? age * kAgeStepNanos : 0;
 }
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_ENTRY_AGE_H_

@@ -28,8 +28,7 @@
 #include "wheelcache/cache/view.h"
 #include "wheelcache/cache/weigh.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 // The most bytes of a key or a value that lie where the other lies, so that
 // both fit into a block of the arena.
@@ -296,7 +295,6 @@ class Layout {
   }
 };
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_ENTRY_LAYOUT_H_

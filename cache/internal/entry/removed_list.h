@@ -16,20 +16,16 @@
 #include <utility>
 
 #include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/entry/limbo.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/lru/lru_list.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
-template <typename Key, typename Value>
 class RemovedList {
  public:
-  using Pool = EntryPool<Key, Value>;
-
-  RemovedList(Pool* pool, Limbo<Key, Value>* limbo)
-      : pool_(*pool), limbo_(*limbo) {}
+  RemovedList(EntryPool* pool, Limbo* limbo) : pool_(*pool), limbo_(*limbo) {}
   RemovedList(const RemovedList&) = delete;
   RemovedList& operator=(const RemovedList&) = delete;
   ~RemovedList() {
@@ -100,14 +96,13 @@ class RemovedList {
     chain->last = more.last;
   }
 
-  Pool& pool_;
-  Limbo<Key, Value>& limbo_;
+  EntryPool& pool_;
+  Limbo& limbo_;
   std::optional<RemovalCause> announced_;
   Chain removed_;  // One by one.
   Chain cleared_;  // A shard's at once.
 };
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_ENTRY_REMOVED_LIST_H_

@@ -19,11 +19,9 @@
 // that could hold it back may then go at once. (H. Wen et al., "Interval-based
 // memory reclamation", PPoPP 2018.)
 //
-// The fence. Between announcing and the first look a reader needs a full fence,
-// or a writer might miss the announcement and the reader the unlinking. Where
-// Linux offers membarrier(2), AdvanceEpoch() makes all running threads execute
-// that fence, and readers do without. Elsewhere, and under ThreadSanitizer,
-// which does not know of it, both sides have a fence of their own.
+// Between announcing and the first look a reader needs a fence, or a writer
+// might miss the announcement and the reader the unlinking. It is the cheap
+// side of an asymmetric pair; AdvanceEpoch() has the expensive one.
 //
 // Threads. Thread-safe; a section belongs to the thread that opened it. In the
 // child of fork() the sections of other threads are forgotten.
@@ -38,9 +36,10 @@
 
 #include "absl/base/config.h"
 #include "absl/base/optimization.h"
+#include "wheelcache/cache/internal/threads/asymmetric_fence.h"
+#include "wheelcache/cache/internal/threads/thread_record.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 using Epoch = uint64_t;  // From 1; 0 for none.
 
@@ -51,66 +50,72 @@ using Birth = uint32_t;
 
 inline constexpr int kEpochsPerBirthBits = 8;
 
-// The record of a thread.
-struct alignas(ABSL_CACHELINE_SIZE) EpochRecord {
-  // The epoch of the thread's open section, or 0. Stored with release and
-  // loaded by writers with acquire, so that what a section looked at comes
-  // before its destruction; that a writer does not miss a store is the fences'
-  // matter.
-  std::atomic<Epoch> announced{0};
-
-  // Whether a thread has the record; a thread's end makes it free for another.
-  // Given back with release and taken with acquire: the next owner sees all
-  // that the last one wrote here, and wherever the index is used.
-  std::atomic<bool> taken{false};
-
-  // Both constant once the record is in the list. Indexes count from 0; no two
-  // threads have the same at a time.
-  size_t index = 0;
-  EpochRecord* next = nullptr;
+// Counted up after unlinking, and acquired by Announce(): a reader that
+// announces the later epoch sees the unlinking. All changes are
+// read-modify-writes, so that this holds for each earlier epoch, too.
+struct alignas(ABSL_CACHELINE_SIZE) EpochCounter : std::atomic<Epoch> {
+  EpochCounter() : std::atomic<Epoch>(1) {}
 };
+inline EpochCounter current_epoch;
 
-struct EpochState {
-  // Counted up after unlinking, and acquired by Announce(): who announces the
-  // later epoch sees the unlinking. All changes are read-modify-writes, so that
-  // this holds for each earlier epoch, too.
-  alignas(ABSL_CACHELINE_SIZE) std::atomic<Epoch> current{1};
+// What a thread has announced that it reads. Code that goes on reading out of
+// line makes it anew from the record: a section whose address nobody takes
+// stays in registers.
+class Announcement {
+ public:
+  explicit Announcement(ThreadRecord* record)
+      : record_(record),
+        // Relaxed: the thread's own.
+        announced_(record->announced.load(std::memory_order_relaxed)) {}
 
-  // Whether AdvanceEpoch() uses membarrier, so that readers need no fence.
-  alignas(ABSL_CACHELINE_SIZE) std::atomic<bool> readers_need_no_fence{false};
+  ThreadRecord* record() const { return record_; }
+  Epoch announced() const { return announced_; }  // 0 for nothing.
+
+  // Whether an object whose link was loaded before the call is protected. If
+  // not, Announce() and load the link again.
+  bool Covers() const {
+    // Relaxed: the link, which was acquired, leads to the maker's own load in
+    // BirthNow(); a load after that reads no older value.
+    const Epoch now = current_epoch.load(std::memory_order_relaxed);
+    return (now ^ announced_) >> kEpochsPerBirthBits == 0;
+  }
+
+  // Announces the current epoch in the place of an earlier one; what was found
+  // before that is no longer protected.
+  void Announce() {
+    // Acquire: a section of a later epoch sees what was unlinked before it. If
+    // it reads an older epoch than the current one, it holds back too much.
+    announced_ = current_epoch.load(std::memory_order_acquire);
+#ifdef ABSL_HAVE_THREAD_SANITIZER
+    record_->announced.exchange(announced_, std::memory_order_seq_cst);
+#else
+    // Release: a writer that reads this epoch, too late to matter to it, frees
+    // what the section looked at under an earlier one.
+    record_->announced.store(announced_, std::memory_order_release);
+#endif
+    LightFence();
+  }
+
+ private:
+  ThreadRecord* record_;
+  Epoch announced_;
 };
-
-inline EpochState epoch_state;
-
-// The calling thread's record, once it has one.
-inline thread_local EpochRecord* epoch_record = nullptr;
-
-// Gives the calling thread a record; at its very end, one to give back at once.
-// Throws std::bad_alloc, or ends a program without exceptions, where there is
-// no memory for one.
-EpochRecord* TakeEpochRecord();
-
-// The same, but null where there is no memory.
-EpochRecord* TryTakeEpochRecord();
-
-// Gives the record back at the end of a section, if the thread is so near its
-// end that nobody else would.
-void LeaveEpochRecord(EpochRecord* record);
 
 class ReadSection {
  public:
   ReadSection()
-      : record_(ABSL_PREDICT_TRUE(epoch_record != nullptr) ? epoch_record
-                                                           : TakeEpochRecord()),
-        // Relaxed: the thread's own.
-        nested_(record_->announced.load(std::memory_order_relaxed) != 0) {
-    if (!nested_) Announce();
+      : announcement_(ABSL_PREDICT_TRUE(thread_record != nullptr)
+                          ? thread_record
+                          : TakeThreadRecord()),
+        nested_(announcement_.announced() != 0) {
+    if (!nested_) announcement_.Announce();
   }
   ~ReadSection() {
     if (nested_) return;
+    ThreadRecord* const record = announcement_.record();
     // Release: the last look comes before the writer's knowledge of the end.
-    record_->announced.store(0, std::memory_order_release);
-    if (ABSL_PREDICT_FALSE(epoch_record == nullptr)) LeaveEpochRecord(record_);
+    record->announced.store(0, std::memory_order_release);
+    if (ABSL_PREDICT_FALSE(thread_record == nullptr)) LeaveThreadRecord(record);
   }
 
   ReadSection(const ReadSection&) = delete;
@@ -120,49 +125,22 @@ class ReadSection {
   // announcement it must not change.
   bool nested() const { return nested_; }
 
-  // Whether an object whose link was loaded before the call is protected by
-  // this section. If not, Announce() and load the link again.
-  // REQUIRES: not nested.
-  bool Covers() const {
-    // Relaxed: the link, which was acquired, leads to the maker's own load in
-    // BirthNow(); a load after that reads no older value.
-    const Epoch now = epoch_state.current.load(std::memory_order_relaxed);
-    return (now ^ announced_) >> kEpochsPerBirthBits == 0;
-  }
+  // As Announcement. REQUIRES: not nested.
+  bool Covers() const { return announcement_.Covers(); }
+  void Announce() { announcement_.Announce(); }
 
-  // Announces the current epoch in the place of an earlier one; what was found
-  // before that is no longer protected. REQUIRES: not nested.
-  void Announce() {
-    // Acquire: a section of a later epoch sees what was unlinked before it. If
-    // it reads an older epoch than the current one, it holds back too much.
-    announced_ = epoch_state.current.load(std::memory_order_acquire);
-#ifdef ABSL_HAVE_THREAD_SANITIZER
-    record_->announced.exchange(announced_, std::memory_order_seq_cst);
-#else
-    // Release: a writer that reads this epoch, too late to matter to it, frees
-    // what the section looked at under an earlier one.
-    record_->announced.store(announced_, std::memory_order_release);
-    // Relaxed: who reads false has a fence that he could do without; and who
-    // reads true, see TakeEpochRecord().
-    if (ABSL_PREDICT_TRUE(epoch_state.readers_need_no_fence.load(
-            std::memory_order_relaxed))) {
-      std::atomic_signal_fence(std::memory_order_seq_cst);
-    } else {
-      std::atomic_thread_fence(std::memory_order_seq_cst);
-    }
-#endif
-  }
+  // The record in which it is announced.
+  ThreadRecord* record() const { return announcement_.record(); }
 
  private:
-  EpochRecord* const record_;
+  Announcement announcement_;
   const bool nested_;
-  Epoch announced_ = 0;
 };
 
 // The birth of an object that is made now.
 inline Birth BirthNow() {
-  const Epoch now = epoch_state.current.load(std::memory_order_relaxed) >>
-                    kEpochsPerBirthBits;
+  const Epoch now =
+      current_epoch.load(std::memory_order_relaxed) >> kEpochsPerBirthBits;
   constexpr Birth kTooLate = std::numeric_limits<Birth>::max();
   return now < kTooLate ? static_cast<Birth>(now) : kTooLate;
 }
@@ -189,14 +167,6 @@ Epoch NewestReaderUpTo(Epoch limit);
 // can be destroyed at once.
 bool NobodyReads();
 
-// For tests: the number of records, in use or not.
-int CountEpochRecords();
-
-// For tests: whether AdvanceEpoch() is to use membarrier where that exists, as
-// it does by default. REQUIRES: no section is open.
-void UseMembarrier(bool use);
-
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_EPOCH_EPOCH_H_

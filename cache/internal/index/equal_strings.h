@@ -10,8 +10,7 @@
 
 #include "absl/base/attributes.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 // As ==. A string of 8 to 32 bytes is compared as the words at its two ends,
 // which may overlap.
@@ -33,7 +32,6 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool EqualStrings(std::string_view a,
   return a == b;
 }
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_INDEX_EQUAL_STRINGS_H_

@@ -9,8 +9,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 // Returns a bit for each byte of `low` and, above these, of `high` that is
 // `byte`: bit 0 for the lowest byte of `low`.
@@ -34,7 +33,6 @@ inline uint32_t FindBytes(uint64_t low, uint64_t high, uint8_t byte) {
 #endif
 }
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_INDEX_FIND_BYTES_H_

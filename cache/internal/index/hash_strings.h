@@ -24,8 +24,7 @@
 #include "absl/numeric/int128.h"
 #include "absl/strings/string_view.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 // Spreads each bit of both numbers over all of the result, unless one of them
 // is 0.
@@ -71,7 +70,6 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline uint64_t HashString(std::string_view s) {
   return FoldedProduct(first ^ secret, second ^ other ^ size);
 }
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_INDEX_HASH_STRINGS_H_

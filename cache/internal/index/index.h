@@ -24,22 +24,20 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_INDEX_INDEX_H_
 #define WHEELCACHE_CACHE_INTERNAL_INDEX_INDEX_H_
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
+#include "absl/functional/function_ref.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
+#include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/internal/index/index_table.h"
 #include "wheelcache/cache/internal/memory/table_memory.h"
-#include "wheelcache/cache/internal/threads/interleave.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 class Index {
  public:
@@ -47,21 +45,15 @@ class Index {
 
   // An empty index, made for about `expected` entries; 0 for not known. Its
   // tables' arrays come from `memory`, which must outlive it.
-  explicit Index(TableMemory* memory, size_t expected = 0)
-      : memory_(*memory),
-        wanted_(BucketsFor(expected)),
-        table_(new IndexTable(&memory_, 1)) {}
-  ~Index() { delete table_.load(std::memory_order_relaxed); }
+  explicit Index(TableMemory* memory, size_t expected = 0);
+  ~Index();
 
   Index(const Index&) = delete;
   Index& operator=(const Index&) = delete;
 
   // The bytes of the table of such an index when it is full, if it will get
   // there at once, and not by growing bit by bit; or 0.
-  static size_t TableBytesFor(size_t expected) {
-    const size_t buckets = BucketsFor(expected);
-    return buckets == 0 ? 0 : IndexTable::Bytes(buckets);
-  }
+  static size_t TableBytesFor(size_t expected);
 
   size_t size() const { return size_; }
 
@@ -72,14 +64,15 @@ class Index {
   }
 
   // As Find, in two parts: where a look-up begins, which nearly always decides
-  // it, and only if *rest says so, FindInRest with the same hash and a `match`
-  // that does the same. The first is short enough for a hot caller's line.
+  // it, and only if *rest says so, FindBeyondHome with the same hash and a
+  // `match` that does the same. The first is short enough for a hot caller's
+  // line.
   class Rest;
   template <typename Match>
   ABSL_ATTRIBUTE_ALWAYS_INLINE Ref FindAtHome(Hash32 hash, Rest* rest,
                                               Match&& match) const;
   template <typename Match>
-  static Ref FindInRest(Rest rest, Hash32 hash, Match&& match);
+  static Ref FindBeyondHome(Rest rest, Hash32 hash, Match&& match);
 
   // Has the processor fetch the line where a look-up begins. Takes no lock, and
   // needs a ReadSection.
@@ -89,8 +82,7 @@ class Index {
   // hash of any reference in the index, and is asked for no more than
   // kMostCopied. Throws std::bad_alloc, or ends a program without exceptions,
   // where there is no memory for one; not if it is called again for the same.
-  template <typename HashOf>
-  void Reserve(HashOf&& hash_of) {
+  void Reserve(absl::FunctionRef<Hash32(Ref)> hash_of) {
     if (ABSL_PREDICT_FALSE(larger_ != nullptr || size_ >= GrowsAt(table()))) {
       Grow(hash_of);
     }
@@ -125,32 +117,13 @@ class Index {
   }
 
   // Forgets every reference, and the memory of a large index.
-  void Clear() {
-    if (size_ == 0 && larger_ == nullptr && table().buckets() == 1) return;
-    Publish(std::make_unique<IndexTable>(&memory_, 1));
-    larger_.reset();
-    size_ = 0;
-  }
+  void Clear();
 
   // Frees the tables that were grown out of, once nobody reads them.
-  void FreeOldTables() {
-    old_tables_.erase(std::remove_if(old_tables_.begin(), old_tables_.end(),
-                                     [](const OldTable& old) {
-                                       return NewestReaderUpTo(old.epoch) == 0;
-                                     }),
-                      old_tables_.end());
-  }
+  void FreeOldTables();
 
  private:
   static constexpr size_t kCells = IndexTable::kCellsPerBucket;
-
-  // The size that holds `expected` entries at a load of 9/11, which leaves room
-  // for chance; up to 4 MiB. What is expected to be larger starts small.
-  static size_t BucketsFor(size_t expected) {
-    constexpr size_t kMostWanted = size_t{1} << 16;
-    const size_t buckets = expected / (kCells * 9) * 11;
-    return buckets <= kMostWanted ? buckets : 0;
-  }
 
   // The entries at which the index begins to grow out of a table.
   static size_t GrowsAt(const IndexTable& table) {
@@ -158,8 +131,7 @@ class Index {
   }
 
   // Begins to grow, or goes on.
-  template <typename HashOf>
-  void Grow(HashOf&& hash_of);
+  void Grow(absl::FunctionRef<Hash32(Ref)> hash_of);
 
   // Whether the larger table has what is in this bucket.
   bool IsCopied(size_t bucket) const {
@@ -173,14 +145,7 @@ class Index {
   IndexTable& table() const { return *table_.load(std::memory_order_relaxed); }
 
   // Shows readers another table, and keeps theirs for as long as they need it.
-  void Publish(std::unique_ptr<IndexTable> table) {
-    old_tables_.emplace_back();  // First: it may throw.
-    old_tables_.back().table.reset(
-        table_.exchange(table.release(), std::memory_order_acq_rel));
-    Interleave("index: between the new table and the epoch's end");
-    old_tables_.back().epoch = AdvanceEpoch();
-    FreeOldTables();
-  }
+  void PublishTable(std::unique_ptr<IndexTable> table);
 
   struct OldTable {
     std::unique_ptr<IndexTable> table;
@@ -223,33 +188,10 @@ inline Index::Ref Index::FindAtHome(Hash32 hash, Rest* rest,
 }
 
 template <typename Match>
-Index::Ref Index::FindInRest(Rest rest, Hash32 hash, Match&& match) {
+Index::Ref Index::FindBeyondHome(Rest rest, Hash32 hash, Match&& match) {
   return rest.table_->FindBeyondHome(hash, match);
 }
 
-template <typename HashOf>
-void Index::Grow(HashOf&& hash_of) {
-  IndexTable& small = table();
-  if (larger_ == nullptr) {
-    // A cache of a few entries, whatever its limit, keeps to a few lines.
-    constexpr size_t kFew = 8;
-    const size_t twice = small.buckets() * 2;
-    auto larger = std::make_unique<IndexTable>(
-        &memory_, small.buckets() < kFew ? twice : std::max(twice, wanted_));
-    old_tables_.reserve(old_tables_.size() + 1);  // What is left cannot fail.
-    larger_ = std::move(larger);
-    copied_ = 0;
-  }
-  for (size_t i = 0; i < kMostCopied / kCells; ++i) {
-    if (copied_ == small.buckets()) break;
-    small.ForEachIn(copied_,
-                    [&](Ref ref) { larger_->Insert(hash_of(ref), ref); });
-    ++copied_;
-  }
-  if (copied_ == small.buckets()) Publish(std::move(larger_));
-}
-
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_INDEX_INDEX_H_

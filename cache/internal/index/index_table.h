@@ -40,16 +40,12 @@
 #include "absl/base/optimization.h"
 #include "absl/numeric/bits.h"
 #include "wheelcache/cache/internal/index/find_bytes.h"
+#include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/internal/memory/table_memory.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/wheel/base/prefetch.h"
 
-namespace wheelcache {
-namespace internal {
-
-// A look-up's hash. The home bucket comes from the high bits, the tag from the
-// low ones.
-using Hash32 = uint32_t;
+namespace wheelcache::internal {
 
 class IndexTable {
  public:
@@ -358,7 +354,6 @@ inline void IndexTable::Bucket::RemovePassedOn(Hash32 hash) {
                  std::memory_order_release);
 }
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_INDEX_INDEX_TABLE_H_

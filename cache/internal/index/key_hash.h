@@ -11,14 +11,14 @@
 
 #include "absl/base/attributes.h"
 #include "wheelcache/cache/hash.h"
+#include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/internal/index/hash_strings.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 struct KeyHash {
   uint32_t for_shard;
-  uint32_t for_index;
+  Hash32 for_index;
 };
 
 // Spreads the bits of the user's hash, which may be as plain as the number
@@ -32,7 +32,6 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline KeyHash HashKey(const K& key) {
   return {static_cast<uint32_t>(hash >> 32), static_cast<uint32_t>(hash)};
 }
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_INDEX_KEY_HASH_H_

@@ -8,8 +8,7 @@
 #include "wheelcache/cache/internal/threads/thread_index.h"
 #include "wheelcache/wheel/base/prefetch.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 auto Arena::Allocate(size_t bytes) -> Ref {
   const uint32_t granules = Granules(bytes);
@@ -271,5 +270,4 @@ void Arena::AfterForkInChild() {
   UnlockStripes();
 }
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

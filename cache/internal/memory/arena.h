@@ -57,8 +57,7 @@
 #include "wheelcache/cache/internal/memory/depot.h"
 #include "wheelcache/wheel/base/mutex.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 class Arena {
  public:
@@ -214,7 +213,6 @@ class Arena {
   std::array<Stripe, kStripes> stripes_;
 };
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_MEMORY_ARENA_H_

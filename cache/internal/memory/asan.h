@@ -15,8 +15,7 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 #ifdef ABSL_HAVE_ADDRESS_SANITIZER
 
@@ -45,7 +44,6 @@ inline void RemoveLeakRoot(void*, size_t) {}
 
 #endif
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_MEMORY_ASAN_H_

@@ -4,8 +4,7 @@
 
 #include "absl/numeric/bits.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 // Above the exact bins: the highest bit and the five below it.
 int BlockHeap::BinOf(uint32_t granules) {
@@ -169,5 +168,4 @@ absl::Status BlockHeap::CheckInvariants() const {
   return absl::OkStatus();
 }
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

@@ -33,8 +33,7 @@
 #include "wheelcache/cache/internal/memory/chunks.h"
 #include "wheelcache/wheel/base/prefetch.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 class BlockHeap {
  public:
@@ -135,7 +134,6 @@ class BlockHeap {
   std::array<Ref, kBins> bins_ = {};
 };
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_MEMORY_BLOCK_HEAP_H_

@@ -8,8 +8,7 @@
 #include "wheelcache/cache/internal/memory/huge_pages.h"
 #include "wheelcache/cache/internal/memory/throw_bad_alloc.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 Chunks::~Chunks() {
   for (uint32_t chunk = 0; chunk < count_; ++chunk) {
@@ -66,5 +65,4 @@ void Chunks::Release(Ref ref, uint32_t granules) {
   madvise(At(ref), size_t{granules} * kGranuleBytes, MADV_DONTNEED);
 }
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

@@ -25,8 +25,7 @@
 #include "absl/base/attributes.h"
 #include "wheelcache/cache/internal/memory/huge_pages.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 // A granule's number. 0 is null.
 using GranuleRef = uint32_t;
@@ -112,7 +111,6 @@ class Chunks {
   std::array<uintptr_t, kMaxChunks> bases_ = {};
 };
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_MEMORY_CHUNKS_H_

@@ -20,8 +20,7 @@
 
 #include "wheelcache/cache/internal/memory/chunks.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 class Depot {
  public:
@@ -104,7 +103,6 @@ class Depot {
   uint64_t granules_ = 0;
 };
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_MEMORY_DEPOT_H_

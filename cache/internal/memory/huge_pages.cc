@@ -4,8 +4,7 @@
 
 #include <cstdint>
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 namespace {
 
 uintptr_t RoundUp(uintptr_t value, size_t alignment) {
@@ -49,5 +48,4 @@ void AskForHugePages(void* begin, size_t bytes) {
 #endif
 }
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

@@ -10,8 +10,7 @@
 
 #include <cstddef>
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 inline constexpr size_t kHugePageBytes = 2 << 20;
 
@@ -33,7 +32,6 @@ void* MapZeros(size_t bytes);
 // REQUIRES: `begin` is a multiple of kHugePageBytes.
 void AskForHugePages(void* begin, size_t bytes);
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_MEMORY_HUGE_PAGES_H_

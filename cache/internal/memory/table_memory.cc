@@ -11,8 +11,7 @@
 #include "wheelcache/cache/internal/memory/throw_bad_alloc.h"
 #include "wheelcache/wheel/base/mutex.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 TableMemory::TableMemory(size_t tables, size_t bytes, size_t ahead) {
   const size_t size = ahead + tables * bytes;
@@ -59,5 +58,4 @@ void TableMemory::Free(void* memory) {
   states_[place] = State::kUsed;
 }
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

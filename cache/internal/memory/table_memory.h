@@ -18,8 +18,7 @@
 #include "absl/base/thread_annotations.h"
 #include "wheelcache/wheel/base/mutex.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 class TableMemory {
  public:
@@ -64,7 +63,6 @@ class TableMemory {
   std::vector<State> states_ ABSL_GUARDED_BY(mu_);  // Of each place.
 };
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_MEMORY_TABLE_MEMORY_H_

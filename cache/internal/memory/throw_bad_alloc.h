@@ -8,8 +8,7 @@
 
 #include "absl/base/config.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
 [[noreturn]] inline void ThrowBadAlloc() {
 #ifdef ABSL_HAVE_EXCEPTIONS
@@ -19,7 +18,6 @@ namespace internal {
 #endif
 }
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_MEMORY_THROW_BAD_ALLOC_H_

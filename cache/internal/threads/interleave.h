@@ -2,24 +2,29 @@
 // threads do meanwhile, so that a test can have them do it there: between
 // replacing an entry in the index and in the list, for instance.
 //
-// Nothing, unless WHEELCACHE_INTERLEAVE is defined: then the program defines
-// the function, which may yield, and call the cache where no lock is held. No
-// source of the library may include a header with such points, or the program
-// would have two definitions of what is in it.
+// In builds with NDEBUG a point is nothing. In others it calls what a test has
+// set, if anything; that may yield, and may call the cache where no lock is
+// held.
+//
+// Threads. Thread-safe.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_THREADS_INTERLEAVE_H_
 #define WHEELCACHE_CACHE_INTERNAL_THREADS_INTERLEAVE_H_
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
-#ifdef WHEELCACHE_INTERLEAVE
-void Interleave(const char* point);
-#else
-inline void Interleave(const char* /*point*/) {}
+// As Interleave, in every build.
+void CallInterleaving(const char* point);
+
+inline void Interleave([[maybe_unused]] const char* point) {
+#ifndef NDEBUG
+  CallInterleaving(point);
 #endif
+}
 
-}  // namespace internal
-}  // namespace wheelcache
+// For tests: has each point call `function` with its name; null for nothing.
+void SetInterleaving(void (*function)(const char* point));
+
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_THREADS_INTERLEAVE_H_

@@ -1,8 +1,8 @@
-// A small number for each thread that uses a cache, by which striped structures
-// keep threads apart.
+// The number of the calling thread, by which striped structures keep threads
+// apart: small, and no two threads have the same at a time.
 //
-// No two threads have the same at a time; a thread that comes takes over the
-// number of one that has gone, and sees all that was written under it.
+// A thread that comes takes over the number of one that has ended, and sees all
+// that was written under it.
 //
 // Threads. Thread-safe.
 //
@@ -16,24 +16,22 @@
 #include <limits>
 
 #include "absl/base/optimization.h"
-#include "wheelcache/cache/internal/epoch/epoch.h"
+#include "wheelcache/cache/internal/threads/thread_record.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 
-// What threads share that are so near their end that they can have none, or for
-// which there is no memory.
+// The number of all threads that can have none of their own: they are so near
+// their end, or there is no memory for a record.
 inline constexpr size_t kSharedThreadIndex = std::numeric_limits<size_t>::max();
 
+// As ThreadIndex, for a thread that has no record yet.
+size_t FirstThreadIndex();
+
 inline size_t ThreadIndex() {
-  if (ABSL_PREDICT_TRUE(epoch_record != nullptr)) return epoch_record->index;
-  EpochRecord* const record = TryTakeEpochRecord();
-  if (epoch_record != nullptr) return record->index;
-  if (record != nullptr) LeaveEpochRecord(record);
-  return kSharedThreadIndex;
+  return ABSL_PREDICT_TRUE(thread_record != nullptr) ? thread_record->index
+                                                     : FirstThreadIndex();
 }
 
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_INTERNAL_THREADS_THREAD_INDEX_H_

@@ -10,8 +10,7 @@
 
 #include "gtest/gtest.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 namespace {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
@@ -109,5 +108,4 @@ TEST(ClaimTest, ReplacementThatShrinksGivesRoom) {
 }
 
 }  // namespace
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

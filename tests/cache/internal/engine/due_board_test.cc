@@ -5,8 +5,7 @@
 #include "gtest/gtest.h"
 #include "wheelcache/wheel/clock.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 namespace {
 
 TEST(DueBoardTest, NothingIsDueAtFirst) {
@@ -41,5 +40,4 @@ TEST(DueBoardTest, AnyDueFollowsTheCellsUpAndDown) {
 }
 
 }  // namespace
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

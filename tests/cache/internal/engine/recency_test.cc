@@ -6,8 +6,7 @@
 
 #include "gtest/gtest.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 namespace {
 
 // For how many uses of others an entry stays young where the list does not see
@@ -82,5 +81,4 @@ TEST(RecencyTest, StampsAreComparedAcrossTheWrapAround) {
 }
 
 }  // namespace
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

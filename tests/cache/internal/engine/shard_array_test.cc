@@ -9,8 +9,7 @@
 
 #include "gtest/gtest.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 namespace {
 
 using Destroyed = std::vector<size_t>;
@@ -70,5 +69,4 @@ TEST(ShardArrayTest, DestroysWhatItHasMadeIfThatIsNotAll) {
 #endif
 
 }  // namespace
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

@@ -13,11 +13,14 @@
 #include "gtest/gtest.h"
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/engine/departures.h"
 #include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
+#include "wheelcache/cache/internal/engine/typed_engine.h"
 #include "wheelcache/cache/internal/entry/entry.h"
-#include "wheelcache/cache/internal/entry/removed_list.h"
+#include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
+#include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/internal/index/index.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/options.h"
@@ -25,17 +28,32 @@
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using IntShard = Shard<int, int, DefaultHash<int>, DefaultEqual<int>>;
+
+const EntryOperations& kIntEntries =
+    kEntryOperations<int, int, DefaultHash<int>, DefaultEqual<int>>;
+
+KeyHash HashOf(int key) { return HashKey<DefaultHash<int>>(key); }
+
+auto QueryOf(const int& key) {
+  return TypedKeyQuery<int, int, DefaultEqual<int>, int>(key, HashOf(key));
+}
+
+// At the end of a call the room that is left goes back.
+struct GiveBack {
+  ~GiveBack() { claim.GiveBack(); }
+  Claim& claim;
+};
 
 class ShardTest : public ::testing::Test {
  protected:
   static constexpr int kBudget = 5;
+  static constexpr SharedState::Entries kEntries = {
+      &kIntEntries, Charges::kStored, /*has_listener=*/false};
 
   ShardTest() : ShardTest(/*max_entries=*/100, /*max_bytes=*/10'000) {}
   ShardTest(int64_t max_entries, int64_t max_bytes)
@@ -57,19 +75,19 @@ class ShardTest : public ::testing::Test {
   // Fills the cache with entries of a hundredth of both limits.
   void Fill(absl::Duration ttl) {
     for (int key = 0; key < 100; ++key) {
-      Claim claim(&shared_.budget);
-      ASSERT_EQ(shard_.Publish(NewWrite(key, 100, ttl), &claim, &removed_),
-                Publication::kDone);
+      const GiveBack at_end{departures_.claim};
+      ASSERT_EQ(shard_.TryStore(NewWrite(key, 100, ttl), &departures_),
+                StoreOutcome::kStored);
     }
   }
 
-  IntShard::Write NewWrite(int key, uint32_t charge,
-                           absl::Duration ttl = absl::InfiniteDuration()) {
-    IntShard::Write write;
-    write.ref = shared_.pool->New(key, key);
+  Shard::Write NewWrite(int key, uint32_t charge,
+                        absl::Duration ttl = absl::InfiniteDuration()) {
+    Shard::Write write;
+    write.ref = MakeEntry<int, int>(shared_.pool.get(), key, key);
     shared_.pool->SetCharge(write.ref, charge);
     write.room = {1, charge};
-    write.hash = HashKey<DefaultHash<int>>(key).for_index;
+    write.hash = HashOf(key);
     write.ttl_nanos = Clock::NanosAfter(0, ttl);
     write.now_nanos = clock_.NowNanos();
     return write;
@@ -78,7 +96,7 @@ class ShardTest : public ::testing::Test {
   // Returns why entries have been removed since the last call.
   std::vector<RemovalCause> TakeCauses() {
     std::vector<RemovalCause> causes;
-    removed_.Dispose(
+    departures_.removed.Dispose(
         [&](EntryRef, RemovalCause cause) { causes.push_back(cause); });
     return causes;
   }
@@ -86,13 +104,13 @@ class ShardTest : public ::testing::Test {
   int TakeRemoved() { return static_cast<int>(TakeCauses().size()); }
 
   // Repeats the call until it is done. Returns how often that was.
-  int PublishInSteps(const IntShard::Write& write) {
-    Claim claim(&shared_.budget);
+  int StoreInSteps(const Shard::Write& write) {
+    const GiveBack at_end{departures_.claim};
     for (int calls = 1;; ++calls) {
-      const Publication outcome = shard_.Publish(write, &claim, &removed_);
+      const StoreOutcome outcome = shard_.TryStore(write, &departures_);
       EXPECT_LE(TakeRemoved(), kBudget + 1);  // And what it replaces.
-      if (outcome == Publication::kDone) return calls;
-      EXPECT_EQ(outcome, Publication::kMoreToDo);
+      if (outcome == StoreOutcome::kStored) return calls;
+      EXPECT_EQ(outcome, StoreOutcome::kMoreToDo);
     }
   }
 
@@ -105,16 +123,14 @@ class ShardTest : public ::testing::Test {
 
   // Whether the shard has a live entry of the key.
   bool Holds(int key) {
-    const EntryRef ref =
-        shard_.FindAndPin(key, HashKey<DefaultHash<int>>(key).for_index, clock_,
-                          /*use=*/false);
+    const EntryRef ref = shard_.FindAndPin(QueryOf(key), Use::kIgnore);
     if (ref != 0) shared_.pool->UnpinOutside(ref);
     return ref != 0;
   }
 
   void Clear() {
     shard_.Lock();
-    shard_.TakeAllLocked(&removed_);
+    shard_.TakeAllLocked(&departures_);
     shard_.Unlock();
   }
 
@@ -127,10 +143,9 @@ class ShardTest : public ::testing::Test {
 
   SimulatedClock clock_;
   const CacheOptions options_;
-  SharedState<int, int> shared_{options_, 1, Charges::kStored,
-                                /*has_listener=*/false, /*shard_bytes=*/0};
-  IntShard shard_{&shared_, 0, options_};
-  RemovedList<int, int> removed_{shared_.pool.get(), &shared_.limbo};
+  SharedState shared_{options_, 1, kEntries, /*shard_bytes=*/0};
+  Shard shard_{&shared_, 0, options_};
+  Departures departures_{&shared_};
 };
 
 // So large that its index has a place in huge pages, once it grows.
@@ -143,25 +158,25 @@ class LargeShardTest : public ShardTest {
 
 TEST_F(ShardTest, SetThatEvictsManyDoesSoInSteps) {
   Fill(absl::InfiniteDuration());
-  EXPECT_GE(PublishInSteps(NewWrite(-1, 5'000)), 50 / kBudget);
+  EXPECT_GE(StoreInSteps(NewWrite(-1, 5'000)), 50 / kBudget);
   EXPECT_EQ(shared_.budget.used(), (Room{51, 10'000}));
 }
 
 TEST_F(ShardTest, SetThatReclaimsManyDoesSoInSteps) {
   Fill(absl::Seconds(1));
   clock_.Advance(absl::Seconds(2));
-  EXPECT_GE(PublishInSteps(NewWrite(-1, 5'000)), 50 / kBudget);
+  EXPECT_GE(StoreInSteps(NewWrite(-1, 5'000)), 50 / kBudget);
 }
 
 TEST_F(ShardTest, SetThatHasRoomReclaimsNoMoreThanTheBudget) {
   Fill(absl::Seconds(1));
-  Claim claim(&shared_.budget);
-  shard_.Remove(0, HashKey<DefaultHash<int>>(0).for_index, clock_.NowNanos(),
-                RemovalCause::kDeleted, &claim, &removed_);
-  claim.GiveBack();
+  const GiveBack at_end{departures_.claim};
+  shard_.Remove(QueryOf(0), clock_.NowNanos(), RemovalCause::kDeleted,
+                &departures_);
+  departures_.claim.GiveBack();
   EXPECT_EQ(TakeRemoved(), 1);
   clock_.Advance(absl::Seconds(2));
-  EXPECT_EQ(PublishInSteps(NewWrite(-1, 100)), 1);
+  EXPECT_EQ(StoreInSteps(NewWrite(-1, 100)), 1);
 }
 
 TEST_F(ShardTest, ReclaimDoesWhatTheBudgetAllowsAndSaysSo) {
@@ -169,8 +184,8 @@ TEST_F(ShardTest, ReclaimDoesWhatTheBudgetAllowsAndSaysSo) {
   clock_.Advance(absl::Seconds(2));
   int reclaimed = 0;
   for (uint64_t done = 7; done == 7;) {
-    Claim claim(&shared_.budget);
-    done = shard_.Reclaim(clock_.NowNanos(), 7, &claim, &removed_);
+    const GiveBack at_end{departures_.claim};
+    done = shard_.Reclaim(clock_.NowNanos(), 7, &departures_);
     EXPECT_LE(done, 7u);
     const int removed = TakeRemoved();
     EXPECT_LE(removed, static_cast<int>(done));
@@ -184,17 +199,17 @@ TEST_F(ShardTest, ReclaimDoesWhatTheBudgetAllowsAndSaysSo) {
 
 TEST_F(ShardTest, EvictStopsAtTheBudget) {
   Fill(absl::InfiniteDuration());
-  Claim claim(&shared_.budget);
-  EXPECT_FALSE(claim.Cover({1, 10'000}));
-  EXPECT_TRUE(shard_.Evict(&claim, &removed_));
+  const GiveBack at_end{departures_.claim};
+  EXPECT_FALSE(departures_.claim.Cover({1, 10'000}));
+  EXPECT_TRUE(shard_.Evict(&departures_));
   EXPECT_EQ(TakeRemoved(), kBudget);
 }
 
 TEST_F(ShardTest, CheckInvariantsFindsTimersThatTheWheelHasLost) {
   Fill(absl::Seconds(1));  // All in one slot.
-  Claim claim(&shared_.budget);
+  const GiveBack at_end{departures_.claim};
   const auto write = NewWrite(0, 100, absl::Seconds(1));
-  ASSERT_EQ(shard_.Publish(write, &claim, &removed_), Publication::kDone);
+  ASSERT_EQ(shard_.TryStore(write, &departures_), StoreOutcome::kStored);
   Room used;
   EntryRef& next = shared_.pool->At(write.ref).timer.next;
   ASSERT_NE(next, 0u);
@@ -210,11 +225,11 @@ class ReplacedEntryTest : public ShardTest {
  protected:
   // Sets a key twice, first for a second, then for ever, and another between.
   void SetUp() override {
-    PublishInSteps(NewWrite(1, 100, absl::Seconds(1)));
-    PublishInSteps(NewWrite(2, 100));
-    Claim claim(&shared_.budget);
-    ASSERT_EQ(shard_.Publish(NewWrite(1, 100), &claim, &removed_),
-              Publication::kDone);
+    StoreInSteps(NewWrite(1, 100, absl::Seconds(1)));
+    StoreInSteps(NewWrite(2, 100));
+    const GiveBack at_end{departures_.claim};
+    ASSERT_EQ(shard_.TryStore(NewWrite(1, 100), &departures_),
+              StoreOutcome::kStored);
     // Counted at once, as all causes are.
     EXPECT_THAT(TakeCauses(), ElementsAre(RemovalCause::kReplaced));
     CheckInvariants();
@@ -222,22 +237,22 @@ class ReplacedEntryTest : public ShardTest {
 };
 
 TEST_F(ReplacedEntryTest, IsNotEvicted) {
-  Claim claim(&shared_.budget);
-  EXPECT_FALSE(claim.Cover({99, 0}));
-  EXPECT_TRUE(shard_.Evict(&claim, &removed_));
+  const GiveBack at_end{departures_.claim};
+  EXPECT_FALSE(departures_.claim.Cover({99, 0}));
+  EXPECT_TRUE(shard_.Evict(&departures_));
   EXPECT_THAT(TakeCauses(), ElementsAre(RemovalCause::kEvicted));
   EXPECT_TRUE(Holds(1));
   EXPECT_FALSE(Holds(2));
-  claim.GiveBack();
+  departures_.claim.GiveBack();
   CheckInvariants();
 }
 
 TEST_F(ReplacedEntryTest, IsNotEvictedForASetOfItsShard) {
   Claim others(&shared_.budget);
   ASSERT_TRUE(others.Cover({98, 0}));
-  Claim claim(&shared_.budget);
-  EXPECT_EQ(shard_.Publish(NewWrite(3, 100), &claim, &removed_),
-            Publication::kDone);
+  const GiveBack at_end{departures_.claim};
+  EXPECT_EQ(shard_.TryStore(NewWrite(3, 100), &departures_),
+            StoreOutcome::kStored);
   EXPECT_THAT(TakeCauses(), ElementsAre(RemovalCause::kEvicted));
   EXPECT_TRUE(Holds(1));
   EXPECT_FALSE(Holds(2));
@@ -245,8 +260,8 @@ TEST_F(ReplacedEntryTest, IsNotEvictedForASetOfItsShard) {
 
 TEST_F(ReplacedEntryTest, DoesNotExpire) {
   clock_.Advance(absl::Seconds(2));
-  Claim claim(&shared_.budget);
-  EXPECT_EQ(shard_.Reclaim(clock_.NowNanos(), 10, &claim, &removed_), 0u);
+  const GiveBack at_end{departures_.claim};
+  EXPECT_EQ(shard_.Reclaim(clock_.NowNanos(), 10, &departures_), 0u);
   EXPECT_THAT(TakeCauses(), IsEmpty());
   EXPECT_TRUE(Holds(1));
   CheckInvariants();
@@ -260,7 +275,7 @@ TEST_F(ReplacedEntryTest, IsNotClearedOnceMore) {
 
 TEST_F(ReplacedEntryTest, MayBeReplacedByWhatIsReplaced) {
   for (int i = 0; i < 3; ++i) {
-    PublishInSteps(NewWrite(1, 100));
+    StoreInSteps(NewWrite(1, 100));
     CheckInvariants();
   }
   EXPECT_EQ(shared_.budget.used(), (Room{2, 200}));
@@ -275,12 +290,12 @@ TEST_F(LargeShardTest, ClearGivesBackTheIndexThoughAllHasExpired) {
     return in_place;
   };
   for (int key = 0; key < 200; ++key) {
-    PublishInSteps(NewWrite(key, 100, absl::Seconds(1)));
+    StoreInSteps(NewWrite(key, 100, absl::Seconds(1)));
   }
   ASSERT_FALSE(place_is_free());
   clock_.Advance(absl::Seconds(2));
-  Claim claim(&shared_.budget);
-  shard_.Reclaim(clock_.NowNanos(), 1000, &claim, &removed_);
+  const GiveBack at_end{departures_.claim};
+  shard_.Reclaim(clock_.NowNanos(), 1000, &departures_);
   ASSERT_EQ(TakeRemoved(), 200);
   Clear();
   EXPECT_TRUE(place_is_free());
@@ -291,17 +306,21 @@ TEST_F(ShardTest, UseThatFindsTheLockTakenCountsToo) {
   Fill(absl::InfiniteDuration());
   const auto use = [this](int key) {
     ReadSection section;
-    const Hash32 hash = HashKey<DefaultHash<int>>(key).for_index;
-    const auto found = shard_.Find(key, hash, &section);
+    const Hash32 hash = HashOf(key).for_index;
+    const auto query = QueryOf(key);
+    const Shard::Found found = shard_.FindAtHome(
+        hash, section,
+        [&](const EntryHeader& entry) { return query.Matches(entry); });
+    ASSERT_TRUE(found.decided());
     ASSERT_NE(found.ref, 0u);
-    shard_.Use(found, hash);
+    shard_.NoteUse(found, hash);
   };
   use(0);
   shard_.Lock();
   std::thread(use, 1).join();
   shard_.Unlock();
   for (int key = 100; key < 103; ++key) {
-    EXPECT_EQ(PublishInSteps(NewWrite(key, 100)), 1);
+    EXPECT_EQ(StoreInSteps(NewWrite(key, 100)), 1);
   }
   for (const auto& [key, stays] :
        {std::pair(0, true), std::pair(1, true), std::pair(2, false),
@@ -314,45 +333,43 @@ TEST_F(ShardTest, UseThatFindsTheLockTakenCountsToo) {
 TEST_F(ShardTest, EachOfTwoShardsLooksAtTheOther) {
   CacheOptions options = options_;
   options.shards = 2;
-  SharedState<int, int> shared(options, 2, Charges::kStored,
-                               /*has_listener=*/false, /*shard_bytes=*/0);
+  SharedState shared(options, 2, kEntries, /*shard_bytes=*/0);
   shared.uses.set_tail(1, Stamp{0} - 1'000'000);
   const Room all = shared.budget.limit();
   ASSERT_TRUE(shared.budget.TryTake({all.entries - 1, 0}));
-  IntShard shard(&shared, 0, options);
-  RemovedList<int, int> removed(shared.pool.get(), &shared.limbo);
-  const auto publish = [&](int key) {
-    IntShard::Write write = NewWrite(key, 100);
-    shared_.pool->Unpin(std::exchange(write.ref, shared.pool->New(key, key)));
+  Shard shard(&shared, 0, options);
+  Departures departures(&shared);
+  const auto store = [&](int key) {
+    Shard::Write write = NewWrite(key, 100);
+    shared_.pool->Unpin(std::exchange(
+        write.ref, MakeEntry<int, int>(shared.pool.get(), key, key)));
     shared.pool->SetCharge(write.ref, 100);
-    Claim claim(&shared.budget);
-    const Publication outcome = shard.Publish(write, &claim, &removed);
-    if (outcome != Publication::kDone) shared.pool->Unpin(write.ref);
+    const StoreOutcome outcome = shard.TryStore(write, &departures);
+    departures.claim.GiveBack();
+    if (outcome != StoreOutcome::kStored) shared.pool->Unpin(write.ref);
     return outcome;
   };
-  ASSERT_EQ(publish(1), Publication::kDone);
+  ASSERT_EQ(store(1), StoreOutcome::kStored);
   for (int key = 2; key < 6; ++key) {
-    EXPECT_EQ(publish(key), Publication::kEvictOlder);
+    EXPECT_EQ(store(key), StoreOutcome::kEvictOlder);
   }
   shard.Lock();
-  shard.TakeAllLocked(&removed);
+  shard.TakeAllLocked(&departures);
   shard.Unlock();
-  removed.Dispose([](EntryRef, RemovalCause) {});
+  departures.removed.Dispose([](EntryRef, RemovalCause) {});
   shared.limbo.DestroyAll();
 }
 
 TEST_F(ShardTest, EmptyShardSaysThatOthersMustEvict) {
   Claim others(&shared_.budget);
   ASSERT_TRUE(others.Cover({100, 0}));
-  Claim claim(&shared_.budget);
+  const GiveBack at_end{departures_.claim};
   const auto write = NewWrite(1, 100);
-  EXPECT_EQ(shard_.Publish(write, &claim, &removed_),
-            Publication::kEvictOthers);
-  EXPECT_FALSE(shard_.Evict(&claim, &removed_));
+  EXPECT_EQ(shard_.TryStore(write, &departures_), StoreOutcome::kEvictOthers);
+  EXPECT_FALSE(shard_.Evict(&departures_));
   others.GiveBack();
-  EXPECT_EQ(shard_.Publish(write, &claim, &removed_), Publication::kDone);
+  EXPECT_EQ(shard_.TryStore(write, &departures_), StoreOutcome::kStored);
 }
 
 }  // namespace
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

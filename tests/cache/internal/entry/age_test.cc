@@ -8,8 +8,7 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 namespace {
 
 constexpr int64_t kStep = kAgeStepNanos;
@@ -87,5 +86,4 @@ TEST(AgeTest, MultiplesOf2Point7YearsAreLost) {
 }
 
 }  // namespace
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

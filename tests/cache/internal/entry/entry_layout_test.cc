@@ -15,12 +15,13 @@
 #include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/entry/layout.h"
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/cache/weigh.h"
+#include "wheelcache/tests/testing/typed_pool.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 namespace {
 
 // An entry of a pool of its own.
@@ -29,32 +30,32 @@ class OneEntry {
  public:
   template <typename K, typename V>
   OneEntry(K&& key, V&& value)
-      : ref_(pool_->New(std::forward<K>(key), std::forward<V>(value))) {}
+      : ref_(pool_.New(std::forward<K>(key), std::forward<V>(value))) {}
   OneEntry(const OneEntry&) = delete;
   OneEntry& operator=(const OneEntry&) = delete;
-  ~OneEntry() {
-    pool_->Unpin(ref_);
-    pool_->Abandon();
+  ~OneEntry() { pool_.Unpin(ref_); }
+
+  bool IsPlain(size_t most_bytes) const {
+    return (*pool_).IsPlain(ref_, most_bytes);
   }
 
-  const Entry<Key, Value>& operator*() const { return pool_->At(ref_); }
-  const Entry<Key, Value>* operator->() const { return &pool_->At(ref_); }
+  const Entry<Key, Value>& operator*() const { return pool_.At(ref_); }
+  const Entry<Key, Value>* operator->() const { return &pool_.At(ref_); }
 
  private:
-  EntryPool<Key, Value>* const pool_ =
-      new EntryPool<Key, Value>(Charges::kFromSizes);
+  testing::TypedPool<Key, Value> pool_{Charges::kFromSizes};
   const EntryRef ref_;
 };
 
 template <typename Key, typename Value>
 size_t BlockOf(const OneEntry<Key, Value>& entry) {
-  return Arena::BlockBytes(entry->Bytes());
+  return Arena::BlockBytes(entry->footprint().inside);
 }
 
 TEST(EntryLayoutTest, TwoNumbersTakeFiftySixBytes) {
   const OneEntry<uint64_t, uint64_t> entry(uint64_t{1}, uint64_t{2});
   EXPECT_EQ(BlockOf(entry), 56u);
-  EXPECT_EQ(entry->Memory(), 56u + kIndexBytes);
+  EXPECT_EQ(EntryPool::MemoryOf(entry->footprint()), 56u + kIndexBytes);
   EXPECT_EQ(entry->key(), 1u);
   EXPECT_EQ(entry->value(), 2u);
 }
@@ -64,16 +65,16 @@ TEST(EntryLayoutTest, AKeyOf21AndAValueOf64CharactersTake128Bytes) {
   const OneEntry<std::string, std::string> entry(std::string(21, 'k'),
                                                  std::string(64, 'v'));
   EXPECT_EQ(BlockOf(entry), 128u);
-  EXPECT_EQ(entry->Memory(), 128u + kIndexBytes);
+  EXPECT_EQ(EntryPool::MemoryOf(entry->footprint()), 128u + kIndexBytes);
 }
 
 TEST(EntryLayoutTest, ObjectsComeBeforeStringsAndNeedNoPadding) {
   const OneEntry<std::string, double> entry("a key", 1.5);
-  EXPECT_EQ(entry->Bytes(), kEntryBytes + sizeof(double) + 1 + 5);
+  EXPECT_EQ(entry->footprint().inside, kEntryBytes + sizeof(double) + 1 + 5);
   EXPECT_EQ(entry->key(), "a key");
   EXPECT_EQ(entry->value(), 1.5);
   const OneEntry<uint8_t, uint64_t> padded(uint8_t{1}, uint64_t{2});
-  EXPECT_EQ(padded->Bytes(), kEntryBytes + 16);
+  EXPECT_EQ(padded->footprint().inside, kEntryBytes + 16);
 }
 
 TEST(EntryLayoutTest, StringsOfEveryLengthComeOutAsTheyWentIn) {
@@ -94,30 +95,30 @@ TEST(EntryLayoutTest, StringsOfEveryLengthComeOutAsTheyWentIn) {
 TEST(EntryLayoutTest, WhatIsLargeLiesOutsideAndIsCounted) {
   const OneEntry<std::string, std::string> text("key",
                                                 std::string(100'000, 'v'));
-  EXPECT_LE(text->Bytes(), 64u);
-  EXPECT_GT(text->Memory(), 100'000u);
-  EXPECT_LT(text->Memory(), 100'200u);
+  EXPECT_LE(text->footprint().inside, 64u);
+  EXPECT_GT(EntryPool::MemoryOf(text->footprint()), 100'000u);
+  EXPECT_LT(EntryPool::MemoryOf(text->footprint()), 100'200u);
   using Large = std::array<char, 100'000>;
   auto large = std::make_unique<Large>();
   large->back() = 'x';
   const OneEntry<int, Large> object(1, *large);
-  EXPECT_LE(object->Bytes(), 64u);
-  EXPECT_GT(object->Memory(), 100'000u);
+  EXPECT_LE(object->footprint().inside, 64u);
+  EXPECT_GT(EntryPool::MemoryOf(object->footprint()), 100'000u);
   EXPECT_EQ(object->value().back(), 'x');
 }
 
 TEST(EntryLayoutTest, OnlySmallPairsThatEndWithTheirMemoryArePlain) {
-  EXPECT_TRUE((OneEntry<int, int>(1, 2)->IsPlain(100)));
-  EXPECT_FALSE((OneEntry<int, std::shared_ptr<int>>(1, nullptr)->IsPlain(100)));
+  EXPECT_TRUE((OneEntry<int, int>(1, 2).IsPlain(100)));
+  EXPECT_FALSE((OneEntry<int, std::shared_ptr<int>>(1, nullptr).IsPlain(100)));
   EXPECT_FALSE(
       (OneEntry<int, std::array<char, 100'000>>(1, std::array<char, 100'000>())
-           ->IsPlain(1'000'000)));
+           .IsPlain(1'000'000)));
   const OneEntry<std::string, std::string> text("key", std::string(100, 'v'));
-  EXPECT_TRUE(text->IsPlain(text->Bytes()));
-  EXPECT_FALSE(text->IsPlain(text->Bytes() - 1));
+  EXPECT_TRUE(text.IsPlain(text->footprint().inside));
+  EXPECT_FALSE(text.IsPlain(text->footprint().inside - 1));
   const OneEntry<std::string, std::string> large("key",
                                                  std::string(100'000, 'v'));
-  EXPECT_FALSE(large->IsPlain(1'000'000));  // Not all of it is in its block.
+  EXPECT_FALSE(large.IsPlain(1'000'000));  // Not all of it is in its block.
 }
 
 TEST(EntryLayoutTest, TwoOfTheLargestThatLieInsideFitIntoABlock) {
@@ -125,10 +126,10 @@ TEST(EntryLayoutTest, TwoOfTheLargestThatLieInsideFitIntoABlock) {
   EXPECT_TRUE(Stored<Largest>::kInside);
   const OneEntry<std::string, std::string> strings(
       std::string(kMaxInside, 'k'), std::string(kMaxInside, 'v'));
-  EXPECT_LE(strings->Bytes(), Arena::kMaxBytes);
+  EXPECT_LE(strings->footprint().inside, Arena::kMaxBytes);
   const auto largest = std::make_unique<Largest>();
   const OneEntry<Largest, Largest> objects(*largest, *largest);
-  EXPECT_LE(objects->Bytes(), Arena::kMaxBytes);
+  EXPECT_LE(objects->footprint().inside, Arena::kMaxBytes);
 }
 
 struct alignas(64) Aligned {
@@ -189,24 +190,24 @@ TEST(EntryLayoutTest, KeyAndValueAreDestroyedOnce) {
 
 #ifdef ABSL_HAVE_EXCEPTIONS
 TEST(EntryLayoutTest, AConstructorThatThrowsLeavesNothing) {
-  auto* const pool = new EntryPool<Counted, Counted>(Charges::kFromSizes);
-  const EntryRef first = pool->New(false, false);
-  pool->Unpin(first);
-  EXPECT_THROW(pool->New(true, false), std::runtime_error);
-  EXPECT_THROW(pool->New(false, true), std::runtime_error);
+  testing::TypedPool<Counted, Counted> pool(Charges::kFromSizes);
+  const EntryRef first = pool.New(false, false);
+  pool.Unpin(first);
+  EXPECT_THROW(pool.New(true, false), std::runtime_error);
+  EXPECT_THROW(pool.New(false, true), std::runtime_error);
   EXPECT_EQ(Counted::living, 0);
-  const EntryRef again = pool->New(false, false);
+  const EntryRef again = pool.New(false, false);
   EXPECT_EQ(again, first) << "a block was lost";
-  pool->Unpin(again);
-  pool->Abandon();
+  pool.Unpin(again);
 }
 #endif
 
 // Whether the pool has ended shows in its last entry.
 TEST(EntryPoolTest, AnOrphanOutlivesTheCache) {
-  auto* const pool = new EntryPool<int, Counted>(Charges::kFromSizes);
-  const EntryRef kept = pool->New(1, false);
-  const EntryRef gone = pool->New(2, false);
+  testing::TypedPool<int, Counted> typed(Charges::kFromSizes);
+  const EntryRef kept = typed.New(1, false);
+  const EntryRef gone = typed.New(2, false);
+  EntryPool* const pool = typed.release();
   pool->Pin(kept);
   pool->Pin(gone);
   pool->Unpin(kept);
@@ -217,11 +218,11 @@ TEST(EntryPoolTest, AnOrphanOutlivesTheCache) {
   EXPECT_EQ(Counted::living, 1);
   pool->Abandon();
   // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDelete)
-  EXPECT_EQ(pool->At(kept).key(), 1);
+  const auto& entry = static_cast<Entry<int, Counted>&>(pool->At(kept));
+  EXPECT_EQ(entry.key(), 1);
   pool->UnpinOutside(kept);
   EXPECT_EQ(Counted::living, 0);
 }
 
 }  // namespace
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

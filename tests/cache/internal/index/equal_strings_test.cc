@@ -8,8 +8,7 @@
 
 #include "gtest/gtest.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 namespace {
 
 constexpr size_t kLongest = 70;
@@ -49,5 +48,4 @@ TEST(EqualStringsTest, EmptyViewsOfNothingAreEqual) {
 }
 
 }  // namespace
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

@@ -7,8 +7,7 @@
 
 #include "gtest/gtest.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 namespace {
 
 uint32_t FindInLoop(uint64_t low, uint64_t high, uint8_t byte) {
@@ -34,5 +33,4 @@ TEST(FindBytesTest, AgreesWithALoop) {
 }
 
 }  // namespace
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

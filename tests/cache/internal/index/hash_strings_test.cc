@@ -19,8 +19,7 @@
 #include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 namespace {
 
 constexpr size_t kShortest = 8;  // Of those that are hashed here.
@@ -179,5 +178,4 @@ TEST(HashStringsTest, BothEndsSpreadKeysOverShards) {
 }
 
 }  // namespace
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

@@ -15,8 +15,7 @@
 #include "wheelcache/cache/internal/memory/table_memory.h"
 #include "wheelcache/tests/testing/test_environment.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 namespace {
 
 auto Is(uint32_t ref) {
@@ -51,15 +50,15 @@ class Elements {
     EXPECT_EQ(found != 0, index_.Holds(hashes_[ref], ref));
     Index::Rest rest;
     const uint32_t at_home = FindAtHome(ref, &rest);
-    EXPECT_EQ(found, rest.empty() ? at_home : FindInRest(ref, rest));
+    EXPECT_EQ(found, rest.empty() ? at_home : FindBeyondHome(ref, rest));
     return found == ref;
   }
 
   uint32_t FindAtHome(uint32_t ref, Index::Rest* rest) const {
     return index_.FindAtHome(hashes_[ref], rest, Is(ref));
   }
-  uint32_t FindInRest(uint32_t ref, Index::Rest rest) const {
-    return Index::FindInRest(rest, hashes_[ref], Is(ref));
+  uint32_t FindBeyondHome(uint32_t ref, Index::Rest rest) const {
+    return Index::FindBeyondHome(rest, hashes_[ref], Is(ref));
   }
 
   Index& index() { return index_; }
@@ -140,7 +139,7 @@ TEST(IndexTest, ALookUpGoesOnInTheArrayWhereItBegan) {
   ASSERT_GT(begun.size(), 10u);
   for (const LookUp& look_up : begun) {
     ASSERT_FALSE(look_up.rest.empty());
-    EXPECT_EQ(elements.FindInRest(look_up.ref, look_up.rest), look_up.ref);
+    EXPECT_EQ(elements.FindBeyondHome(look_up.ref, look_up.rest), look_up.ref);
   }
 }
 
@@ -325,5 +324,4 @@ TEST(IndexTest, ReadersFindWhatStaysWhileOthersComeAndGo) {
 }
 
 }  // namespace
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

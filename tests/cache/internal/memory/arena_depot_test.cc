@@ -14,8 +14,7 @@
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/tests/testing/arena_blocks.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 namespace {
 
 using testing::ArenaBlocks;
@@ -186,5 +185,4 @@ TEST(ArenaDepotTest, WhatNoStripeTakesOfAChainGoesBackToTheDepot) {
 }
 
 }  // namespace
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

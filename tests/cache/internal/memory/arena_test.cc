@@ -19,8 +19,7 @@
 #include "wheelcache/cache/internal/memory/chunks.h"
 #include "wheelcache/tests/testing/arena_blocks.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 namespace {
 
 using testing::ArenaBlocks;
@@ -209,5 +208,4 @@ TEST(ArenaDeathTest, UseOfAFreeBlockIsReported) {
 #endif
 
 }  // namespace
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

@@ -13,8 +13,7 @@
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/tests/testing/arena_blocks.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 namespace {
 
 using testing::ArenaBlocks;
@@ -107,5 +106,4 @@ TEST(ArenaThreadsTest, ThreadsMayFreeWhatOthersAllocated) {
 }
 
 }  // namespace
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

@@ -8,8 +8,7 @@
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 namespace {
 
 class DepotTest : public testing::Test {
@@ -113,5 +112,4 @@ TEST_F(DepotTest, GivesLooseBlocksToTheHeapAloneAndFirst) {
 }
 
 }  // namespace
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

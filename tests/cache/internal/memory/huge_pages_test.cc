@@ -12,8 +12,7 @@
 #include "wheelcache/cache/internal/memory/chunks.h"
 #include "wheelcache/cache/internal/memory/table_memory.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 namespace {
 
 // The bytes for which huge pages were asked.
@@ -60,8 +59,7 @@ TEST(HugePagesTest, TablesAndWhatLiesAheadOfThemShareTheirs) {
 }
 
 }  // namespace
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal
 
 extern "C" {
 

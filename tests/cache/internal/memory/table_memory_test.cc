@@ -8,8 +8,7 @@
 
 #include "gtest/gtest.h"
 
-namespace wheelcache {
-namespace internal {
+namespace wheelcache::internal {
 namespace {
 
 constexpr size_t kTables = 8;
@@ -93,5 +92,4 @@ TEST(TableMemoryTest, WhatFillsNoHugePageComesFromMalloc) {
 }
 
 }  // namespace
-}  // namespace internal
-}  // namespace wheelcache
+}  // namespace wheelcache::internal

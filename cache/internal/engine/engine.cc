@@ -1,0 +1,356 @@
+#include "wheelcache/cache/internal/engine/engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/engine/counters.h"
+#include "wheelcache/cache/internal/engine/departures.h"
+#include "wheelcache/cache/internal/engine/key_query.h"
+#include "wheelcache/cache/internal/engine/recency.h"
+#include "wheelcache/cache/internal/engine/shard.h"
+#include "wheelcache/cache/internal/engine/shared_state.h"
+#include "wheelcache/cache/internal/entry/age.h"
+#include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/internal/entry/removed_list.h"
+#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/removal.h"
+#include "wheelcache/cache/weigh.h"
+#include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/reaper.h"
+
+namespace wheelcache::internal {
+
+Engine::Engine(CacheOptions options, const EntryOperations* operations,
+               Charges charges, Tell tell)
+    : options_(std::move(options)),
+      weighs_(charges == Charges::kStored),
+      tell_(std::move(tell)),
+      default_ttl_nanos_(Clock::NanosAfter(0, options_.default_ttl)),
+      clock_(*options_.clock),
+      coarse_lag_nanos_(clock_.coarse_lag_nanos()),
+      reclaim_delay_nanos_(Clock::NanosAfter(0, options_.reclaim_delay)),
+      // It is up to the readers when a wait in limbo ends: asks now and then.
+      limbo_delay_nanos_(Clock::NanosAfter(
+          0, std::max(options_.reclaim_delay, absl::Milliseconds(10)))),
+      shared_(options_, ShardCount(options_),
+              {operations, charges, /*has_listener=*/tell_ != nullptr},
+              sizeof(Shard)),
+      shard_mask_(static_cast<uint32_t>(shared_.shards) - 1),
+      shards_(shared_.tables.ahead(), shared_.shards,
+              [this](size_t i) {
+                return Shard(&shared_, static_cast<int>(i), options_);
+              }),
+      logger_(options_, clock_.NowNanos()) {
+  if (options_.reaper != nullptr) {
+    reaper_status_ = options_.reaper->Register(&client_);
+    options_.reaper->WakeAt(&client_, logger_.due_nanos());
+  }
+}
+
+Engine::~Engine() {
+  Stop();
+  // While the cache is whole, for destructors of values may call it; and again
+  // for what they have Set.
+  do {
+    {
+      Departures departures(&shared_);
+      for (auto& shard : shards_) {
+        shard.Lock();
+        shard.TakeAllLocked(&departures);
+        shard.Unlock();
+      }
+    }
+    shared_.limbo.DestroyAll();
+  } while (used().entries > 0 || !shared_.limbo.empty());
+}
+
+void Engine::Stop() {
+  if (options_.reaper != nullptr) options_.reaper->Unregister(&client_);
+}
+
+// Has the reaper come for what is due in the shard, or waits in limbo.
+inline void Engine::WakeReaperFor(const Shard& shard, int64_t now_nanos) {
+  if (options_.reaper == nullptr) return;
+  int64_t due =
+      Clock::NanosAfter(shared_.due.Get(shard.number()), reclaim_delay_nanos_);
+  if (shared_.limbo.HasOwn()) due = std::min(due, LimboDue(now_nanos));
+  options_.reaper->WakeAt(&client_, due);
+}
+
+// At the end of the call, also if that is an exception for want of memory,
+// gives the room back that is left, tells the listener, and has the reaper come
+// for what is due in `shard`, if that is given. None of this throws.
+class Engine::Call {
+ public:
+  explicit Call(Engine* engine, const Shard* shard = nullptr,
+                int64_t now_nanos = 0)
+      : departures(&engine->shared_),
+        engine_(*engine),
+        shard_(shard),
+        now_nanos_(now_nanos) {}
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  ~Call() {
+    // First: a listener that calls Set must find the room that is left.
+    departures.claim.GiveBack();
+    engine_.Dispose(&departures.removed);
+    if (shard_ != nullptr) engine_.WakeReaperFor(*shard_, now_nanos_);
+  }
+
+  Departures departures;
+
+ private:
+  Engine& engine_;
+  const Shard* const shard_;
+  const int64_t now_nanos_;
+};
+
+// Returns the charge of an entry, or nothing if no cache with these limits can
+// hold it.
+inline std::optional<uint32_t> Engine::ChargeOf(const NewEntry& entry) {
+  const uint64_t overhead = weighs_ ? kEntryOverhead : 0;
+  const uint64_t most =
+      std::min(static_cast<uint64_t>(shared_.budget.limit().bytes),
+               uint64_t{std::numeric_limits<uint32_t>::max()});
+  if (most < overhead || entry.weight > most - overhead) return std::nullopt;
+  const auto charge = static_cast<uint32_t>(entry.weight + overhead);
+  if (weighs_) pool().SetCharge(entry.ref, charge);
+  return charge;
+}
+
+inline bool Engine::StoreInShard(const Shard::Write& write) {
+  Shard& home = ShardOf(write.hash);
+  Call call(this, &home, write.now_nanos);
+  for (;;) {
+    switch (home.TryStore(write, &call.departures)) {
+      case StoreOutcome::kStored:
+        return true;
+      case StoreOutcome::kSuperseded:
+        return false;
+      case StoreOutcome::kMoreToDo:
+        break;
+      case StoreOutcome::kReclaimOthers:
+        ReclaimAll(write.now_nanos, &call.departures);
+        break;
+      case StoreOutcome::kEvictOlder:
+        ShardWithOldestBut(home).Evict(&call.departures);
+        break;
+      case StoreOutcome::kEvictOthers:
+        EvictFromOthers(home, &call.departures);
+        break;
+    }
+  }
+}
+
+bool Engine::Store(const NewEntry& entry) {
+  const bool lives = entry.ttl_nanos > 0;
+  const std::optional<uint32_t> charge = lives ? ChargeOf(entry) : std::nullopt;
+  if (!charge.has_value()) {
+    if (entry.load == nullptr) {
+      Remove(EntryKeyQuery(pool(), entry.ref, entry.hash),
+             lives ? RemovalCause::kReplaced : RemovalCause::kDeleted);
+    }
+    return false;
+  }
+  Shard::Write write;
+  write.ref = entry.ref;
+  write.hash = entry.hash;
+  write.room = {1, *charge};
+  write.ttl_nanos = entry.ttl_nanos;
+  write.now_nanos = clock_.NowNanos();
+  write.load = entry.load;
+  pool().At(entry.ref).created = CreationTimeAt(write.now_nanos);
+  if (!StoreInShard(write)) return false;
+  counters_.Add(internal::Count::kSets);
+  return true;
+}
+
+void Engine::ReclaimAll(int64_t now_nanos, Departures* departures) {
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    if (shared_.due.Get(static_cast<int>(i)) > now_nanos) continue;
+    shards_[i].Reclaim(now_nanos, shared_.maintenance_budget, departures);
+  }
+}
+
+// The shard, other than `home`, whose last entry is longest unused.
+Shard& Engine::ShardWithOldestBut(const Shard& home) const {
+  int oldest = home.number() ^ 1;
+  for (int i = 0; i < shared_.shards; ++i) {
+    if (i != home.number() &&
+        IsOlderBy(shared_.uses.tail(i), shared_.uses.tail(oldest), 0)) {
+      oldest = i;
+    }
+  }
+  return shards_[static_cast<size_t>(oldest)];
+}
+
+// Where `home` is empty and has no room. The victims come from the shards that
+// follow it in turn.
+void Engine::EvictFromOthers(const Shard& home, Departures* departures) {
+  const size_t first = static_cast<size_t>(home.number()) + 1;
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    Shard& shard = shards_[(first + i) & (shards_.size() - 1)];
+    if (&shard != &home && shard.Evict(departures)) return;
+  }
+  // All that is left is in the claims of other Sets. Of two that wait for each
+  // other's room, one has to give up its own.
+  departures->claim.GiveBack();
+  std::this_thread::yield();
+}
+
+// Tells the listener of what was removed, and retires it. No lock is held.
+void Engine::Dispose(RemovedList* removed) {
+  removed->Dispose([this](EntryRef ref, RemovalCause cause) {
+    // The counters are in the order of the causes.
+    counters_.Add(static_cast<internal::Count>(
+        static_cast<int>(internal::Count::kExpired) + static_cast<int>(cause)));
+    if (tell_ != nullptr && !tell_(pool().At(ref), cause)) {
+      counters_.Add(internal::Count::kListenerExceptions);
+    }
+  });
+}
+
+bool Engine::Remove(const KeyQuery& key, RemovalCause cause) {
+  Shard& shard = ShardOf(key.hash());
+  const int64_t now_nanos = clock_.NowNanos();
+  Call call(this, &shard, now_nanos);
+  return shard.Remove(key, now_nanos, cause, &call.departures);
+}
+
+bool Engine::Touch(const KeyQuery& key, int64_t ttl_nanos) {
+  Shard& shard = ShardOf(key.hash());
+  const bool live = shard.Touch(key, ttl_nanos);
+  if (live) WakeReaperFor(shard, clock_.NowNanos());
+  return live;
+}
+
+void Engine::Clear() {
+  Call call(this, &shards_[0], clock_.NowNanos());
+  for (auto& shard : shards_) shard.Lock();
+  shared_.clearing.store(true, std::memory_order_relaxed);
+  for (auto& shard : shards_) shard.TakeAllLocked(&call.departures);
+  shared_.clearing.store(false, std::memory_order_release);
+  for (auto& shard : shards_) shard.Unlock();
+}
+
+CacheStats Engine::stats() const {
+  CacheStats stats;
+  stats.hits = counters_.Sum(internal::Count::kHits);
+  stats.misses = counters_.Sum(internal::Count::kMisses);
+  stats.sets = counters_.Sum(internal::Count::kSets);
+  stats.deletes = counters_.Sum(internal::Count::kDeleted);
+  stats.evictions = counters_.Sum(internal::Count::kEvicted);
+  stats.expirations = counters_.Sum(internal::Count::kExpired);
+  stats.replaced = counters_.Sum(internal::Count::kReplaced);
+  stats.listener_exceptions =
+      counters_.Sum(internal::Count::kListenerExceptions);
+  stats.entries = used().entries;
+  stats.bytes = used().bytes;
+  return stats;
+}
+
+int64_t Engine::RunMaintenance(int64_t budget) {
+  const int64_t now_nanos = clock_.NowNanos();
+  Interleave("maintenance: between clock and lock");
+  int64_t done = 0;
+  for (size_t i = 0; i < shards_.size() && done < budget;) {
+    if (shared_.due.Get(static_cast<int>(i)) > now_nanos) {
+      ++i;
+      continue;
+    }
+    const uint64_t step = std::min(shared_.maintenance_budget,
+                                   static_cast<uint64_t>(budget - done));
+    Call call(this);
+    const uint64_t used = shards_[i].Reclaim(now_nanos, step, &call.departures);
+    done += static_cast<int64_t>(used);
+    if (used < step) ++i;
+  }
+  shared_.limbo.Flush();
+  next_flush_nanos_.store(LimboDue(now_nanos), std::memory_order_relaxed);
+  // What a reader holds back. A turn of the reaper may have found that limbo is
+  // empty while this thread had its entries.
+  if (!shared_.limbo.empty()) WakeReaperFor(shards_[0], now_nanos);
+  if (logger_.due_nanos() <= now_nanos) logger_.Run(now_nanos, stats());
+  return done;
+}
+
+absl::Duration Engine::NextDeadline() const {
+  int64_t next = std::min(shared_.due.Earliest(), logger_.due_nanos());
+  if (!shared_.limbo.empty()) {
+    next = std::min(next, next_flush_nanos_.load(std::memory_order_relaxed));
+  }
+  return next == Clock::kNever ? absl::InfiniteDuration()
+                               : absl::Nanoseconds(next);
+}
+
+// A turn of the reaper: one step for each shard, and back in the queue if that
+// was not all.
+int64_t Engine::RunDue(int64_t now_nanos) {
+  // Without overflow, however large the budget is.
+  const auto shards = static_cast<int64_t>(shards_.size());
+  const int64_t turn = std::min(options_.maintenance_budget,
+                                std::numeric_limits<int64_t>::max() / shards) *
+                       shards;
+  if (RunMaintenance(turn) == turn) return now_nanos;
+  // Under the locks, not from the DueBoard: a Set that found this turn still
+  // planned has left its deadline there, and will not wake the reaper.
+  int64_t due = Clock::kNever;
+  for (const auto& shard : shards_) due = std::min(due, shard.due_nanos());
+  int64_t next =
+      Clock::NanosAfter(std::max(due, now_nanos), reclaim_delay_nanos_);
+  if (!shared_.limbo.empty()) next = std::min(next, LimboDue(now_nanos));
+  return std::min(next, logger_.due_nanos());
+}
+
+// When a thread should look at what waits in limbo.
+int64_t Engine::LimboDue(int64_t now_nanos) const {
+  return Clock::NanosAfter(now_nanos, limbo_delay_nanos_);
+}
+
+absl::Status Engine::CheckInvariants() {
+  Room used;
+  for (auto& shard : shards_) {
+    if (auto status = shard.CheckInvariants(&used); !status.ok()) {
+      return status;
+    }
+  }
+  if (!(shared_.budget.used() == used)) {
+    return absl::InternalError("the budget is not the sum of the charges");
+  }
+  return absl::OkStatus();
+}
+
+void Engine::BeforeFork() {
+  for (auto& shard : shards_) shard.Lock();
+  shared_.limbo.BeforeFork();
+  shared_.pool->BeforeFork();
+  logger_.BeforeFork();
+}
+
+void Engine::AfterForkInParent() {
+  logger_.AfterForkInParent();
+  shared_.pool->AfterForkInParent();
+  shared_.limbo.AfterForkInParent();
+  for (auto& shard : shards_) shard.Unlock();
+}
+
+void Engine::AfterForkInChild() {
+  logger_.AfterForkInChild();
+  shared_.pool->AfterForkInChild();
+  shared_.limbo.AfterForkInChild();
+  Room used;
+  for (auto& shard : shards_) shard.ResetAfterFork(&used);
+  // No claim is this thread's: it would have forked within the cache's code.
+  shared_.budget.ResetAfterFork(used);
+}
+
+}  // namespace wheelcache::internal

@@ -1,0 +1,199 @@
+// The engine of a cache: what Cache does, whatever the types of key and value.
+//
+// It owns the shards and what they share. A write goes to the shard of its key;
+// where that alone cannot make room, the engine reclaims and evicts in others.
+// What a call removes, the engine tells the listener of and retires, when no
+// lock is held. It also serves the reaper, counts, logs, and keeps the cache
+// whole across fork().
+//
+// Entries are made, and hits are read, by TypedEngine
+// (cache/internal/engine/typed_engine.h), which knows the types.
+//
+// Threads. Thread-safe. Errors. As cache/cache.h says.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_ENGINE_H_
+#define WHEELCACHE_CACHE_INTERNAL_ENGINE_ENGINE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "wheelcache/cache/internal/engine/counters.h"
+#include "wheelcache/cache/internal/engine/key_query.h"
+#include "wheelcache/cache/internal/engine/load.h"
+#include "wheelcache/cache/internal/engine/recency.h"
+#include "wheelcache/cache/internal/engine/shard.h"
+#include "wheelcache/cache/internal/engine/shard_array.h"
+#include "wheelcache/cache/internal/engine/shared_state.h"
+#include "wheelcache/cache/internal/engine/stats_logger.h"
+#include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
+#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/removal.h"
+#include "wheelcache/cache/stats.h"
+#include "wheelcache/wheel/base/at_fork.h"
+#include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/reaper.h"
+
+namespace wheelcache::internal {
+
+class Engine {
+ public:
+  // Tells the user's listener of an entry that has left. Returns whether it
+  // came back without an exception. Empty where there is no listener.
+  using Tell = std::function<bool(const EntryHeader&, RemovalCause)>;
+
+  // An entry that was made and is to be stored.
+  struct NewEntry {
+    EntryRef ref;           // Known to the caller alone.
+    KeyHash hash;           // Of its key.
+    int64_t ttl_nanos = 0;  // Zero or less: it does not live.
+    uint64_t weight = 0;  // What the weigher says, or the memory that it takes.
+    const LoadPtr* load = nullptr;  // Where its value comes from, if a load.
+  };
+
+  // REQUIRES: the options are valid.
+  Engine(CacheOptions options, const EntryOperations* operations,
+         Charges charges, Tell tell);
+  ~Engine();
+
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const CacheOptions& options() const { return options_; }
+  const absl::Status& reaper_status() const { return reaper_status_; }
+  int64_t default_ttl_nanos() const { return default_ttl_nanos_; }
+  Clock& clock() const { return clock_; }
+  EntryPool& pool() const { return *shared_.pool; }
+
+  // What is in the cache, or claimed by a Set.
+  Room used() const { return shared_.budget.used(); }
+
+  // For reads without a lock.
+
+  Shard& ShardOf(KeyHash hash) const {
+    return shards_[hash.for_shard & shard_mask_];
+  }
+
+  // Whether the entry has not expired. The coarse clock decides unless the
+  // deadline is within its lag. Inlined into each hit: docs/decisions.md.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool IsLive(const EntryHeader& entry) const {
+    const int64_t deadline = entry.deadline();
+    if (deadline == Clock::kNever) return true;
+    Interleave("read: between deadline and clock");
+    const int64_t coarse = clock_.CoarseNowNanos();
+    if (deadline - coarse > coarse_lag_nanos_) return true;
+    return deadline > coarse && deadline > clock_.NowNanos();
+  }
+
+  // Whether a miss without a lock is sure. If it is not, a Clear has emptied
+  // the shard and may not have emptied the others yet.
+  bool MissIsSure() const {
+    return ABSL_PREDICT_TRUE(!shared_.clearing.load(std::memory_order_acquire));
+  }
+
+  void Count(internal::Count what) const { counters_.Add(what); }
+
+  // Counts a hit that gave an entry a new stamp; advances the use clock once
+  // per kStride of them.
+  void CountStamped() const {
+    constexpr uint32_t kStride = UseClock::kStride;
+    if (counters_.Add(internal::Count::kStamped) % kStride == 0) {
+      shared_.uses.Advance(kStride);
+    }
+  }
+
+  // Writes.
+
+  // Returns whether the entry is in the cache; if not, its pin is still the
+  // caller's.
+  bool Store(const NewEntry& entry);
+
+  // Removes the entry of the key. Returns whether it was live.
+  bool Remove(const KeyQuery& key, RemovalCause cause);
+
+  // Gives the live entry of the key a new TTL, more than zero, and makes it the
+  // most recently used. Returns whether there is one.
+  bool Touch(const KeyQuery& key, int64_t ttl_nanos);
+
+  void Clear() ABSL_NO_THREAD_SAFETY_ANALYSIS;  // Of a number of locks.
+
+  // Upkeep.
+
+  CacheStats stats() const;
+  int64_t RunMaintenance(int64_t budget);
+  absl::Duration NextDeadline() const;
+  void Stop();
+  absl::Status CheckInvariants();
+
+ private:
+  using Shards = ShardArray<Shard>;
+
+  // The reaper's view of the cache.
+  class Client final : public Reaper::Client {
+   public:
+    explicit Client(Engine* engine) : engine_(*engine) {}
+    int64_t RunDue(int64_t now_nanos) override {
+      return engine_.RunDue(now_nanos);
+    }
+
+   private:
+    Engine& engine_;
+  };
+
+  // What a call takes out of the cache; settled at the end of the call.
+  class Call;
+
+  ABSL_ATTRIBUTE_ALWAYS_INLINE std::optional<uint32_t> ChargeOf(
+      const NewEntry& entry);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool StoreInShard(const Shard::Write& write);
+  void ReclaimAll(int64_t now_nanos, Departures* departures);
+  Shard& ShardWithOldestBut(const Shard& home) const;
+  void EvictFromOthers(const Shard& home, Departures* departures);
+  void Dispose(RemovedList* removed);
+
+  int64_t RunDue(int64_t now_nanos);
+  int64_t LimboDue(int64_t now_nanos) const;
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void WakeReaperFor(const Shard& shard,
+                                                  int64_t now_nanos);
+
+  friend class ForkRegistration;
+  void BeforeFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void AfterForkInParent() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+
+  const CacheOptions options_;
+  const bool weighs_;
+  const Tell tell_;
+  const int64_t default_ttl_nanos_;
+  Clock& clock_;
+  const int64_t coarse_lag_nanos_;
+  const int64_t reclaim_delay_nanos_;
+  const int64_t limbo_delay_nanos_;
+
+  // When RunMaintenance is to look at limbo again. Relaxed: a hint.
+  std::atomic<int64_t> next_flush_nanos_{0};
+
+  mutable SharedState shared_;
+  const uint32_t shard_mask_;
+  Shards shards_;  // As many as a power of two.
+  mutable Counters counters_;
+  StatsLogger logger_;
+
+  Client client_{this};
+  absl::Status reaper_status_;
+  ForkRegistration fork_registration_{this};
+};
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_ENGINE_H_

@@ -1,0 +1,145 @@
+// A RemovalOrder that asks for the cache lines its next steps will touch, so
+// that they come from memory while the shard does something else.
+//
+// Each method does what RemovalOrder says; prefetching changes no result. The
+// entries beside one in list and wheel lie anywhere in memory, and each of
+// their lines is a cache miss of 100 ns or so: what is asked for together
+// arrives together.
+//
+// Set. It asks for the lines of the shard before it makes its entry, and for
+// the neighbours of the entry that it replaces as soon as that is found. Lines
+// come to the core of the thread that asks: a Set that finds that another
+// thread did the one before asks again, for all that one asked for or wrote.
+//
+// Eviction. Each one asks for what the next one will touch. That entry itself
+// came as the neighbour of the one before.
+//
+// Expiry. An entry is handed out a few timers after its own has fired.
+//
+// Threads. As RemovalOrder, but for PrepareStore.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_PREFETCHED_ORDER_H_
+#define WHEELCACHE_CACHE_INTERNAL_ENGINE_PREFETCHED_ORDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "absl/base/attributes.h"
+#include "absl/functional/function_ref.h"
+#include "wheelcache/cache/internal/engine/removal_order.h"
+#include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/cache/internal/index/index.h"
+#include "wheelcache/cache/internal/threads/thread_index.h"
+#include "wheelcache/lru/lru_list.h"
+#include "wheelcache/wheel/base/prefetch.h"
+#include "wheelcache/wheel/timer_links.h"
+
+namespace wheelcache::internal {
+
+class PrefetchedOrder final : public RemovalOrder {
+ public:
+  PrefetchedOrder(const Owner& shard, int64_t now_nanos, const Index* index)
+      : RemovalOrder(shard, now_nanos),
+        shared_(*shard.shared),
+        index_(*index) {}
+
+  // The hash of an entry's key. Of the next victim it is known already.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Hash32 HashOf(EntryRef ref) const;
+
+  // Settle before a Set of a new entry, `next`, or before other changes.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef Settle(EntryRef next);
+  EntryRef Settle();
+
+  // Says that the entry is about to be replaced or removed.
+  void Announce(EntryRef ref) const { Prefetch(NeighboursOf(ref)); }
+
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Replace(EntryRef old);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Remove(EntryRef ref);
+  uint64_t Advance(int64_t now_nanos, uint64_t budget,
+                   absl::FunctionRef<void(EntryRef)> fire);
+  std::pair<EntryRef, EntryRef> TakeAll();
+
+ private:
+  // The entries whose links a removal of one will change.
+  struct Neighbours {
+    LruLinks<EntryRef> lru;
+    TimerLinks<EntryRef> timer;
+  };
+
+  // The entry that the next eviction is expected to remove, while it is in the
+  // shard.
+  struct Victim {
+    EntryRef ref = 0;
+    Hash32 hash = 0;
+    Neighbours neighbours;
+  };
+
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Neighbours NeighboursOf(EntryRef ref) const;
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Prefetch(
+      const Neighbours& neighbours) const;
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchVictim();
+  void PrefetchWhatAnotherThreadDid(EntryRef next) const;
+
+  SharedState& shared_;
+  const Index& index_;
+
+  Victim victim_;
+  Neighbours beside_replaced_;  // When it was replaced.
+  size_t last_writer_ = 0;      // The ThreadIndex() of the last Settle.
+};
+
+inline Hash32 PrefetchedOrder::HashOf(EntryRef ref) const {
+  if (ref == victim_.ref) return victim_.hash;
+  return pool().operations().hash(pool().At(ref));
+}
+
+inline EntryRef PrefetchedOrder::Settle(EntryRef next) {
+  const size_t thread = ThreadIndex();
+  if (std::exchange(last_writer_, thread) != thread) {
+    PrefetchWhatAnotherThreadDid(next);
+  }
+  const EntryRef settled = RemovalOrder::Settle();
+  PrefetchVictim();
+  return settled;
+}
+
+inline bool PrefetchedOrder::Replace(EntryRef old) {
+  if (old == victim_.ref) victim_ = Victim();
+  beside_replaced_ = NeighboursOf(old);
+  return RemovalOrder::Replace(old);
+}
+
+inline void PrefetchedOrder::Remove(EntryRef ref) {
+  RemovalOrder::Remove(ref);
+  if (ref != victim_.ref) return;
+  victim_ = Victim();
+  PrefetchVictim();
+}
+
+inline void PrefetchedOrder::Prefetch(const Neighbours& neighbours) const {
+  const auto [newer, older] = neighbours.lru;
+  if (newer != 0) PrefetchLineToWrite(&pool().At(newer));
+  if (older != 0) PrefetchLineToWrite(&pool().At(older));
+  wheel().PrefetchNeighbours(neighbours.timer);
+}
+
+inline auto PrefetchedOrder::NeighboursOf(EntryRef ref) const -> Neighbours {
+  const EntryHeader& entry = pool().At(ref);
+  return {entry.lru, entry.timer};
+}
+
+// Asks for what the eviction of the last entry will touch, if there is to be
+// one.
+inline void PrefetchedOrder::PrefetchVictim() {
+  const EntryRef last = list().back();
+  if (last == 0 || last == victim_.ref || shared_.budget.HasRoom()) return;
+  victim_ = {last, HashOf(last), NeighboursOf(last)};
+  index_.Prefetch(victim_.hash);
+  Prefetch(victim_.neighbours);
+}
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_PREFETCHED_ORDER_H_

@@ -1,0 +1,118 @@
+#include "wheelcache/cache/internal/engine/removal_order.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "wheelcache/cache/internal/engine/recency.h"
+#include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache::internal {
+namespace {
+
+uint64_t FloorTick(int64_t nanos, int64_t tick_nanos) {
+  return static_cast<uint64_t>(nanos / tick_nanos);
+}
+
+}  // namespace
+
+RemovalOrder::RemovalOrder(const Owner& shard, int64_t now_nanos)
+    : shared_(*shard.shared),
+      pool_(*shared_.pool),
+      recency_(*shard.recency),
+      shard_(shard.number),
+      lru_(Links{&pool_, shared_.tick_nanos}),
+      wheel_(Links{&pool_, shared_.tick_nanos},
+             FloorTick(now_nanos, shared_.tick_nanos),
+             WheelSlots(shared_.SlotsOf(shard_))) {}
+
+void RemovalOrder::Use(EntryRef ref) {
+  At(ref).stamp.store(recency_.NextStamp(), std::memory_order_relaxed);
+  if (recency_.exact()) lru_.MoveToFront(ref);
+}
+
+void RemovalOrder::SetDeadline(EntryRef ref, int64_t deadline_nanos) {
+  EntryHeader& entry = At(ref);
+  const bool wheel_finds_out = entry.timer.scheduled() &&
+                               deadline_nanos >= entry.deadline() &&
+                               deadline_nanos != Clock::kNever;
+  if (!wheel_finds_out && entry.timer.scheduled()) wheel_.Cancel(ref);
+  entry.deadline_nanos.store(deadline_nanos, std::memory_order_relaxed);
+  if (!wheel_finds_out && deadline_nanos != Clock::kNever) Schedule(ref);
+}
+
+uint64_t RemovalOrder::Advance(int64_t now_nanos, uint64_t budget,
+                               absl::FunctionRef<void(EntryRef)> fire) {
+  const uint64_t done =
+      wheel_.Advance(FloorTick(now_nanos, shared_.tick_nanos), budget, fire);
+  SetDue(wheel_.NextWakeup());
+  return done;
+}
+
+std::pair<EntryRef, EntryRef> RemovalOrder::TakeAll() {
+  assert(replaced_ == 0);
+  const EntryRef oldest = lru_.back();
+  const EntryRef newest = lru_.TakeAll();
+  wheel_.Reset();
+  SetDue(std::nullopt);
+  return {newest, oldest};
+}
+
+void RemovalOrder::SetDue(std::optional<uint64_t> tick) {
+  const auto last_tick =
+      static_cast<uint64_t>(Clock::kNever / shared_.tick_nanos);
+  due_nanos_ = tick.has_value() && *tick <= last_tick
+                   ? static_cast<int64_t>(*tick) * shared_.tick_nanos
+                   : Clock::kNever;
+  shared_.due.Set(shard_, due_nanos_);
+}
+
+absl::Status RemovalOrder::CheckInvariants(
+    absl::FunctionRef<void(EntryRef)> visit) {
+  if (auto status = lru_.CheckInvariants(); !status.ok()) return status;
+  if (auto status = wheel_.CheckInvariants(); !status.ok()) return status;
+  uint64_t timers = 0;
+  for (EntryRef ref = lru_.front(); ref != 0; ref = At(ref).lru.older) {
+    if (auto status = CheckEntry(ref); !status.ok()) return status;
+    timers += At(ref).timer.scheduled() ? 1 : 0;
+    if (ref != replaced_) visit(ref);
+  }
+  if (wheel_.CountTimers() != timers) {
+    return absl::InternalError("the wheel has other timers than the list");
+  }
+  return CheckDue();
+}
+
+absl::Status RemovalOrder::CheckEntry(EntryRef ref) const {
+  const EntryHeader& entry = At(ref);
+  if (entry.timer.scheduled() != (entry.deadline() != Clock::kNever)) {
+    return absl::InternalError("an entry is wrongly in the wheel, or not");
+  }
+  const uint64_t tick = Links{&pool_, shared_.tick_nanos}.deadline(ref);
+  if (entry.timer.scheduled() &&
+      wheel_.NextWakeup().value() > std::max(wheel_.now(), tick)) {
+    return absl::InternalError("the wheel would wake up too late");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RemovalOrder::CheckDue() const {
+  const std::optional<uint64_t> wakeup = wheel_.NextWakeup();
+  if (wakeup.has_value() &&
+      FloorTick(due_nanos_, shared_.tick_nanos) > *wakeup) {
+    return absl::InternalError("the shard is due later than its wheel");
+  }
+  if (shared_.due.Get(shard_) != due_nanos_) {
+    return absl::InternalError("the board does not tell when the shard is due");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace wheelcache::internal

@@ -1,0 +1,232 @@
+// The order in which the entries of a shard leave: those that expire by a
+// timing wheel, those that have to make room by an LRU list.
+//
+// Invariant: an entry of the shard is in the list; it is in the wheel exactly
+// if its deadline is finite. One entry that was replaced may still be in both,
+// until Settle.
+//
+// A replaced entry. Its neighbours in list and wheel lie anywhere in memory, so
+// that to unlink it at once is to wait for them. Replace leaves it where it is,
+// for the next Settle, if nobody notices: there is no listener to tell, and to
+// destroy it does nothing but free a small block.
+//
+// Time. The wheel counts in ticks and rounds deadlines up: an entry that it
+// fires has expired, and one that has expired for less than a tick may still be
+// here.
+//
+// Threads. Thread-compatible: belongs to the lock of its shard.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_REMOVAL_ORDER_H_
+#define WHEELCACHE_CACHE_INTERNAL_ENGINE_REMOVAL_ORDER_H_
+
+#include <atomic>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/base/attributes.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "wheelcache/cache/internal/engine/recency.h"
+#include "wheelcache/cache/internal/engine/shared_state.h"
+#include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/lru/lazy_lru_list.h"
+#include "wheelcache/lru/lru_list.h"
+#include "wheelcache/wheel/basic_timing_wheel.h"
+#include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/timer_links.h"
+
+namespace wheelcache::internal {
+
+class RemovalOrder {
+ public:
+  // The shard whose entries these are.
+  struct Owner {
+    SharedState* shared;
+    Recency* recency;
+    int number;
+  };
+
+  // An empty one, at this time.
+  RemovalOrder(const Owner& shard, int64_t now_nanos);
+
+  RemovalOrder(const RemovalOrder&) = delete;
+  RemovalOrder& operator=(const RemovalOrder&) = delete;
+
+  // Whether there is no entry, nor a replaced one.
+  bool empty() const { return lru_.empty(); }
+
+  // Adds an entry as the most recently used.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Add(EntryRef ref);
+
+  // Takes an entry out. REQUIRES: it is not the replaced one.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Remove(EntryRef ref);
+
+  // Takes out an entry in whose place another one was added, or leaves that to
+  // Settle; returns whether it has gone. REQUIRES: Settle was called since the
+  // last Replace.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Replace(EntryRef old);
+
+  // Takes out what Replace has left, and returns it, or null. To be called
+  // before the next Replace, Advance and FindVictim.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef Settle();
+
+  // Makes an entry the most recently used.
+  void Use(EntryRef ref);
+
+  // Gives an entry another deadline.
+  void SetDeadline(EntryRef ref, int64_t deadline_nanos);
+
+  // Returns the least recently used entry but for `keep`, or null. Takes from
+  // *budget what it costs to find it, and lets the other shards know how old it
+  // is.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef FindVictim(EntryRef keep,
+                                                   uint64_t* budget);
+
+  // Whether another shard has an entry that was clearly longer unused than this
+  // one. Looks at one shard, the next in turn each time: shares of the limits
+  // that have drifted come back bit by bit.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool AnotherShardHasOlder(EntryRef victim);
+
+  // When the wheel next has something to do; also on the DueBoard.
+  int64_t due_nanos() const { return due_nanos_; }
+
+  // Calls `fire(ref)` for each entry that has expired, with its timer out of
+  // the wheel; it may Remove entries. Stops after `budget` fired and cascaded
+  // timers. Returns how many those were: less than `budget` means that nothing
+  // due is left.
+  uint64_t Advance(int64_t now_nanos, uint64_t budget,
+                   absl::FunctionRef<void(EntryRef)> fire);
+
+  // Takes out all entries at once, in O(occupied slots of the wheel). The
+  // `older` links of the entries still lead from the first returned one, the
+  // newest, to the second, the oldest.
+  std::pair<EntryRef, EntryRef> TakeAll();
+
+  // For tests: finds the first broken invariant, and calls `visit(ref)` for
+  // each entry but the replaced one. O(entries).
+  absl::Status CheckInvariants(absl::FunctionRef<void(EntryRef)> visit);
+
+ protected:
+  // How wheel and list find the links of an entry.
+  struct Links {
+    using Ref = EntryRef;
+    TimerLinks<Ref>& links(Ref ref) const { return pool->At(ref).timer; }
+    LruLinks<Ref>& lru_links(Ref ref) const { return pool->At(ref).lru; }
+    Stamp stamp(Ref ref) const {
+      return pool->At(ref).stamp.load(std::memory_order_relaxed);
+    }
+    // Rounded up: a timer that fires is past its deadline.
+    uint64_t deadline(Ref ref) const {
+      const int64_t nanos = pool->At(ref).deadline();
+      return static_cast<uint64_t>(nanos / tick_nanos +
+                                   (nanos % tick_nanos != 0));
+    }
+    EntryPool* pool;
+    int64_t tick_nanos;
+  };
+  using Wheel = BasicTimingWheel<Links, WheelSlots>;
+
+  EntryPool& pool() const { return pool_; }
+  const LazyLruList<Links>& list() const { return lru_; }
+  const Wheel& wheel() const { return wheel_; }
+  EntryRef replaced() const { return replaced_; }
+
+ private:
+  // The largest block that a replaced entry may keep until Settle.
+  static constexpr size_t kMostReplacedBytes = 512;
+
+  EntryHeader& At(EntryRef ref) const { return pool_.At(ref); }
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Unlink(EntryRef ref);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Schedule(EntryRef ref);
+  void SetDue(std::optional<uint64_t> tick);
+  absl::Status CheckEntry(EntryRef ref) const;
+  absl::Status CheckDue() const;
+
+  SharedState& shared_;
+  EntryPool& pool_;  // Of shared_.
+  Recency& recency_;
+  const int shard_;
+  int next_peer_ = 0;  // The shard that AnotherShardHasOlder looked at last.
+
+  EntryRef replaced_ = 0;  // What Settle is to take out.
+  int64_t due_nanos_ = Clock::kNever;
+  LazyLruList<Links> lru_;
+  Wheel wheel_;
+};
+
+// Inlined into the shard's Set and eviction: each has one call site or two.
+
+inline void RemovalOrder::Add(EntryRef ref) {
+  EntryHeader& entry = At(ref);
+  entry.stamp.store(recency_.NextStamp(), std::memory_order_relaxed);
+  lru_.PushFront(ref);
+  recency_.SetResolution(lru_.Resolution());
+  if (entry.deadline() != Clock::kNever) Schedule(ref);
+}
+
+inline void RemovalOrder::Remove(EntryRef ref) {
+  assert(ref != replaced_);
+  Unlink(ref);
+}
+
+inline bool RemovalOrder::Replace(EntryRef old) {
+  assert(replaced_ == 0);
+  if (!shared_.has_listener && pool_.IsPlain(old, kMostReplacedBytes)) {
+    replaced_ = old;
+    return false;
+  }
+  Unlink(old);
+  return true;
+}
+
+inline EntryRef RemovalOrder::Settle() {
+  if (replaced_ != 0) Unlink(replaced_);
+  return std::exchange(replaced_, 0);
+}
+
+inline void RemovalOrder::Unlink(EntryRef ref) {
+  lru_.Remove(ref);
+  if (At(ref).timer.scheduled()) wheel_.Cancel(ref);
+}
+
+inline EntryRef RemovalOrder::FindVictim(EntryRef keep, uint64_t* budget) {
+  EntryRef victim = lru_.FindOldest(budget);
+  if (victim == keep && victim != 0) {
+    // It is about to be replaced.
+    At(keep).stamp.store(recency_.NextStamp(), std::memory_order_relaxed);
+    lru_.MoveToFront(keep);
+    victim = lru_.FindOldest(budget);
+    if (victim == keep) victim = 0;
+  }
+  if (victim != 0 || *budget > 0) {
+    shared_.uses.set_tail(
+        shard_,
+        victim == 0 ? recency_.Now()
+                    : At(victim).stamp.load(std::memory_order_relaxed),
+        /*slack=*/recency_.Margin() / 8);
+  }
+  return victim;
+}
+
+inline bool RemovalOrder::AnotherShardHasOlder(EntryRef victim) {
+  if (shared_.shards == 1) return false;
+  do {
+    next_peer_ = (next_peer_ + 1) & (shared_.shards - 1);
+  } while (next_peer_ == shard_);
+  return IsOlderBy(shared_.uses.tail(next_peer_),
+                   At(victim).stamp.load(std::memory_order_relaxed),
+                   recency_.Margin());
+}
+
+inline void RemovalOrder::Schedule(EntryRef ref) {
+  wheel_.Schedule(ref);
+  if (At(ref).deadline() < due_nanos_) SetDue(wheel_.NextWakeup());
+}
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_REMOVAL_ORDER_H_

@@ -1,0 +1,307 @@
+#include "wheelcache/cache/internal/engine/shard.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "absl/base/optimization.h"
+#include "absl/status/status.h"
+#include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/engine/departures.h"
+#include "wheelcache/cache/internal/engine/key_query.h"
+#include "wheelcache/cache/internal/engine/load.h"
+#include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/epoch/epoch.h"
+#include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/cache/internal/index/index.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
+#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/removal.h"
+#include "wheelcache/wheel/base/contain.h"
+#include "wheelcache/wheel/base/mutex.h"
+#include "wheelcache/wheel/base/prefetch.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache::internal {
+namespace {
+
+// What was replaced before and is settled now, of which it was announced then
+// that it would come.
+void AddSettled(EntryRef settled, Departures* departures) {
+  if (settled != 0) departures->removed.AddAnnounced(settled);
+}
+
+}  // namespace
+
+Shard::Shard(SharedState* shared, int number, const CacheOptions& options)
+    : shared_(*shared),
+      pool_(*shared->pool),
+      clock_(*options.clock),
+      number_(number),
+      index_(&shared->tables, shared->expected_entries / shared->shards),
+      recency_(&shared->uses, /*exact=*/shared->shards == 1),
+      jitter_(options, static_cast<uint32_t>(number)),
+      order_({shared, &recency_, number}, clock_.NowNanos(), &index_) {}
+
+bool Shard::TryMoveToFront(EntryRef ref, Hash32 hash) {
+  if (!mu_.TryLock()) return false;
+  // It may have left meanwhile; its links then belong to the thread that
+  // removed it.
+  if (index_.Holds(hash, ref)) order_.Use(ref);
+  mu_.Unlock();
+  return true;
+}
+
+template <typename Query>
+inline EntryRef Shard::FindLocked(const Query& key) const {
+  return index_.Find(key.hash().for_index,
+                     [&](EntryRef ref) { return key.Matches(At(ref)); });
+}
+
+EntryRef Shard::FindLiveLocked(const KeyQuery& key, int64_t now_nanos) const {
+  const EntryRef ref = FindLocked(key);
+  return ref != 0 && !At(ref).ExpiredAt(now_nanos) ? ref : 0;
+}
+
+EntryRef Shard::FindAndPin(const KeyQuery& key, Use use) {
+  MutexLock lock(&mu_);
+  const EntryRef ref = FindLiveLocked(key, clock_.NowNanos());
+  if (ref == 0) return 0;
+  if (use == Use::kCount) order_.Use(ref);
+  pool_.Pin(ref);
+  return ref;
+}
+
+void Shard::PrepareStore(Hash32 hash) const {
+  PrefetchToWrite(&mu_, this + 1);
+  recency_.Prefetch();
+  const ReadSection section;
+  index_.Prefetch(hash);
+}
+
+StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
+  EntryHeader& entry = At(write.ref);
+  const EntryKeyQuery key(pool_, write.ref, write.hash);
+  Interleave("store: between clock and lock");
+  MutexLock lock(&mu_);
+  if (write.load != nullptr && !loads_.IsCurrent(*write.load)) {
+    return StoreOutcome::kSuperseded;
+  }
+  if (entry.deadline() == Clock::kNever) {  // Not drawn by a call before.
+    // Relaxed, as charge and key: the index publishes them together.
+    entry.deadline_nanos.store(DeadlineLocked(write.now_nanos, write.ttl_nanos),
+                               std::memory_order_relaxed);
+  }
+  AddSettled(order_.Settle(write.ref), departures);
+  Step step{write, departures, shared_.maintenance_budget, 0, write.room};
+  step.budget -=
+      ReclaimLocked(write.now_nanos, shared_.writer_budget, departures);
+  step.old = FindLocked(key);
+  if (step.old != 0) order_.Announce(step.old);
+  if (step.old != 0 && At(step.old).ExpiredAt(write.now_nanos)) {
+    RemoveLocked(std::exchange(step.old, 0), RemovalCause::kExpired,
+                 departures);
+  }
+  if (step.old != 0) {
+    step.need -= RoomOf(step.old);
+  } else {
+    // The last that may throw, before anything live has to leave.
+    index_.Reserve([this](EntryRef other) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return order_.HashOf(other);
+    });
+  }
+  const StoreOutcome outcome = MakeRoomLocked(&step);
+  if (outcome != StoreOutcome::kStored) return outcome;
+  departures->claim.Spend(step.need);
+  Interleave("store: between claim and link");
+  loads_.Supersede(key);
+  used_ += step.need;
+  LinkLocked(step);
+  return StoreOutcome::kStored;
+}
+
+// Removes what is expired, and then what is least recently used but for the
+// entry that is replaced, until the claim covers the need.
+inline StoreOutcome Shard::MakeRoomLocked(Step* step) {
+  const int64_t now_nanos = step->write.now_nanos;
+  while (!step->departures->claim.Cover(step->need)) {
+    if (step->budget == 0) return StoreOutcome::kMoreToDo;
+    if (order_.due_nanos() <= now_nanos) {
+      step->budget -= ReclaimLocked(now_nanos, step->budget, step->departures);
+      continue;
+    }
+    if (shared_.due.AnyDue(now_nanos)) return StoreOutcome::kReclaimOthers;
+    const EntryRef victim = order_.FindVictim(step->old, &step->budget);
+    if (step->budget == 0) continue;
+    if (victim == 0) return StoreOutcome::kEvictOthers;
+    if (order_.AnotherShardHasOlder(victim)) return StoreOutcome::kEvictOlder;
+    RemoveLocked(victim, RemovalCause::kEvicted, step->departures);
+    --step->budget;
+  }
+  return StoreOutcome::kStored;
+}
+
+// Puts the new entry in index and order, in the place of the old one if any.
+inline void Shard::LinkLocked(const Step& step) {
+  const auto [ref, old] = std::pair(step.write.ref, step.old);
+  const Hash32 hash = step.write.hash.for_index;
+  if (old == 0) {
+    index_.Insert(hash, ref);
+  } else {
+    index_.Replace(hash, old, ref);
+  }
+  Interleave("store: between index and list");
+  order_.Add(ref);
+  if (old == 0) return;
+  if (order_.Replace(old)) {
+    step.departures->removed.Add(old, RemovalCause::kReplaced);
+  } else {
+    step.departures->removed.Announce(RemovalCause::kReplaced);
+  }
+}
+
+void Shard::RemoveLocked(EntryRef ref, RemovalCause cause,
+                         Departures* departures) {
+  index_.Erase(order_.HashOf(ref), ref);
+  Interleave("remove: between index and list");
+  const Room room = RoomOf(ref);
+  used_ -= room;
+  departures->claim.Add(room);
+  order_.Remove(ref);
+  departures->removed.Add(ref, cause);
+}
+
+uint64_t Shard::Reclaim(int64_t now_nanos, uint64_t budget,
+                        Departures* departures) {
+  MutexLock lock(&mu_);
+  index_.FreeOldTables();
+  AddSettled(order_.Settle(), departures);
+  return ReclaimLocked(now_nanos, budget, departures);
+}
+
+// REQUIRES: the order is settled.
+uint64_t Shard::ReclaimDueLocked(int64_t now_nanos, uint64_t budget,
+                                 Departures* departures) {
+  return order_.Advance(now_nanos, budget, [&](EntryRef ref) {
+    mu_.AssertHeld();
+    RemoveLocked(ref, RemovalCause::kExpired, departures);
+  });
+}
+
+bool Shard::Remove(const KeyQuery& key, int64_t now_nanos, RemovalCause cause,
+                   Departures* departures) {
+  Interleave("remove: between clock and lock");
+  MutexLock lock(&mu_);
+  loads_.Supersede(key);
+  const EntryRef ref = FindLocked(key);
+  if (ref == 0) return false;
+  const bool live = !At(ref).ExpiredAt(now_nanos);
+  RemoveLocked(ref, live ? cause : RemovalCause::kExpired, departures);
+  return live;
+}
+
+bool Shard::Touch(const KeyQuery& key, int64_t ttl_nanos) {
+  Interleave("touch: before the lock");
+  MutexLock lock(&mu_);
+  // Not before: what others see expire while this thread waits for the lock
+  // must not come back to life.
+  const int64_t now_nanos = clock_.NowNanos();
+  Interleave("touch: between clock and deadline");
+  const EntryRef ref = FindLiveLocked(key, now_nanos);
+  if (ref == 0) return false;
+  order_.Use(ref);
+  order_.SetDeadline(ref, DeadlineLocked(now_nanos, ttl_nanos));
+  return true;
+}
+
+bool Shard::Evict(Departures* departures) {
+  MutexLock lock(&mu_);
+  AddSettled(order_.Settle(), departures);
+  Claim& claim = departures->claim;
+  uint64_t budget = shared_.maintenance_budget;
+  bool evicted = false;
+  while (budget > 0 && !claim.Cover(claim.need())) {
+    const EntryRef victim = order_.FindVictim(/*keep=*/0, &budget);
+    if (victim == 0) break;
+    RemoveLocked(victim, RemovalCause::kEvicted, departures);
+    evicted = true;
+    if (budget > 0) --budget;
+  }
+  return evicted;
+}
+
+LoadPtr Shard::JoinLoad(const KeyQuery& key, LoadPtr load, EntryRef* found) {
+  MutexLock lock(&mu_);
+  *found = FindLiveLocked(key, clock_.NowNanos());
+  if (*found != 0) {
+    pool_.Pin(*found);
+    return nullptr;
+  }
+  if (LoadPtr current = loads_.Find(key)) return current;
+  loads_.Add(load);
+  return load;
+}
+
+void Shard::EndLoad(const LoadPtr& load) {
+  MutexLock lock(&mu_);
+  loads_.Supersede(load);
+}
+
+void Shard::TakeAllLocked(Departures* departures) {
+  Interleave("clear: before a shard is emptied");
+  loads_.SupersedeAll();
+  AddSettled(order_.Settle(), departures);
+  const bool cleared = Contain([this] { index_.Clear(); });
+  if (order_.empty()) return;
+  const auto [newest, oldest] = order_.TakeAll();
+  if (!cleared) {
+    for (EntryRef ref = newest; ref != 0; ref = At(ref).lru.older) {
+      index_.Erase(order_.HashOf(ref), ref);
+    }
+  }
+  departures->removed.AddCleared(newest, oldest);
+  shared_.budget.Give(std::exchange(used_, Room()));
+}
+
+// The end of a TTL that begins now, varied by the jitter, saturated to kNever.
+int64_t Shard::DeadlineLocked(int64_t now_nanos, int64_t ttl_nanos) {
+  if (ttl_nanos == Clock::kNever) return Clock::kNever;
+  return Clock::NanosAfter(now_nanos, jitter_.Vary(ttl_nanos));
+}
+
+void Shard::ResetAfterFork(Room* used) {
+  loads_.ResetAfterFork();
+  *used += used_;
+  mu_.UnlockInChild();
+}
+
+absl::Status Shard::CheckInvariants(Room* used) {
+  MutexLock lock(&mu_);
+  Room sum;
+  bool all_found = true;
+  const absl::Status status = order_.CheckInvariants([&](EntryRef ref) {
+    mu_.AssertHeld();
+    sum += RoomOf(ref);
+    const EntryHeader& entry = At(ref);
+    const Hash32 hash = pool_.operations().hash(entry);
+    all_found = all_found && index_.Find(hash, [&](EntryRef other) {
+      return pool_.operations().same_key(At(other), entry);
+    }) == ref;
+  });
+  if (!status.ok()) return status;
+  if (!all_found) {
+    return absl::InternalError(
+        "the index has another entry for a key, or none");
+  }
+  if (static_cast<int64_t>(index_.size()) != sum.entries) {
+    return absl::InternalError("the index has entries that the list has not");
+  }
+  if (!(sum == used_)) {
+    return absl::InternalError("the charges do not add up to used_");
+  }
+  *used += sum;
+  return absl::OkStatus();
+}
+
+}  // namespace wheelcache::internal

@@ -1,0 +1,49 @@
+#include "wheelcache/cache/internal/engine/shared_state.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/internal/index/index.h"
+#include "wheelcache/cache/options.h"
+
+namespace wheelcache::internal {
+namespace {
+
+// How many entries there are in a full cache; 0 where the bytes decide.
+uint64_t ExpectedEntries(const CacheOptions& options) {
+  constexpr int64_t kMost = int64_t{1} << 32;  // That an arena can address.
+  const bool known =
+      options.max_bytes == kUnlimited && options.max_entries <= kMost;
+  return known ? static_cast<uint64_t>(options.max_entries) : 0;
+}
+
+}  // namespace
+
+SharedState::SharedState(const CacheOptions& options, int shards,
+                         Entries entries, size_t shard_bytes)
+    : shards(shards),
+      has_listener(entries.has_listener),
+      expected_entries(ExpectedEntries(options)),
+      tick_nanos(absl::ToInt64Nanoseconds(options.tick)),
+      maintenance_budget(static_cast<uint64_t>(options.maintenance_budget)),
+      writer_budget(options.reaper == nullptr
+                        ? maintenance_budget
+                        : std::min<uint64_t>(maintenance_budget, 8)),
+      budget({options.max_entries, options.max_bytes}),
+      due(shards),
+      uses(shards),
+      tables(shards, Index::TableBytesFor(expected_entries / shards),
+             shards * (shard_bytes + WheelSlots::kBytes)),
+      slot_pages(tables.ahead() == nullptr ? shards * WheelSlots::kBytes : 0),
+      slots(tables.ahead() == nullptr
+                ? slot_pages.begin()
+                : static_cast<std::byte*>(tables.ahead()) +
+                      shards * shard_bytes),
+      pool(
+          new EntryPool(entries.operations, entries.charges, expected_entries)),
+      limbo(pool.get(), options.max_entries / 16) {}
+
+}  // namespace wheelcache::internal

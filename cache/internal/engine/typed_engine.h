@@ -1,0 +1,340 @@
+// The part of a cache that depends on the types of key and value: makes entries
+// of them, compares keys, reads hits, runs the user's hooks and loaders. All
+// else is Engine's.
+//
+// The methods do what those of Cache say (cache/cache.h); the path of a hit is
+// Read.
+//
+// Threads. Thread-safe.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_ENGINE_H_
+#define WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_ENGINE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "wheelcache/cache/handle.h"
+#include "wheelcache/cache/internal/engine/counters.h"
+#include "wheelcache/cache/internal/engine/engine.h"
+#include "wheelcache/cache/internal/engine/key_query.h"
+#include "wheelcache/cache/internal/engine/load.h"
+#include "wheelcache/cache/internal/engine/shard.h"
+#include "wheelcache/cache/internal/engine/typed_load.h"
+#include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/internal/epoch/epoch.h"
+#include "wheelcache/cache/internal/index/index.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
+#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/removal.h"
+#include "wheelcache/cache/view.h"
+#include "wheelcache/wheel/base/contain.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache::internal {
+
+// A key of any type that compares with the cache's.
+template <typename Key, typename Value, typename Equal, typename K>
+class TypedKeyQuery final : public KeyQuery {
+ public:
+  TypedKeyQuery(const K& key, KeyHash hash) : KeyQuery(hash), key_(key) {}
+
+  bool Matches(const EntryHeader& entry) const override {
+    return Equal()(static_cast<const Entry<Key, Value>&>(entry).key(), key_);
+  }
+  bool Matches(const Load& load) const override {
+    using LoadType = TypedLoad<Key, Value, Equal>;
+    return Equal()(static_cast<const LoadType&>(load).key(), key_);
+  }
+
+ private:
+  const K& key_;
+};
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+class TypedEngine {
+ public:
+  using EntryType = Entry<Key, Value>;
+  using Handle = CacheHandle<Key, Value>;
+  using Weigher = std::function<uint64_t(View<Key>, View<Value>)>;
+  using Listener = std::function<void(View<Key>, View<Value>, RemovalCause)>;
+
+  TypedEngine(CacheOptions options, Weigher weigher, const Listener& listener)
+      : weigher_(std::move(weigher)),
+        engine_(std::move(options), &kEntryOperations<Key, Value, Hash, Equal>,
+                weigher_ ? Charges::kStored : Charges::kFromSizes,
+                TellOf(listener)) {}
+
+  // What does not depend on the types.
+  Engine& engine() { return engine_; }
+  const Engine& engine() const { return engine_; }
+
+  // Calls `on_hit(ref, entry)` with the live entry of the key, and protects the
+  // entry meanwhile. Returns whether there is one. Takes no lock, unless in a
+  // cache of one shard, where the entry has to become the most recently used:
+  // then not if that would block; or within another read of the thread, or
+  // during a Clear.
+  template <typename K, typename OnHit>
+  bool Read(const K& key, Use use, OnHit&& on_hit) const;
+
+  // Counts a read in the statistics, and returns `hit`.
+  bool CountRead(bool hit) const {
+    engine_.Count(hit ? Count::kHits : Count::kMisses);
+    return hit;
+  }
+
+  template <typename K>
+  std::optional<Value> Copy(const K& key, Use use) const {
+    std::optional<Value> value;
+    Read(key, use, [&](EntryRef, const EntryType& entry) {
+      value.emplace(entry.value());
+    });
+    return value;
+  }
+
+  template <typename K>
+  Handle Find(const K& key) const {
+    Handle handle;
+    CountRead(Read(key, Use::kCount, [&](EntryRef ref, const EntryType&) {
+      engine_.pool().Pin(ref);
+      handle = HandleOf(ref);
+    }));
+    return handle;
+  }
+
+  template <typename K>
+  std::optional<absl::Duration> TimeToLive(const K& key) const;
+
+  template <typename K, typename V>
+  bool Set(K&& key, V&& value, int64_t ttl_nanos);
+
+  template <typename K>
+  absl::StatusOr<Value> GetOrLoad(
+      const K& key, int64_t ttl_nanos,
+      absl::FunctionRef<absl::StatusOr<Value>()> loader);
+
+  template <typename K>
+  bool Touch(const K& key, absl::Duration ttl) {
+    if (ttl <= absl::ZeroDuration()) return Del(key);
+    return engine_.Touch(Query(key), Clock::NanosAfter(0, ttl));
+  }
+
+  template <typename K>
+  bool Del(const K& key) {
+    return engine_.Remove(Query(key), RemovalCause::kDeleted);
+  }
+
+ private:
+  using LoadType = TypedLoad<Key, Value, Equal>;
+
+  // Ends a load in every case, a loader's exception included.
+  class LoadScope;
+
+  template <typename K>
+  static auto Query(const K& key) {
+    return TypedKeyQuery<Key, Value, Equal, K>(key, HashKey<Hash>(key));
+  }
+
+  static Engine::Tell TellOf(const Listener& listener) {
+    if (!listener) return nullptr;
+    return [listener](const EntryHeader& header, RemovalCause cause) {
+      const auto& entry = static_cast<const EntryType&>(header);
+      return Contain([&] { listener(entry.key(), entry.value(), cause); });
+    };
+  }
+
+  const EntryType& At(EntryRef ref) const {
+    return static_cast<const EntryType&>(engine_.pool().At(ref));
+  }
+  Handle HandleOf(EntryRef ref) const {  // Takes over a pin.
+    return Handle(&engine_.pool(), ref, &engine_.clock());
+  }
+
+  template <typename K>
+  ABSL_ATTRIBUTE_ALWAYS_INLINE static bool HasKey(const EntryHeader& entry,
+                                                  const K& key) {
+    return Equal()(static_cast<const EntryType&>(entry).key(), key);
+  }
+
+  // Where a look-up without a lock stands that FindAtHome did not decide.
+  // Passed in two registers.
+  struct Undecided {
+    ThreadRecord* reader;
+    Index::Rest rest;
+  };
+
+  // Out of line, to keep Read short.
+  template <typename K>
+  ABSL_ATTRIBUTE_NOINLINE static EntryRef FindBeyondHome(const K& key,
+                                                         const Shard& shard,
+                                                         Hash32 hash,
+                                                         Undecided where) {
+    return shard.FindBeyondHome(
+        hash, Announcement(where.reader), where.rest,
+        [&](const EntryHeader& entry) { return HasKey(entry, key); });
+  }
+  template <typename K>
+  ABSL_ATTRIBUTE_NOINLINE EntryRef FindAndPin(const K& key, Use use) const {
+    const auto query = Query(key);
+    return engine_.ShardOf(query.hash()).FindAndPin(query, use);
+  }
+
+  // Stores an entry, or destroys it. Returns whether it is in the cache.
+  bool Store(Engine::NewEntry entry);
+
+  const Weigher weigher_;
+  Engine engine_;
+};
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K, typename OnHit>
+bool TypedEngine<Key, Value, Hash, Equal>::Read(const K& key, Use use,
+                                                OnHit&& on_hit) const {
+  const KeyHash hash = HashKey<Hash>(key);
+  Shard& shard = engine_.ShardOf(hash);
+  ReadSection section;
+  if (ABSL_PREDICT_TRUE(!section.nested())) {
+    Shard::Found found = shard.FindAtHome(
+        hash.for_index, section,
+        [&](const EntryHeader& entry)
+            ABSL_ATTRIBUTE_ALWAYS_INLINE { return HasKey(entry, key); });
+    if (ABSL_PREDICT_FALSE(!found.decided())) {
+      found.ref = FindBeyondHome(key, shard, hash.for_index,
+                                 {section.record(), found.rest});
+      found.entry = &engine_.pool().At(found.ref);
+    }
+    Interleave("read: between index and deadline");
+    if (found.ref != 0 && engine_.IsLive(*found.entry)) {
+      if (use == Use::kCount && shard.NoteUse(found, hash.for_index)) {
+        engine_.CountStamped();
+      }
+      on_hit(found.ref, static_cast<const EntryType&>(*found.entry));
+      return true;
+    }
+    if (found.ref == 0 && engine_.MissIsSure()) return false;
+    // Two kinds of misses are sure under the lock alone. A Clear that has
+    // emptied this shard may not have emptied others: a thread that has seen
+    // the one must not see the other. And an entry whose time had come when the
+    // clock was read may have been replaced or touched before that.
+  }
+  // Also within another read of this thread, whose entry the section has to
+  // protect.
+  Interleave("read: before the lock");
+  const EntryRef ref = FindAndPin(key, use);
+  if (ref == 0) return false;
+  const Handle handle = HandleOf(ref);
+  on_hit(ref, At(ref));
+  return true;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+std::optional<absl::Duration> TypedEngine<Key, Value, Hash, Equal>::TimeToLive(
+    const K& key) const {
+  int64_t deadline = 0;
+  while (Read(key, Use::kIgnore, [&](EntryRef, const EntryType& entry) {
+    deadline = entry.deadline();
+  })) {
+    if (deadline == Clock::kNever) return absl::InfiniteDuration();
+    Interleave("time to live: between deadline and clock");
+    const absl::Duration left =
+        absl::Nanoseconds(deadline) - engine_.clock().Now();
+    if (left > absl::ZeroDuration()) return left;
+    // Looks again: the value has expired, or has a later deadline by now.
+  }
+  return std::nullopt;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K, typename V>
+bool TypedEngine<Key, Value, Hash, Equal>::Set(K&& key, V&& value,
+                                               int64_t ttl_nanos) {
+  const KeyHash hash = HashKey<Hash>(key);
+  engine_.ShardOf(hash).PrepareStore(hash.for_index);
+  return Store({MakeEntry<Key, Value>(&engine_.pool(), std::forward<K>(key),
+                                      std::forward<V>(value)),
+                hash, ttl_nanos});
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+bool TypedEngine<Key, Value, Hash, Equal>::Store(Engine::NewEntry entry) {
+  struct Unpin {
+    ~Unpin() {
+      if (ref != 0) pool->Unpin(ref);
+    }
+    EntryPool* pool;
+    EntryRef ref;
+  } unpin{&engine_.pool(), entry.ref};
+  const EntryType& made = At(entry.ref);
+  if (!weigher_) {
+    entry.weight = EntryPool::MemoryOf(made.footprint());
+  } else if (entry.ttl_nanos > 0) {
+    entry.weight = weigher_(made.key(), made.value());
+  }
+  if (!engine_.Store(entry)) return false;
+  unpin.ref = 0;
+  return true;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+class TypedEngine<Key, Value, Hash, Equal>::LoadScope {
+ public:
+  LoadScope(Shard* shard, std::shared_ptr<LoadType> load)
+      : shard_(*shard), load_(std::move(load)) {}
+  LoadScope(const LoadScope&) = delete;
+  LoadScope& operator=(const LoadScope&) = delete;
+  ~LoadScope() {
+    if (finished_) return;
+    shard_.EndLoad(load_);
+    load_->End();
+  }
+
+  void Finish(absl::StatusOr<Value> result) {
+    shard_.EndLoad(load_);
+    load_->Finish(std::move(result));
+    finished_ = true;
+  }
+
+ private:
+  Shard& shard_;
+  const std::shared_ptr<LoadType> load_;
+  bool finished_ = false;
+};
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+absl::StatusOr<Value> TypedEngine<Key, Value, Hash, Equal>::GetOrLoad(
+    const K& key, int64_t ttl_nanos,
+    absl::FunctionRef<absl::StatusOr<Value>()> loader) {
+  std::optional<Value> value = Copy(key, Use::kCount);
+  if (CountRead(value.has_value())) return *std::move(value);
+  const KeyHash hash = HashKey<Hash>(key);
+  Shard& shard = engine_.ShardOf(hash);
+  const auto mine = std::make_shared<LoadType>(Key(key), hash.for_index);
+  EntryRef found = 0;
+  const LoadPtr joined = shard.JoinLoad(
+      TypedKeyQuery<Key, Value, Equal, Key>(mine->key(), hash), mine, &found);
+  if (found != 0) return Value(*HandleOf(found));
+  if (joined != mine) return static_cast<LoadType&>(*joined).Wait();
+  LoadScope scope(&shard, mine);
+  absl::StatusOr<Value> result = loader();
+  if (result.ok()) {
+    Store({MakeEntry<Key, Value>(&engine_.pool(), mine->key(), *result), hash,
+           ttl_nanos, /*weight=*/0, &joined});
+  }
+  scope.Finish(result);
+  return result;
+}
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_ENGINE_H_

@@ -1,0 +1,167 @@
+// The entries of a cache: makes them, finds them by reference, and destroys
+// them when nobody needs them any more.
+//
+//   EntryPool* const pool = new EntryPool(&operations, Charges::kFromSizes);
+//   const EntryRef ref = MakeEntry<int, int>(pool, 1, 2);  // One pin.
+//   pool->Pin(ref);           // For a handle.
+//   pool->Unpin(ref);         // The cache's pin: no reader can find it.
+//   pool->UnpinOutside(ref);  // The last pin: destroys the entry.
+//   pool->Abandon();          // The cache ends.
+//
+// Pins keep an entry in its block of the arena: the cache's own, which it gives
+// up when no reader can find the entry any more, and one for each handle. The
+// thread that gives up the last pin destroys key and value and frees the block;
+// no thread does so under a lock.
+//
+// The charge of an entry follows from the sizes of key and value, unless there
+// is a weigher: then the charge is stored, behind them in the same block. All
+// entries of a pool are alike in this.
+//
+// The end. Entries may outlive the cache. An entry that is still pinned when
+// the cache gives up its own pin is an orphan. The pool counts the orphans, and
+// ends when the cache and the last orphan have ended; so a handle that ends
+// before its entry leaves the cache costs nothing here.
+//
+// Threads. Thread-safe.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_ENTRY_ENTRY_POOL_H_
+#define WHEELCACHE_CACHE_INTERNAL_ENTRY_ENTRY_POOL_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+
+#include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/entry/layout.h"
+#include "wheelcache/cache/internal/memory/arena.h"
+#include "wheelcache/cache/weigh.h"
+
+namespace wheelcache::internal {
+
+// Where the charges of a pool's entries come from: the sizes of key and value,
+// or a weigher, so that they have to be stored.
+enum class Charges { kFromSizes, kStored };
+
+class EntryPool {
+ public:
+  // A pool that will hold so many entries; 0 for not known.
+  EntryPool(const EntryOperations* operations, Charges charges,
+            uint64_t entries = 0);
+  EntryPool(const EntryPool&) = delete;
+  EntryPool& operator=(const EntryPool&) = delete;
+
+  const EntryOperations& operations() const { return operations_; }
+
+  EntryHeader& At(EntryRef ref) const {
+    return *static_cast<EntryHeader*>(arena_.At(ref));
+  }
+
+  // Gives a block for an entry of `bytes`, and takes back one whose entry was
+  // not made after all. For MakeEntry, below.
+  EntryRef Allocate(size_t bytes) {
+    return arena_.Allocate(bytes + charge_bytes_);
+  }
+  void Free(EntryRef ref, size_t bytes) {
+    arena_.Free(ref, bytes + charge_bytes_);
+  }
+
+  // The memory that an entry with this footprint takes, its share of the index
+  // included.
+  static uint64_t MemoryOf(Footprint footprint) {
+    return Arena::BlockBytes(footprint.inside) + footprint.outside +
+           kIndexBytes;
+  }
+
+  // The bytes that are accounted to an entry.
+  int64_t Charge(EntryRef ref) const;
+
+  // REQUIRES: charges are stored, and the entry is not published yet.
+  void SetCharge(EntryRef ref, uint32_t charge);
+
+  // Whether the entry takes no more than so many bytes, all of them in its
+  // block, and to destroy it does nothing but free that.
+  bool IsPlain(EntryRef ref, size_t most_bytes) const;
+
+  // Adds a pin. REQUIRES: the entry has one that stays during the call.
+  void Pin(EntryRef ref) {
+    At(ref).pins.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  // Gives up the pin of the cache; if it was the last, destroys the entry.
+  void Unpin(EntryRef ref);
+
+  // Gives up any other pin, at any time, also during and after the end of the
+  // cache.
+  void UnpinOutside(EntryRef ref);
+
+  // Ends the pool as soon as the last orphan has ended, now if there is none.
+  // REQUIRES: the cache has given up all of its pins, and nobody calls any
+  // other method from now on but UnpinOutside.
+  void Abandon() { DropOwners(kCache); }
+
+  // For tests.
+  const Arena& arena() const { return arena_; }
+
+  // Around fork(); see Arena.
+  void BeforeFork() { arena_.BeforeFork(); }
+  void AfterForkInParent() { arena_.AfterForkInParent(); }
+  void AfterForkInChild() { arena_.AfterForkInChild(); }
+
+ private:
+  // The cache counts as more owners than there can be orphans: an orphan may be
+  // counted off just before it is counted.
+  static constexpr int64_t kCache = int64_t{1} << 40;
+
+  ~EntryPool() = default;
+
+  bool DropPin(EntryRef ref);
+  void Delete(EntryRef ref);
+  void DropOwners(int64_t owners);
+
+  const EntryOperations& operations_;
+  const size_t charge_bytes_;  // Of each entry's block, for its stored charge.
+  Arena arena_;
+
+  // The cache, and each orphan. Counted up relaxed, by the cache, which is
+  // still an owner; down with release and acquire: the last owner comes after
+  // all others.
+  std::atomic<int64_t> owners_{kCache};
+};
+
+// Ends a pool with the last handle, after the cache.
+struct AbandonPool {
+  void operator()(EntryPool* pool) const { pool->Abandon(); }
+};
+
+// Makes an entry with one pin, the cache's. Throws what the constructors of key
+// and value throw, or std::bad_alloc.
+// REQUIRES: the pool is one of entries of this key and value.
+template <typename Key, typename Value, typename K, typename V>
+EntryRef MakeEntry(EntryPool* pool, K&& key, V&& value) {
+  using EntryType = Entry<Key, Value>;
+  // Frees the block if the construction throws.
+  struct NewBlock {
+    ~NewBlock() {
+      if (ref != 0) pool->Free(ref, bytes);
+    }
+    EntryPool* pool;
+    size_t bytes;
+    EntryRef ref;
+  };
+  auto&& key_source = Stored<Key>::Source(std::forward<K>(key));
+  auto&& value_source = Stored<Value>::Source(std::forward<V>(value));
+  const size_t bytes = EntryType::Bytes(key_source, value_source);
+  NewBlock block{pool, bytes, pool->Allocate(bytes)};
+  auto* entry = ::new (static_cast<void*>(&pool->At(block.ref))) EntryType;
+  entry->Construct(std::forward<decltype(key_source)>(key_source),
+                   std::forward<decltype(value_source)>(value_source));
+  entry->birth = BirthNow();
+  entry->pins.store(1, std::memory_order_relaxed);
+  return std::exchange(block.ref, 0);
+}
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_ENTRY_ENTRY_POOL_H_

@@ -1,0 +1,179 @@
+#include "wheelcache/cache/internal/entry/limbo.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/internal/epoch/epoch.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
+#include "wheelcache/cache/internal/threads/thread_index.h"
+#include "wheelcache/wheel/base/contain.h"
+#include "wheelcache/wheel/base/mutex.h"
+
+namespace wheelcache::internal {
+namespace {
+
+constexpr int64_t kMostPatience = 1024;
+
+// With so many batches waiting, a reader has stalled.
+constexpr size_t kStalled = 16;
+
+}  // namespace
+
+Limbo::Limbo(EntryPool* pool, int64_t patience)
+    : pool_(*pool),
+      patience_(static_cast<uint32_t>(
+          std::clamp<int64_t>(patience, 1, kMostPatience))) {}
+
+void Limbo::Add(EntryRef ref) {
+  Interleave("limbo: before an entry is added");
+  if (NobodyReads()) {
+    pool_.Unpin(ref);
+    return;
+  }
+  Stripe& stripe = stripes_[ThreadIndex() % kStripes];
+  if (Push(stripe, ref) >= patience_) Release(&stripe);
+}
+
+void Limbo::Flush() {
+  for (Stripe& stripe : stripes_) {
+    if (stripe.load(std::memory_order_relaxed) != 0) Release(&stripe);
+  }
+  if (has_waiting_.load(std::memory_order_relaxed)) Release(nullptr);
+}
+
+bool Limbo::HasOwn() const {
+  return stripes_[ThreadIndex() % kStripes].load(std::memory_order_relaxed) !=
+             0 ||
+         has_waiting_.load(std::memory_order_relaxed);
+}
+
+void Limbo::DestroyAll() {
+  for (Stripe& stripe : stripes_) UnpinChain(TakeChain(stripe));
+  Batches batches;
+  {
+    MutexLock lock(&mu_);
+    batches.swap(waiting_);
+    has_waiting_.store(false, std::memory_order_relaxed);
+  }
+  for (const Batch& batch : batches) UnpinChain(batch.first);
+}
+
+bool Limbo::empty() const {
+  for (const Stripe& stripe : stripes_) {
+    if (stripe.load(std::memory_order_seq_cst) != 0) return false;
+  }
+  return !has_waiting_.load(std::memory_order_seq_cst);
+}
+
+// Adds the entry to the stripe's chain and returns the chain's weight. The
+// thread that takes the chain sees what was written before: the removal from
+// the index, so that the epoch it ends is late enough, and the links.
+uint32_t Limbo::Push(Stripe& stripe, EntryRef ref) {
+  auto& entry = pool_.At(ref);
+  const uint64_t weight = 1 + static_cast<uint64_t>(pool_.Charge(ref)) / 256;
+  uint64_t chain = stripe.load(std::memory_order_relaxed);
+  uint64_t longer;
+  do {
+    entry.lru.older = static_cast<EntryRef>(chain);
+    longer = ((chain >> 32) + weight) << 32 | ref;
+  } while (!stripe.compare_exchange_weak(
+      chain, longer, std::memory_order_seq_cst, std::memory_order_relaxed));
+  return static_cast<uint32_t>(longer >> 32);
+}
+
+EntryRef Limbo::TakeChain(Stripe& stripe) {
+  if (stripe.load(std::memory_order_relaxed) == 0) return 0;
+  return static_cast<EntryRef>(stripe.exchange(0, std::memory_order_acquire));
+}
+
+// Ends an epoch for the stripe's chain, if any, and destroys what can be of it
+// and of those that wait.
+void Limbo::Release(Stripe* stripe) {
+  Batches batches;
+  // Before anything is taken that would have to be put back.
+  if (stripe != nullptr && !Contain([&] { batches.emplace_back(); })) return;
+  Batches waiting;
+  {
+    MutexLock lock(&mu_);
+    waiting.swap(waiting_);
+  }
+  const bool stalled =
+      waiting.size() >= kStalled ||
+      std::any_of(waiting.begin(), waiting.end(),
+                  [](const Batch& batch) { return batch.sifted_for != 0; });
+  if (stripe != nullptr) {
+    Batch& fresh = batches.back();
+    fresh.first = TakeChain(*stripe);
+    if (fresh.first == 0) {
+      batches.pop_back();  // Another thread was faster.
+    } else {
+      // What is made from here on, a reader that has stalled cannot see.
+      fresh.epoch = stalled ? AdvanceBirth() : AdvanceEpoch();
+    }
+  }
+  Interleave("limbo: between the epoch's end and the scan of readers");
+  batches.splice(batches.begin(), waiting);
+  Batches kept;
+  while (!batches.empty()) {
+    Batch& batch = batches.front();
+    const bool same_reader =
+        batch.sifted_for != 0 &&
+        NewestReaderUpTo(batch.sifted_for) == batch.sifted_for;
+    const Epoch reader =
+        same_reader ? batch.sifted_for : NewestReaderUpTo(batch.epoch);
+    if (reader == 0) {
+      UnpinChain(batch.first);
+      batches.pop_front();
+    } else if (stalled && !same_reader) {
+      Sift(reader, &batches, &kept);
+    } else {
+      kept.splice(kept.end(), batches, batches.begin());
+    }
+  }
+  MutexLock lock(&mu_);
+  waiting_.splice(waiting_.end(), kept);
+  has_waiting_.store(!waiting_.empty(), std::memory_order_seq_cst);
+}
+
+// Destroys the entries of the first of `batches` that `reader` cannot see. The
+// others join those that are kept because of the same reader, so that a long
+// stall does not make a long list.
+void Limbo::Sift(Epoch reader, Batches* batches, Batches* kept) {
+  const Batch batch = batches->front();
+  auto same = std::find_if(
+      kept->begin(), kept->end(),
+      [reader](const Batch& other) { return other.sifted_for == reader; });
+  if (same == kept->end()) {
+    same = batches->begin();
+    kept->splice(kept->end(), *batches, same);
+    *same = {0, 0, reader};
+  } else {
+    batches->pop_front();
+  }
+  same->epoch = std::max(same->epoch, batch.epoch);
+  for (EntryRef ref = batch.first; ref != 0;) {
+    auto& entry = pool_.At(ref);
+    const EntryRef next = entry.lru.older;
+    if (MaySee(reader, entry.birth)) {
+      entry.lru.older = std::exchange(same->first, ref);
+    } else {
+      pool_.Unpin(ref);
+    }
+    ref = next;
+  }
+}
+
+void Limbo::UnpinChain(EntryRef ref) {
+  while (ref != 0) {
+    const EntryRef next = pool_.At(ref).lru.older;
+    pool_.Unpin(ref);
+    ref = next;
+  }
+}
+
+}  // namespace wheelcache::internal

@@ -1,0 +1,35 @@
+// Zeros from the system, which take memory a page at a time, when they are
+// first written to.
+//
+// Threads. Constant: whoever has it may use the memory.
+//
+// Errors. The constructor throws std::bad_alloc, or ends a program without
+// exceptions.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_MEMORY_ZERO_PAGES_H_
+#define WHEELCACHE_CACHE_INTERNAL_MEMORY_ZERO_PAGES_H_
+
+#include <cstddef>
+
+namespace wheelcache::internal {
+
+class ZeroPages {
+ public:
+  // None if `bytes` is 0.
+  explicit ZeroPages(size_t bytes);
+  ~ZeroPages();
+
+  ZeroPages(const ZeroPages&) = delete;
+  ZeroPages& operator=(const ZeroPages&) = delete;
+
+  // Null if there are none.
+  std::byte* begin() const { return begin_; }
+
+ private:
+  const size_t bytes_;
+  std::byte* const begin_;
+};
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_MEMORY_ZERO_PAGES_H_

@@ -1,0 +1,77 @@
+#include "wheelcache/cache/internal/threads/asymmetric_fence.h"
+
+#include <atomic>
+#include <cstdlib>
+
+#include "absl/base/config.h"
+
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace wheelcache::internal {
+namespace {
+
+#if defined(__linux__) && defined(SYS_membarrier)
+
+// From linux/membarrier.h, which older systems lack.
+constexpr int kPrivateExpedited = 1 << 3;
+constexpr int kRegisterPrivateExpedited = 1 << 4;
+
+bool RegisterMembarrier() {
+  return syscall(SYS_membarrier, kRegisterPrivateExpedited, 0, 0) == 0;
+}
+
+void Membarrier() {
+  if (syscall(SYS_membarrier, kPrivateExpedited, 0, 0) == 0) return;
+  // Some kernels forget the registration at a fork.
+  RegisterMembarrier();
+  if (syscall(SYS_membarrier, kPrivateExpedited, 0, 0) == 0) return;
+  // A sandbox has forbidden it since. Readers rely on it: to go on without it
+  // would be to destroy what they look at.
+  std::abort();
+}
+
+#else
+
+bool RegisterMembarrier() { return false; }
+void Membarrier() {}
+
+#endif
+
+// While the program is loaded, if no thread came earlier: a fork() during the
+// initialization of the static variable in PrepareFences() would leave that
+// half done in the child for ever.
+[[maybe_unused]] const bool prepared_at_load = (PrepareFences(), true);
+
+}  // namespace
+
+void PrepareFences() {
+  static const bool prepared = (UseMembarrier(true), true);
+  static_cast<void>(prepared);
+}
+
+void HeavyFence() {
+  FullFence();
+  if (light_fence_is_free.load(std::memory_order_relaxed)) Membarrier();
+}
+
+void FullFence() {
+#ifdef ABSL_HAVE_THREAD_SANITIZER
+  static std::atomic<int> anything{0};
+  anything.fetch_add(0, std::memory_order_seq_cst);
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+void UseMembarrier(bool use) {
+#ifdef ABSL_HAVE_THREAD_SANITIZER
+  use = false;
+#endif
+  light_fence_is_free.store(use && RegisterMembarrier(),
+                            std::memory_order_seq_cst);
+}
+
+}  // namespace wheelcache::internal

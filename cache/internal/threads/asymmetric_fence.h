@@ -1,0 +1,56 @@
+// A pair of memory fences of which one side costs next to nothing.
+//
+// A reader stores what it announces, calls LightFence(), and loads a link. A
+// writer clears the link, calls HeavyFence(), and loads the announcement. Then
+// at least one of the two sees the other's store, as with two sequentially
+// consistent fences.
+//
+// Where Linux offers membarrier(2), HeavyFence() makes every running thread of
+// the process execute a fence, so that LightFence() only has to restrain the
+// compiler. Elsewhere, and under ThreadSanitizer, which does not know
+// membarrier, both are full fences.
+//
+// Threads. Thread-safe.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_THREADS_ASYMMETRIC_FENCE_H_
+#define WHEELCACHE_CACHE_INTERNAL_THREADS_ASYMMETRIC_FENCE_H_
+
+#include <atomic>
+
+#include "absl/base/config.h"
+#include "absl/base/optimization.h"
+
+namespace wheelcache::internal {
+
+// Whether HeavyFence() uses membarrier. Relaxed: a thread that reads false has
+// a fence that it could do without, and one that reads true has called
+// PrepareFences() since it was set.
+inline std::atomic<bool> light_fence_is_free{false};
+
+// To be called by each thread, before its first LightFence().
+void PrepareFences();
+
+inline void LightFence() {
+#ifdef ABSL_HAVE_THREAD_SANITIZER
+  // It knows no fences: the store before this one is a read-modify-write.
+#else
+  if (ABSL_PREDICT_TRUE(light_fence_is_free.load(std::memory_order_relaxed))) {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  } else {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+#endif
+}
+
+void HeavyFence();
+
+// A sequentially consistent fence that ThreadSanitizer understands.
+void FullFence();
+
+// For tests: whether HeavyFence() is to use membarrier where that exists, as it
+// does by default. REQUIRES: no other thread is between its store and its load.
+void UseMembarrier(bool use);
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_THREADS_ASYMMETRIC_FENCE_H_

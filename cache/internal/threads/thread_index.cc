@@ -1,0 +1,16 @@
+#include "wheelcache/cache/internal/threads/thread_index.h"
+
+#include <cstddef>
+
+#include "wheelcache/cache/internal/threads/thread_record.h"
+
+namespace wheelcache::internal {
+
+size_t FirstThreadIndex() {
+  ThreadRecord* const record = TryTakeThreadRecord();
+  if (thread_record != nullptr) return thread_record->index;
+  if (record != nullptr) LeaveThreadRecord(record);
+  return kSharedThreadIndex;
+}
+
+}  // namespace wheelcache::internal

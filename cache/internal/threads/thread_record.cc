@@ -1,0 +1,147 @@
+#include "wheelcache/cache/internal/threads/thread_record.h"
+
+#include <atomic>
+#include <cstddef>
+
+#include "wheelcache/cache/internal/threads/asymmetric_fence.h"
+#include "wheelcache/wheel/base/at_fork.h"
+#include "wheelcache/wheel/base/contain.h"
+
+namespace wheelcache::internal {
+namespace {
+
+// Never destroyed: threads may outlive static objects. Pushed with release and
+// read with acquire, for the constants of a record; that a writer does not miss
+// the record of a new reader is the fences' matter.
+std::atomic<ThreadRecord*> all_records{nullptr};
+
+// How many records are taken. Counted down with release: a thread that finds
+// no other, acquiring, comes after all that those did. Counted up before a
+// fence; see TakeThreadRecord().
+std::atomic<int> taken_records{0};
+
+ThreadRecord* TakeAnyRecord() {
+  for (ThreadRecord* record = FirstThreadRecord(); record != nullptr;
+       record = record->next) {
+    bool taken = false;
+    if (record->taken.compare_exchange_strong(taken, true,
+                                              std::memory_order_acquire)) {
+      return record;
+    }
+  }
+  auto* record = new ThreadRecord;
+  record->taken.store(true, std::memory_order_relaxed);
+  record->next = FirstThreadRecord();
+  do {
+    record->index = record->next == nullptr ? 0 : record->next->index + 1;
+  } while (!all_records.compare_exchange_weak(record->next, record,
+                                              std::memory_order_acq_rel));
+  return record;
+}
+
+// Gives the record back at the end of its thread.
+class ThreadEnd {
+ public:
+  void Expect() { expected_ = true; }
+  ~ThreadEnd() {
+    // From here on destructors of other thread-local objects that read caches
+    // borrow a record each time.
+    ended = true;
+    if (!expected_ || thread_record == nullptr) return;
+    LeaveThreadRecord(thread_record);
+    thread_record = nullptr;
+  }
+
+  static thread_local bool ended;
+
+ private:
+  bool expected_ = false;
+};
+
+thread_local bool ThreadEnd::ended = false;
+thread_local ThreadEnd thread_end;
+
+// In a child of fork() only the forking thread goes on.
+class ForgetOtherThreads {
+ public:
+  void BeforeFork() {}
+  void AfterForkInParent() {}
+  void AfterForkInChild() {
+    int taken = 0;
+    for (ThreadRecord* record = FirstThreadRecord(); record != nullptr;
+         record = record->next) {
+      if (record == thread_record) {
+        ++taken;
+        continue;
+      }
+      record->announced.store(0, std::memory_order_relaxed);
+      record->taken.store(false, std::memory_order_relaxed);
+    }
+    taken_records.store(taken, std::memory_order_relaxed);
+  }
+
+ private:
+  ForkRegistration registration_{this};
+};
+
+// Returns true.
+bool PrepareForFork() {
+  static const auto* const forget = new ForgetOtherThreads;
+  return forget != nullptr;
+}
+
+// While the program is loaded, if no thread came earlier: a fork() that comes
+// while another thread is about it would leave it half done in the child for
+// ever.
+[[maybe_unused]] const bool prepared_at_load = PrepareForFork();
+
+}  // namespace
+
+ThreadRecord* TakeThreadRecord() {
+  PrepareForFork();
+  PrepareFences();
+  ThreadRecord* record = TakeAnyRecord();
+  // A writer that misses this record, or that light fences are free, has
+  // unlinked before this thread's first look: it has a fence before it asks.
+  taken_records.fetch_add(1, std::memory_order_relaxed);
+  FullFence();
+  if (!ThreadEnd::ended) {
+    thread_record = record;
+    thread_end.Expect();
+  }
+  return record;
+}
+
+ThreadRecord* TryTakeThreadRecord() {
+  ThreadRecord* record = nullptr;
+  Contain([&record] { record = TakeThreadRecord(); });
+  return record;
+}
+
+void LeaveThreadRecord(ThreadRecord* record) {
+  record->taken.store(false, std::memory_order_release);
+  taken_records.fetch_sub(1, std::memory_order_release);
+}
+
+ThreadRecord* FirstThreadRecord() {
+  return all_records.load(std::memory_order_acquire);
+}
+
+bool NoOtherThreadHasRecord() {
+  const int own = thread_record != nullptr ? 1 : 0;
+  // The usual answer, which needs no proof, comes without the fence.
+  if (taken_records.load(std::memory_order_relaxed) > own) return false;
+  FullFence();
+  return taken_records.load(std::memory_order_acquire) == own;
+}
+
+int CountThreadRecords() {
+  int count = 0;
+  for (const ThreadRecord* record = FirstThreadRecord(); record != nullptr;
+       record = record->next) {
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace wheelcache::internal
