@@ -1,6 +1,6 @@
 """The targets of the measurements, and the origin of each.
 
-An origin begins with who sets the target:
+An origin begins with its source:
   issue      the issue that asks for the benchmarks
   prototype  what the prototype of the entry layout reached
   promise    a guarantee in the documentation of the library
