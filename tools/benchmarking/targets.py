@@ -4,7 +4,7 @@ An origin begins with its source:
   issue      the issue that asks for the benchmarks
   prototype  what the prototype of the entry layout reached
   promise    a guarantee in the documentation of the library
-  project    the project itself, to notice a regression
+  project    the project itself
 """
 
 FLOOR = "issue: ratio to the floor"
