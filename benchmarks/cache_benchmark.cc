@@ -1,23 +1,23 @@
-// The throughput of caches of a million entries, with keys of 21 bytes and
-// values of 64, on 1, 2, 4 and 8 threads:
+// Throughput of caches of a million entries, with 21-byte keys and 64-byte
+// values, on 1, 2, 4 and 8 threads:
 //
-//   BM_GetHit       read in place; all keys resident, by a Zipf distribution
+//   BM_GetHit       reads in place; all keys resident, Zipf distribution
 //   BM_GetHitCopy   the same, each value copied
-//   BM_Mixed        9 reads to a write, over twice as many keys as fit; a miss
-//                   is followed by a Set
-//   BM_SetExisting  Set of keys that are resident, all equally popular
-//   BM_SetNew       Set of keys that are not, each of which evicts another
+//   BM_Mixed        9 reads to a write, over twice as many keys as fit; a Set
+//                   follows each miss
+//   BM_SetExisting  Set of resident keys, uniform distribution
+//   BM_SetNew       Set of new keys, each of which evicts an entry
 //
-// of wheelcache, of the floor (a hash table without lock, TTL, order and limit,
-// on one thread, which starts with the same entries), of what people write by
-// hand, and under --config=peers of other libraries. items_per_second is the
-// sum over the threads.
+// The subjects are wheelcache, the floor (a hash table on one thread, without
+// lock, TTL, order and limit), a hand-written cache with sharded locks and,
+// with --config=peers, other libraries. items_per_second is the sum over all
+// threads.
 //
 //   cache_benchmark --benchmark_filter='BM_GetHit<wheelcache>/.*threads:2$'
 //
-// tools/benchmark runs all of it, the subjects of one workload interleaved
-// (--benchmark_enable_random_interleaving=true, for which all their caches must
-// find room in memory), and writes RESULTS.md.
+// tools/benchmark runs everything and writes RESULTS.md. It interleaves the
+// subjects of a workload (--benchmark_enable_random_interleaving=true), so the
+// caches of all of them must fit in memory.
 
 #include <cstdint>
 #include <vector>
@@ -46,8 +46,8 @@ namespace {
 // Longer than a benchmark runs.
 constexpr absl::Duration kLongTtl = absl::Seconds(60);
 
-// Room for kCapacity entries to be resident in a cache that gives each of its
-// parts a fixed share of the capacity: the hash spreads them unevenly.
+// Keeps kCapacity entries resident even in a cache that splits its capacity
+// evenly over shards, although the hash spreads the keys unevenly.
 constexpr int64_t kRoomyCapacity = kCapacity + kCapacity / 16;
 
 template <typename Subject>
@@ -64,8 +64,8 @@ std::vector<AccessCursor> CursorsOf(const AccessOptions& options, int threads) {
   return cursors;
 }
 
-// The iterations of all threads, and which part of them were misses; and the
-// part of their time in which they shared their cores (shared_core.h).
+// Reports the iterations and the miss ratio of all threads, and the fraction of
+// time in which they shared their cores (shared_core.h).
 void Report(benchmark::State& state, int64_t misses, const SharedCore& core) {
   state.SetItemsProcessed(state.iterations());
   state.counters["miss_ratio"] = benchmark::Counter(
@@ -144,9 +144,9 @@ class Mixed {
       /*keys=*/2 * kCapacity, /*skew=*/kZipfSkew, /*writes=*/0.1};
   static constexpr absl::Duration kTtl = absl::Seconds(30);
 
-  // Leaves in the cache what would be there, and in that order, after a long
-  // time; but stored in an order that has nothing to do with popularity, as it
-  // has not then. What has no limit starts with the same, and grows.
+  // Brings the cache to the state after long use: the entries and the LRU order
+  // that it would have, but at addresses that do not depend on popularity.
+  // Subjects without a limit start with the same entries, and grow.
   void FillAsIfLongUsed() {
     const std::vector<int64_t> used = LastUsed(kAccesses, kCapacity);
     std::vector<bool> resident(kAccesses.keys);
@@ -157,8 +157,8 @@ class Mixed {
     for (auto i = used.rbegin(); i != used.rend(); ++i) {
       subject_.ReadInPlace(MakeKey(*i).view());
     }
-    // Where a read leaves the order for an eviction to see to, the first ones
-    // have as much to do as all reads since the entries were stored.
+    // Some caches defer the reordering of reads to evictions, so the first
+    // evictions would pay for all reads above.
     for (int64_t i = 0; i < kCapacity / 10; ++i) Step(cursors_[0].Next());
   }
 
@@ -285,8 +285,8 @@ int main(int argc, char** argv) {
   }
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  // Which costs as much as a lock does, and which Abseil leaves out of a build
-  // with NDEBUG; a system's package may be built without.
+  // The detector costs as much as a lock. Abseil omits it with NDEBUG, but a
+  // distribution's package may have been built without that.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   wheelcache::benchmarks::RegisterAll();
   benchmark::RunSpecifiedBenchmarks();

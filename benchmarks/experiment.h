@@ -1,22 +1,23 @@
-// Runs a workload as a Google Benchmark, with a state that is built once.
+// Runs a workload as a Google Benchmark whose state is built once.
 //
 //   template <typename Subject>
 //   class GetHit {
 //    public:
 //     static constexpr char kName[] = "BM_GetHit";
 //     explicit GetHit(int threads);
-//     void Run(benchmark::State& state);  // Called by each of the threads.
+//     void Run(benchmark::State& state);  // Called by every thread.
 //   };
 //   RegisterExperiment<GetHit<WheelcacheSubject>, WheelcacheSubject>();
 //
-// Google Benchmark calls a benchmark several times, until it has found out how
-// many iterations take long enough. To fill a cache each time would take longer
-// than to measure, and would measure a cache that nobody has used yet. So the
-// state lives on: until another workload, subject or number of threads has its
-// turn or, where they take turns all the time (side_by_side), to the end.
+// Google Benchmark calls a benchmark several times to find the number of
+// iterations that takes long enough. Filling a cache for each call would take
+// longer than the measurement, and would measure a cache that is not in use
+// yet. So the state lives until a benchmark of another workload, subject or
+// number of threads begins, or to the end if they are interleaved
+// (States::side_by_side).
 //
-// Beside what the workload reports, `stolen` is the part of the time of the
-// processors that the host kept from it (stolen_time.h).
+// Reports the counter `stolen` next to those of the workload: the CPU steal
+// (stolen_time.h).
 
 #ifndef WHEELCACHE_BENCHMARKS_EXPERIMENT_H_
 #define WHEELCACHE_BENCHMARKS_EXPERIMENT_H_
@@ -32,9 +33,9 @@
 
 namespace wheelcache::benchmarks {
 
-// The states that live, by their experiment and the number of threads.
+// The states that are alive, by experiment and number of threads.
 struct States {
-  bool side_by_side = false;  // Or one at a time.
+  bool side_by_side = false;  // Keep them all, rather than one at a time.
   std::map<std::pair<const void*, int>, std::shared_ptr<void>> living;
 };
 
@@ -50,7 +51,7 @@ class Experiment {
     States& states = TheStates();
     const std::pair<const void*, int> key{&Current(), state.threads()};
     if (states.living.count(key) == 0) {
-      // Frees its memory before the next takes some.
+      // Free the old state before the new one allocates.
       if (!states.side_by_side) states.living.clear();
       states.living[key] = std::make_shared<Workload>(state.threads());
     }
@@ -60,7 +61,7 @@ class Experiment {
   static void Run(benchmark::State& state) {
     const StolenTime stolen;
     Current()->Run(state);
-    // One thread tells it for all.
+    // Counts the CPUs of all threads, so one thread reports it.
     if (state.thread_index() == 0) state.counters["stolen"] = stolen.share();
   }
 
@@ -72,7 +73,7 @@ class Experiment {
 };
 
 // Registers the benchmark Workload::kName<Subject::kName> for 1, 2, 4 and 8
-// threads, as far as the subject allows.
+// threads, up to Subject::kMostThreads.
 template <typename Workload, typename Subject>
 void RegisterExperiment() {
   const std::string name =

@@ -1,12 +1,11 @@
-// How long a Set takes while what it goes to grows:
+// Latency of Set while the container grows:
 //
-//   BM_Growth/wheelcache      limited by bytes alone, so that nobody knows how
-//                             many entries it will hold
-//   BM_Growth/flat_hash_map   a table that is moved at once
+//   BM_Growth/wheelcache      limited by bytes alone, so the number of entries
+//                             is not known ahead
+//   BM_Growth/flat_hash_map   rehashes all at once
 //
-// One thread Sets four million new keys, for which there is room. Every length
-// runs from the end of one Set to the end of the next, so that no stall is left
-// out.
+// One thread Sets four million new keys, without evictions. Each latency runs
+// from the end of one Set to the end of the next, so every stall counts.
 
 #include <chrono>
 #include <cstdint>

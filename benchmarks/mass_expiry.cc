@@ -1,15 +1,14 @@
-// How long Get and Set take while a million entries expire within a second, and
-// while they do not:
+// Latency of Get and Set while a million entries expire within a second, and
+// without expiry:
 //
 //   BM_MassExpiry/expiring:0/pairs:1
 //   BM_MassExpiry/expiring:1/pairs:1
 //
 // The cache holds two million entries. Pairs of a reader and a writer work on
-// one half of them, by a Zipf distribution; the other half expires or, for
-// comparison, lives on. The time is the real one: that the background
-// thread competes for the processors is part of what is measured. Every length
-// runs from the end of one operation to the end of the next, so that no stall
-// is left out.
+// one half, by a Zipf distribution; the other half expires or, for comparison,
+// lives on. Latencies are wall time, and the reaper competes for the CPUs: that
+// is part of the measurement. Each runs from the end of one operation to the
+// end of the next, so every stall counts.
 
 #include <atomic>
 #include <chrono>
@@ -36,7 +35,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr absl::Duration kForLong = absl::Hours(1);
 constexpr auto kExpiry = std::chrono::seconds(1);
-// As long as the reaper may wait for more; what it still reclaims then counts.
+// Longer than the default reclaim_delay, so the reaper's last turn counts.
 constexpr auto kAfterExpiry = std::chrono::milliseconds(200);
 
 CacheOptions OptionsForTwoMillion() {
@@ -51,7 +50,7 @@ class MassExpiry {
   explicit MassExpiry(bool expiring) : subject_(OptionsForTwoMillion()) {
     const Clock::time_point begin = Clock::now();
     for (int64_t i = 0; i < kCapacity; ++i) Set(MakeKey(i).view(), kForLong);
-    // The second million may meet memory that nobody has touched yet.
+    // The second half may take longer: its memory is untouched.
     const auto enough_for_the_rest = 5 * (Clock::now() - begin);
     start_ = Clock::now() + enough_for_the_rest;
     for (int64_t i = 0; i < kCapacity; ++i) {
@@ -61,10 +60,10 @@ class MassExpiry {
     }
   }
 
-  // Whether the expiry is yet to come.
+  // Returns whether the first deadline is in the future.
   bool ready() const { return Clock::now() < start_; }
 
-  // Runs from now to the end of the expiry, with what comes after it.
+  // Runs until kAfterExpiry after the last deadline.
   void Run(int pairs) {
     std::vector<Latencies> gets(pairs);
     std::vector<Latencies> sets(pairs);
@@ -132,7 +131,7 @@ class MassExpiry {
 
 void BM_MassExpiry(benchmark::State& state) {
   for (auto _ : state) {
-    // Made before the entries that will not wait for it.
+    // Generates the accesses before the TTLs start.
     AccessesOf({/*keys=*/kCapacity, /*skew=*/kZipfSkew});
     MassExpiry mass_expiry(/*expiring=*/state.range(0) == 1);
     if (!mass_expiry.ready()) {

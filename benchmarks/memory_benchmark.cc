@@ -1,18 +1,17 @@
-// How much memory the caches really take: what the system counts as resident,
-// of a process that does nothing else.
+// Resident memory of the caches.
 //
-//   memory_benchmark                 all of the measurements, as a table
-//   memory_benchmark NAME            one of them
+//   memory_benchmark                 prints a table of all measurements
+//   memory_benchmark NAME            prints one of them
 //
-// per_entry   a full cache of a million entries after twice as many Sets, in
-//             bytes an entry beyond what the process had before; of a number
-//             to a number, and of a key of 21 bytes to a value of 64
+// per_entry   bytes per entry of a full cache of a million entries after two
+//             million Sets; of uint64 to uint64, and of 21-byte keys to
+//             64-byte values
 // mixed_sizes a cache of 256 MiB during 10 million Sets of 16 bytes to 4 KiB:
-//             the most and the least that it took once it was full, as a
-//             fraction of its limit of accounted bytes
+//             the maximum and the minimum once it is full, as a fraction of
+//             max_bytes
 //
-// Each measurement runs in a process of its own, which this one starts: an
-// allocator does not give back what an earlier one has left behind.
+// Each measurement runs in a child process, since allocators keep memory that
+// was freed.
 
 #include <spawn.h>
 #include <sys/wait.h>
@@ -56,7 +55,7 @@ void Print(const std::string& name, double value) {
   std::printf("%s\t%.3f\n", name.c_str(), value);
 }
 
-// Prints what an entry takes of what `fill` makes and returns.
+// Prints the bytes per entry of the container that `fill` makes and returns.
 template <typename Fill>
 void PrintPerEntry(const std::string& name, Fill fill) {
   const int64_t before = ResidentBytes();
@@ -64,7 +63,7 @@ void PrintPerEntry(const std::string& name, Fill fill) {
   Print(name, static_cast<double>(ResidentBytes() - before) / kCapacity);
 }
 
-// A subject without limit makes room for each new entry by being told how.
+// SetNew tells subjects without a limit which key to erase.
 template <typename Subject>
 void MeasureStrings(const std::string& name) {
   PrintPerEntry(name, [] {
@@ -99,7 +98,7 @@ void MeasureNumbersInMap(const std::string& name) {
   });
 }
 
-// All orders of magnitude are as frequent.
+// Log-uniform.
 size_t MixedSize(std::mt19937_64& random) {
   constexpr double kSmallest = 16;
   constexpr double kLargest = 4096;
@@ -163,7 +162,7 @@ std::vector<Measurement> Measurements() {
   };
 }
 
-// Runs this program anew with an argument, and returns whether that succeeded.
+// Runs this program in a child process; returns whether that succeeded.
 bool RunInChild(const std::string& program, std::string argument) {
   std::string name = program;
   char* arguments[] = {name.data(), argument.data(), nullptr};

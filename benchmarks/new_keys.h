@@ -1,14 +1,13 @@
-// Hands out keys that no cache can still hold, to any number of threads.
+// Hands out keys that are not in the cache, to any number of threads.
 //
 //   NewKeys keys(threads);
 //   NewKeys::Taken taken = keys.Take(thread);
-//   cache.Set(taken.key.view(), ...);  // taken.oldest has been evicted, or is
-//                                      // the one to go now
+//   cache.Set(taken.key.view(), ...);  // taken.oldest is the victim, or gone.
 //
-// The keys stand in a ring of four times the capacity, made before the clock
-// starts. A key comes again when some three times the capacity of others have
-// been taken since it had to go, however unevenly the threads advance: they
-// take the ring's keys in batches, from one counter.
+// The keys form a ring of four times the capacity, made before the measurement.
+// Threads take batches of the ring from a shared counter, so a key is reused
+// only after about three times the capacity of other keys since its eviction,
+// however unevenly the threads advance.
 
 #ifndef WHEELCACHE_BENCHMARKS_NEW_KEYS_H_
 #define WHEELCACHE_BENCHMARKS_NEW_KEYS_H_
@@ -26,7 +25,7 @@ class NewKeys {
  public:
   struct Taken {
     const Key& key;
-    const Key& oldest;  // Was taken kCapacity keys before, by one thread.
+    const Key& oldest;  // With one thread: taken kCapacity keys before.
   };
 
   explicit NewKeys(int threads) : threads_(threads) {
@@ -34,7 +33,7 @@ class NewKeys {
     for (size_t i = 0; i < kRing; ++i) ring_.push_back(MakeKey(i));
   }
 
-  // The keys to fill a cache with before the first is taken, oldest first.
+  // The keys to fill the cache with before the first Take, oldest first.
   const Key& Initial(int64_t i) const {
     return ring_[kRing - kCapacity + static_cast<size_t>(i)];
   }

@@ -1,4 +1,4 @@
-// The memory that the process has in use, as the system counts it.
+// The resident memory of the process.
 
 #ifndef WHEELCACHE_BENCHMARKS_RESIDENT_MEMORY_H_
 #define WHEELCACHE_BENCHMARKS_RESIDENT_MEMORY_H_
@@ -7,8 +7,8 @@
 
 namespace wheelcache::benchmarks {
 
-// Returns the resident bytes. Ends the process where /proc/self/statm is not to
-// be had.
+// Returns the resident bytes, from /proc/self/statm. Exits if that cannot be
+// read.
 int64_t ResidentBytes();
 
 }  // namespace wheelcache::benchmarks

@@ -8,7 +8,8 @@
 
 namespace wheelcache::benchmarks {
 
-// Of these additions, more can begin at any time than a core begins at once.
+// Has more independent additions ready at any time than a core can start in a
+// cycle, so its time depends on the execution units alone.
 int64_t SharedCore::NanosOfLoop() {
   constexpr uint64_t kRounds = 4000;
   uint64_t a = 1;
@@ -25,7 +26,7 @@ int64_t SharedCore::NanosOfLoop() {
     d += e ^ i;
     e += f ^ i;
     f += a ^ i;
-    // The compiler is not to know what is in them, and has to keep them.
+    // Keeps the compiler from computing or dropping the sums.
     asm volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f));
   }
   const auto taken = std::chrono::steady_clock::now() - begin;

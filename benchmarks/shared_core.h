@@ -1,5 +1,5 @@
-// Whether somebody else works on the other hardware thread of the core on which
-// a thread runs, as another guest of the same host may.
+// Detects that the sibling hardware thread of a thread's core is busy, for
+// instance with another guest of the same host.
 //
 //   SharedCore core;
 //   for (auto _ : state) {
@@ -7,12 +7,14 @@
 //     core.Look();
 //   }
 //   if (core.share() > 0.1) {
-//     // A tenth of the time and more, Work had half a core, or a bit more.
+//     // For over a tenth of the time, Work had little more than half a core.
 //   }
 //
-// No counter of the system tells that, least of all those of a guest. But two
-// threads of a core take from each other what executes their instructions: so
-// a loop that waits for nothing, and needs no memory, takes longer.
+// The system has no counter for this, above all not in a guest. But the two
+// hardware threads of a core compete for its execution units, so a loop of
+// independent additions, without memory accesses, takes longer.
+//
+// Threads. Thread-compatible; each thread has its own.
 
 #ifndef WHEELCACHE_BENCHMARKS_SHARED_CORE_H_
 #define WHEELCACHE_BENCHMARKS_SHARED_CORE_H_
@@ -21,20 +23,19 @@
 
 namespace wheelcache::benchmarks {
 
-// Of one thread.
 class SharedCore {
  public:
-  // To be called after each operation: runs the loop, for 5 µs, every 2048th
-  // time. To all others it adds some instructions.
+  // Call after each operation. Every 2048th call runs the loop, for 5 µs; the
+  // others cost a few instructions.
   void Look() {
     if (++calls_ % kCallsPerLook == 0) Count(NanosOfLoop());
   }
 
-  // Counts a look whose loop took so long. It found the core shared if that is
-  // more than 1.5 times what the shortest took, of all threads so far.
+  // Counts a loop that took `nanos`. The core was shared if that is over 1.5
+  // times the shortest loop of all threads so far.
   void Count(int64_t nanos);
 
-  // The part of the looks, from 0 to 1, that found the core shared.
+  // The fraction of the loops that found the core shared.
   double share() const {
     return looks_ > 0 ? static_cast<double>(shared_) / looks_ : 0;
   }

@@ -16,7 +16,7 @@ double StolenTime::share() const {
 }
 
 StolenTime::Ticks StolenTime::Read() const {
-  // Its first line has the sums of all processors. What is missing is 0.
+  // The first line sums up all CPUs. A missing field is 0.
   std::ifstream stat(file_);
   std::string cpu;
   int64_t user = 0;

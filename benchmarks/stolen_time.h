@@ -1,14 +1,14 @@
-// How much of the processor time that a machine's programs could have used its
-// host gave to other machines, as the system counts it.
+// CPU steal time, read from /proc/stat: the time in which a virtual machine had
+// work to do but its host ran another one.
 //
 //   const StolenTime stolen;
 //   Work();
 //   if (stolen.share() > 0.05) {
-//     // Work was not given the processors that the machine seems to have.
+//     // Work did not have all CPUs of the machine: measure again.
 //   }
 //
-// Programs of one thread often lose little and those of several a lot, so that
-// a ratio of the two says more of the host than of the programs.
+// Steal often costs programs of several threads far more than those of one, so
+// a ratio of the two measures the host.
 
 #ifndef WHEELCACHE_BENCHMARKS_STOLEN_TIME_H_
 #define WHEELCACHE_BENCHMARKS_STOLEN_TIME_H_
@@ -21,14 +21,12 @@ namespace wheelcache::benchmarks {
 
 class StolenTime {
  public:
-  // Begins to count, from a file like that of the system; proc_stat(5) tells
-  // what is in it.
+  // Starts counting. proc_stat(5) describes the format of `file`.
   explicit StolenTime(std::string file = "/proc/stat")
       : file_(std::move(file)), begin_(Read()) {}
 
-  // Returns the part that was stolen since, from 0 to 1, of what all processors
-  // were asked for; 0 where the system does not tell. The system counts in
-  // hundredths of a second.
+  // Returns the steal time since then as a fraction of used plus stolen time of
+  // all CPUs; 0 if the system does not report it. The resolution is 10 ms.
   double share() const;
 
  private:

@@ -1,15 +1,15 @@
-// How long a Get takes while a storm goes on:
+// Latency of Get during a storm:
 //
 //   BM_Storm/calm        nothing else happens for a second
-//   BM_Storm/one_tick    a million entries have one deadline
-//   BM_Storm/touches     another thread gives a million entries a new TTL
+//   BM_Storm/one_tick    a million entries expire at one deadline
+//   BM_Storm/touches     another thread Touches a million entries
 //   BM_Storm/new_keys    two threads Set a million new keys in a full cache
 //
-// The cache holds two million entries. One thread reads one half of them, by a
-// Zipf distribution; the storm is about the other half. Every length runs from
-// the end of one read to the end of the next, so that no stall is left out.
-// The thread of the reaper and those of the storm compete with the reader for
-// the processors: that is part of what is measured.
+// The cache holds two million entries. One thread reads one half, by a Zipf
+// distribution; the storm hits the other half. Each latency runs from the end
+// of one read to the end of the next, so every stall counts. The threads of the
+// storm and the reaper compete with the reader for the CPUs, which is part of
+// the measurement.
 
 #include <atomic>
 #include <chrono>
@@ -38,7 +38,8 @@ class Storm {
     for (int64_t i = 0; i < kCapacity; ++i) Set(i, kForLong);
   }
 
-  // Gives the other half a TTL, or the deadline that is so far away.
+  // Sets the other half, with one deadline that is `ttl` from now. Returns at
+  // the deadline if that is near.
   void Fill(absl::Duration ttl) {
     const absl::Time deadline = absl::Now() + ttl;
     for (int64_t i = 0; i < kCapacity; ++i) {
@@ -47,7 +48,7 @@ class Storm {
     if (ttl < kForLong) absl::SleepFor(deadline - absl::Now());
   }
 
-  // Reads until `storm`, on a thread of its own, has come to its end.
+  // Reads until `storm` returns, which runs on its own thread.
   template <typename Function>
   void ReadDuring(Function storm) {
     std::atomic<bool> over{false};
@@ -79,7 +80,7 @@ class Storm {
     }
   }
 
-  // Sets new keys from `first` on.
+  // Sets `count` new keys, from number `first` on.
   void SetNewKeys(int64_t first, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
       Set(2 * kCapacity + first + i, kForLong);
@@ -140,7 +141,7 @@ void NewKeys(Storm& storm) {
 
 void BM_Storm(benchmark::State& state, void (*run)(Storm&)) {
   for (auto _ : state) {
-    AccessesOf({/*keys=*/kCapacity, /*skew=*/kZipfSkew});  // Made before.
+    AccessesOf({/*keys=*/kCapacity, /*skew=*/kZipfSkew});  // Made ahead.
     Storm storm;
     const StolenTime stolen;
     run(storm);

@@ -1,9 +1,9 @@
-// The timing wheel beside what else could keep a million timers.
+// The timing wheel and other structures that can hold a million timers.
 //
-// A million timers are pending, their delays uniform over 3.6 million ticks.
-// All subjects are given the same timers in the same random order, generated
-// before the clock starts. Times are per timer (or per call, where a call is
-// all there is). Compare subjects within one run only:
+// A million timers are pending, with delays uniform over 3.6 million ticks. All
+// subjects get the same timers in the same random order, generated before the
+// measurement. Times are per timer or, for NextWakeup and IdleJump, per call.
+// Compare subjects within one run only:
 //
 //   timing_wheel_benchmark --benchmark_enable_random_interleaving=true
 //       --benchmark_repetitions=9 --benchmark_report_aggregates_only=true
@@ -30,11 +30,11 @@ namespace wheelcache {
 namespace {
 
 constexpr size_t kPending = 1'000'000;
-constexpr size_t kExtra = 100'000;  // Added to these, or cancelled.
+constexpr size_t kExtra = 100'000;  // Added to these, or cancelled of them.
 constexpr size_t kTimers = kPending + kExtra;
 constexpr uint64_t kLongestDelay = 3'600'000;
 
-// The wheel as most use it: a timer in each object, linked by pointers.
+// The wheel of wheel/timing_wheel.h: timers inside objects, linked by pointers.
 class PointerWheel {
  public:
   explicit PointerWheel(size_t timers) : timers_(timers) {}
@@ -59,7 +59,7 @@ class PointerWheel {
   std::vector<Timer> timers_;
 };
 
-// The wheel over an array, linked by 32-bit references.
+// The wheel as the cache uses it: linked by 32-bit references into an array.
 class CompactWheel {
  public:
   explicit CompactWheel(size_t timers)
@@ -101,11 +101,11 @@ class CompactWheel {
     ArrayTimer* timers;
   };
 
-  std::vector<ArrayTimer> timers_;  // The one at 0 stands for null.
+  std::vector<ArrayTimer> timers_;  // Reference 0 is null.
   BasicTimingWheel<Store> wheel_;
 };
 
-// A timer and how long it is to run.
+// A timer and its delay.
 struct Draw {
   uint32_t timer;
   uint64_t delay;
@@ -122,8 +122,8 @@ std::vector<Draw> DrawTimers(uint64_t seed) {
   return draws;
 }
 
-// What timers are given first, and what is done to them then: drawn before any
-// clock starts, and the same for all subjects.
+// The timers that are pending first, and the operations on them: drawn before
+// the measurement, the same for all subjects.
 const std::vector<Draw>& FirstDraws() {
   static const auto* const draws = new std::vector<Draw>(DrawTimers(1));
   return *draws;
@@ -133,9 +133,9 @@ const std::vector<Draw>& SecondDraws() {
   return *draws;
 }
 
-// Has malloc keep what it was given, so that new pages are touched before the
-// clock starts, and join what was freed, so that subjects that allocate start
-// with nodes that lie side by side.
+// Makes malloc keep freed memory, so that all pages are touched before the
+// measurement, and coalesce it, so that subjects that allocate nodes get them
+// at adjacent addresses.
 void SettleMemory() {
   constexpr int kAll = 1 << 30;
   mallopt(M_MMAP_THRESHOLD, kAll);
@@ -144,7 +144,7 @@ void SettleMemory() {
   benchmark::DoNotOptimize(touched.data());
 }
 
-// Makes a subject in which `pending` timers wait, or none.
+// Makes a subject with `pending` timers, whose delays count from `base`.
 template <typename Timers>
 std::unique_ptr<Timers> Make(size_t pending, uint64_t base = 0) {
   SettleMemory();
@@ -155,7 +155,7 @@ std::unique_ptr<Timers> Make(size_t pending, uint64_t base = 0) {
   return timers;
 }
 
-// Runs `operations` once for each batch, each time on a new subject.
+// Runs `operations` once per batch, on a new subject with `pending` timers.
 template <typename Timers, typename Operations>
 void Measure(benchmark::State& state, size_t batch, size_t pending,
              Operations operations) {
@@ -172,7 +172,7 @@ void Measure(benchmark::State& state, size_t batch, size_t pending,
   state.counters["stolen"] = stolen.share();
 }
 
-// Adds a million timers to an empty subject, in the order of memory.
+// Adds a million timers to an empty subject, in the order of their addresses.
 template <typename Timers>
 void BM_Fill(benchmark::State& state) {
   const std::vector<Draw>& draws = FirstDraws();
@@ -183,7 +183,7 @@ void BM_Fill(benchmark::State& state) {
   });
 }
 
-// Adds timers, in random order, to a million that are pending.
+// Adds timers in random order to a million pending ones.
 template <typename Timers>
 void BM_Add(benchmark::State& state) {
   const std::vector<Draw>& draws = FirstDraws();
@@ -203,7 +203,7 @@ void BM_Move(benchmark::State& state) {
   });
 }
 
-// Cancels random ones of a million timers.
+// Cancels randomly chosen timers.
 template <typename Timers>
 void BM_Cancel(benchmark::State& state) {
   const std::vector<Draw>& draws = SecondDraws();
@@ -227,8 +227,8 @@ size_t Expire(Timers& timers, uint64_t step, uint64_t until) {
   return fired;
 }
 
-// Lets a million timers expire, advancing by as many ticks at a time as the
-// first argument says, to the tick that the second one names.
+// Expires a million timers: advances in steps of the first argument up to the
+// tick of the second.
 template <typename Timers>
 void BM_Expire(benchmark::State& state) {
   const auto step = static_cast<uint64_t>(state.range(0));
@@ -242,7 +242,7 @@ void BM_Expire(benchmark::State& state) {
   });
 }
 
-// The same after each timer was moved once.
+// The same after each timer has moved once.
 template <typename Timers>
 void BM_ExpireMoved(benchmark::State& state) {
   const auto step = static_cast<uint64_t>(state.range(0));
@@ -256,7 +256,7 @@ void BM_ExpireMoved(benchmark::State& state) {
   });
 }
 
-// Lets a million timers expire that have one deadline, the argument.
+// Expires a million timers that share one deadline, the argument.
 template <typename Timers>
 void BM_ExpireOneSlot(benchmark::State& state) {
   const auto deadline = static_cast<uint64_t>(state.range(0));
@@ -272,7 +272,7 @@ void BM_ExpireOneSlot(benchmark::State& state) {
   });
 }
 
-// Asks when to wake up while as many timers are pending as the argument says.
+// Asks for the next wake-up; the argument is the number of pending timers.
 template <typename Timers>
 void BM_NextWakeup(benchmark::State& state) {
   const auto timers = Make<Timers>(static_cast<size_t>(state.range(0)));
@@ -282,8 +282,8 @@ void BM_NextWakeup(benchmark::State& state) {
   }
 }
 
-// Advances by as many ticks as the argument says, while a million timers are
-// pending that none of the calls reaches.
+// Advances by as many ticks as the argument says, with a million timers pending
+// that are too far away to fire.
 template <typename Timers>
 void BM_IdleJump(benchmark::State& state) {
   const auto timers = Make<Timers>(kPending, uint64_t{1} << 62);
@@ -327,8 +327,8 @@ void Jumps(benchmark::internal::Benchmark* benchmark) {
   benchmark->Arg(1)->Arg(1'000)->Arg(100'000'000);
 }
 
-// The subjects of one operation run next to each other, so that a slow minute
-// of the machine slows all of them.
+// The subjects of an operation run next to each other, so that a slow minute of
+// the machine slows all of them.
 #define BENCHMARK_TIMERS(Operation, Arguments)                     \
   BENCHMARK_TEMPLATE(Operation, PointerWheel)->Apply(Arguments);   \
   BENCHMARK_TEMPLATE(Operation, CompactWheel)->Apply(Arguments);   \
@@ -350,8 +350,8 @@ BENCHMARK_TIMERS(BM_ExpireOneSlot, Deadlines);
 BENCHMARK_TIMERS(BM_NextWakeup, Sizes);
 BENCHMARK_TIMERS(BM_IdleJump, Jumps);
 
-// The wheel with rounds walks every timer in each revolution, so all that it
-// can be asked for is one: 3.6 million ticks, or one jump of 1e8, take hours.
+// The wheel with rounds visits every timer once per revolution, so it runs one
+// revolution only: 3.6 million ticks, or one jump of 1e8, would take hours.
 BENCHMARK_TEMPLATE(BM_Expire, RoundsTimers)
     ->ArgNames({"step", "until"})
     ->Args({1, kRevolution})

@@ -1,4 +1,4 @@
-// Timers in an absl::btree_map, in the order of deadlines and then of arrival.
+// Timers in an absl::btree_map, ordered by deadline and then by arrival.
 
 #ifndef WHEELCACHE_BENCHMARKS_BASELINES_BTREE_TIMERS_H_
 #define WHEELCACHE_BENCHMARKS_BASELINES_BTREE_TIMERS_H_
@@ -26,7 +26,7 @@ class BtreeTimers {
     Add(timer, deadline);
   }
 
-  // A B-tree moves its elements, so there is no iterator to keep.
+  // By key, since a B-tree moves its elements and iterators do not last.
   void Cancel(uint32_t timer) { queue_.erase(keys_[timer]); }
 
   template <typename Fire>

@@ -1,5 +1,5 @@
-// Timers in a binary heap with lazy deletion: what was cancelled or moved stays
-// in the heap until it comes to the top.
+// Timers in a binary heap with lazy deletion: the old item of a cancelled or
+// moved timer stays in the heap until it reaches the top.
 
 #ifndef WHEELCACHE_BENCHMARKS_BASELINES_HEAP_TIMERS_H_
 #define WHEELCACHE_BENCHMARKS_BASELINES_HEAP_TIMERS_H_

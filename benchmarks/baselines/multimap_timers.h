@@ -1,4 +1,4 @@
-// Timers in a std::multimap, as most programs begin.
+// Timers in a std::multimap, the usual first choice.
 
 #ifndef WHEELCACHE_BENCHMARKS_BASELINES_MULTIMAP_TIMERS_H_
 #define WHEELCACHE_BENCHMARKS_BASELINES_MULTIMAP_TIMERS_H_
@@ -19,7 +19,7 @@ class MultimapTimers {
   }
 
   void Move(uint32_t timer, uint64_t deadline) {
-    // The node is kept: this is the fastest that a multimap can do.
+    // Reuses the node, which is the fastest way for a multimap.
     auto node = queue_.extract(places_[timer]);
     node.key() = deadline;
     places_[timer] = queue_.insert(std::move(node));

@@ -1,7 +1,7 @@
-// Timers in a plain hashed wheel with rounds: one ring of slots that a hand
-// walks tick by tick. What is more than a revolution away counts down each time
-// the hand comes by. This is the algorithm of go-zero's TimingWheel, with its
-// 300 slots and its way of leaving moved and cancelled timers in their slot.
+// Timers in a hashed wheel with rounds: one ring of slots that a hand visits
+// tick by tick. A timer more than a revolution away counts its remaining rounds
+// down at each visit. This is the algorithm of go-zero's TimingWheel, with its
+// 300 slots and lazy deletion of moved and cancelled timers.
 
 #ifndef WHEELCACHE_BENCHMARKS_BASELINES_ROUNDS_TIMERS_H_
 #define WHEELCACHE_BENCHMARKS_BASELINES_ROUNDS_TIMERS_H_

@@ -15,11 +15,10 @@
 
 namespace wheelcache::benchmarks {
 
-// Holds what it is given: the capacity is where its table need not grow yet.
+// Unlimited: the capacity only reserves memory.
 //
-// [[gnu::flatten]] puts the table's code in line: left to the compiler, that
-// depends on what else a program has, and the floor with it, by up to 1.5
-// times.
+// [[gnu::flatten]] inlines the table's code. Otherwise inlining, and the speed
+// of the floor with it, would depend on the rest of the program.
 class FlatHashMapSubject {
  public:
   static constexpr char kName[] = "flat_hash_map";
@@ -42,10 +41,10 @@ class FlatHashMapSubject {
 
   [[gnu::flatten]] void Set(absl::string_view key, absl::string_view value,
                             absl::Duration /*ttl*/) {
-    map_[key] = std::string(value);  // A service has just made it.
+    map_[key] = std::string(value);  // A new string, as services have it.
   }
 
-  // Is told what to make room with: it keeps no order by which to know.
+  // Erases the key that it is told, since it keeps no order to evict by.
   [[gnu::flatten]] void SetNew(absl::string_view key, absl::string_view value,
                                absl::Duration /*ttl*/,
                                absl::string_view oldest) {
@@ -57,7 +56,7 @@ class FlatHashMapSubject {
   absl::flat_hash_map<std::string, std::string> map_;
 };
 
-// Overwrites a value where it lies, as only one thread can.
+// Overwrites values in place, which is safe with one thread only.
 class OverwritingMapSubject : public FlatHashMapSubject {
  public:
   static constexpr char kName[] = "flat_hash_map_overwriting";

@@ -1,4 +1,4 @@
-// LevelDB's cache: LRU lists behind 16 locks, without TTL.
+// LevelDB's cache: 16 shards, each with a mutex and an LRU list, without TTL.
 
 #ifndef WHEELCACHE_BENCHMARKS_SUBJECTS_LEVELDB_SUBJECT_H_
 #define WHEELCACHE_BENCHMARKS_SUBJECTS_LEVELDB_SUBJECT_H_

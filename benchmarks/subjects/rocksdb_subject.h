@@ -1,6 +1,5 @@
-// RocksDB's caches, which are used by themselves as well: LRUCache, locked in
-// 64 parts, and HyperClockCache, which takes no lock and keeps no LRU order.
-// Neither has a TTL.
+// RocksDB's block caches: LRUCache with 64 locked shards, and HyperClockCache,
+// which is lock-free and uses CLOCK instead of LRU. Neither has a TTL.
 
 #ifndef WHEELCACHE_BENCHMARKS_SUBJECTS_ROCKSDB_SUBJECT_H_
 #define WHEELCACHE_BENCHMARKS_SUBJECTS_ROCKSDB_SUBJECT_H_
@@ -21,8 +20,8 @@
 
 namespace wheelcache::benchmarks {
 
-// Entries are charged their key and value, so that RocksDB chooses as many
-// parts as it would for a cache of that size.
+// An entry is charged its key and value, so that RocksDB chooses the number of
+// shards for a cache of that many bytes.
 inline constexpr size_t kRocksdbCharge = Key::kBytes + 64;
 
 struct RocksdbLru {
@@ -32,7 +31,7 @@ struct RocksdbLru {
   static std::shared_ptr<rocksdb::Cache> Create(size_t capacity) {
     rocksdb::LRUCacheOptions options;
     options.capacity = capacity * kRocksdbCharge;
-    options.high_pri_pool_ratio = 0;  // One LRU list, as all others have.
+    options.high_pri_pool_ratio = 0;  // One LRU list, as the others have.
     options.metadata_charge_policy = rocksdb::kDontChargeCacheMetadata;
     return rocksdb::NewLRUCache(options);
   }
@@ -41,8 +40,8 @@ struct RocksdbLru {
 struct RocksdbHyperClock {
   static constexpr char kName[] = "rocksdb_hyper_clock";
 
-  // It takes no others. The last 16 bytes are what makes the workload's keys
-  // differ; others would have to be hashed.
+  // HyperClockCache accepts 16-byte keys only. The workload's keys differ in
+  // their last 16 bytes, so these serve as keys without a hash.
   static constexpr size_t kKeyBytes = 16;
 
   static std::shared_ptr<rocksdb::Cache> Create(size_t capacity) {

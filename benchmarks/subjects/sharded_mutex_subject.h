@@ -1,5 +1,5 @@
-// What people write by hand: 16 locked parts, each a hash table into a list in
-// LRU order, with deadlines that are looked at when a value is read.
+// A typical hand-written cache: 16 shards, each with a mutex, a hash table and
+// an LRU list. Reads check deadlines; there is no other expiry.
 
 #ifndef WHEELCACHE_BENCHMARKS_SUBJECTS_SHARDED_MUTEX_SUBJECT_H_
 #define WHEELCACHE_BENCHMARKS_SUBJECTS_SHARDED_MUTEX_SUBJECT_H_
@@ -117,7 +117,7 @@ class ShardedMutexSubject {
 
   static constexpr size_t kShards = 16;
 
-  // The table takes the low bits of the same hash.
+  // High bits, since the shard's table uses the low ones of the same hash.
   Shard& ShardOf(absl::string_view key) {
     return *shards_[(absl::Hash<absl::string_view>()(key) >> 32) % kShards];
   }

@@ -1,5 +1,5 @@
-// oneTBB's concurrent hash table: a lock for each bucket, and neither TTL,
-// order nor limit.
+// oneTBB's concurrent hash table: locks per bucket and per element, without
+// TTL, order and limit.
 
 #ifndef WHEELCACHE_BENCHMARKS_SUBJECTS_TBB_SUBJECT_H_
 #define WHEELCACHE_BENCHMARKS_SUBJECTS_TBB_SUBJECT_H_
@@ -18,7 +18,7 @@
 
 namespace wheelcache::benchmarks {
 
-// Holds what it is given, as the floor does.
+// Unlimited, as the floor is.
 class TbbSubject {
  public:
   static constexpr char kName[] = "tbb_concurrent_hash_map";
@@ -46,7 +46,7 @@ class TbbSubject {
     entry->second = std::string(value);
   }
 
-  // Is told what to make room with: it keeps no order by which to know.
+  // Erases the key that it is told, since it keeps no order to evict by.
   void SetNew(absl::string_view key, absl::string_view value,
               absl::Duration ttl, absl::string_view oldest) {
     map_.erase(oldest);

@@ -1,11 +1,11 @@
-// A value in one piece of memory, for the caches that hold void pointers.
+// A value in one allocation, for caches that hold void pointers.
 //
 //   void* value = NewValueBlock("bytes");
 //   absl::string_view bytes = BytesOf(value);
 //   DeleteValueBlock(value);
 //
-// A pointer to a std::string would cost them a second piece, and each read a
-// second line of memory.
+// A pointer to a std::string would cost a second allocation, and each read
+// another cache miss.
 
 #ifndef WHEELCACHE_BENCHMARKS_SUBJECTS_VALUE_BLOCK_H_
 #define WHEELCACHE_BENCHMARKS_SUBJECTS_VALUE_BLOCK_H_

@@ -1,4 +1,4 @@
-// wheelcache as a benchmark's subject, with the defaults that a user gets.
+// wheelcache with its default options.
 
 #ifndef WHEELCACHE_BENCHMARKS_SUBJECTS_WHEELCACHE_SUBJECT_H_
 #define WHEELCACHE_BENCHMARKS_SUBJECTS_WHEELCACHE_SUBJECT_H_

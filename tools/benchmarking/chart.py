@@ -1,24 +1,26 @@
-"""Draws groups of bars as an SVG file that can be read on white and on black, and needs nothing else."""
+"""Draws grouped bar charts as self-contained SVG files, readable on light and dark backgrounds."""
 
 import html
 import math
 
-# Of middling lightness all, for the same reason; ours stands out.
+# All of medium lightness, which is what makes them readable on both backgrounds. The first one is wheelcache's.
 COLORS = ["#2f81f7", "#8b949e", "#d29922", "#a371f7", "#3fb950", "#db61a2", "#e5534b", "#39a0a0"]
 TEXT = "#7d8590"
 
 WIDTH = 860
 HEIGHT = 376
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 92, 36
-LETTER = 6.8  # The average width, in the fonts that browsers choose.
-PLOT_WIDTH = WIDTH - LEFT - RIGHT
-PLOT_HEIGHT = HEIGHT - TOP - BOTTOM
+PANELS_TOP = 72  # Below the legend.
+PANEL_HEIGHT = 242  # Of a row of panels: 40 for a title above the plot, 36 for group names below it.
+GAP = 8  # Between the right edge of a plot and the axis labels of the next panel.
+LETTER = 6.8  # Average width of a letter in the default fonts of browsers.
 
 
-class Axis:
-    """The vertical one: from 0, or over powers of ten."""
+class Plot:
+    """The rectangle that bars are drawn in, with its vertical axis: from 0, or over powers of ten."""
 
-    def __init__(self, values, logarithmic):
+    def __init__(self, left, right, top, bottom, values, logarithmic):
+        self.left, self.right, self.top, self.bottom = left, right, top, bottom
         self._logarithmic = logarithmic
         if logarithmic:
             self._low = math.floor(math.log10(min(values)))
@@ -34,7 +36,7 @@ class Axis:
             part = (math.log10(value) - self._low) / (self._high - self._low)
         else:
             part = value / self._high
-        return TOP + PLOT_HEIGHT * (1 - part)
+        return self.bottom - (self.bottom - self.top) * part
 
 
 def _round_step(at_least):
@@ -44,74 +46,116 @@ def _round_step(at_least):
 
 
 def grouped_bars(title, unit, groups, series, line=None, logarithmic=False, write=None):
-    """Returns the SVG.
+    """Returns the SVG of one chart.
 
-    `series` is {name: {group: value}}, a missing value leaves a gap; `line` is (name, value), drawn across; `write`
-    turns a value into text.
+    `series` is {name: {group: value}}, where a missing value leaves a gap; `line` is (name, value), drawn as a dashed
+    line across the plot; `write` formats a value.
     """
     write = write or short
-    values = [value for bars in series.values() for value in bars.values()] + ([line[1]] if line else [])
-    axis = Axis(values, logarithmic)
+    values = _values(series) + ([line[1]] if line else [])
+    plot = Plot(LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM, values, logarithmic)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"'
-        f' font-family="system-ui, sans-serif" font-size="12" fill="{TEXT}">',
-        f"<title>{html.escape(title)}</title>",
-        f'<text x="{LEFT}" y="20" font-size="15" font-weight="600">{html.escape(title)}</text>',
-        f'<text x="{LEFT}" y="{TOP - 12}" font-size="11">{html.escape(unit)}</text>',
-        *_grid(axis, write),
-        *_legend(series, line),
-        *_bars(axis, groups, series, write),
+        *_legend(list(series), line[0] if line else None),
+        *_plot(plot, unit, groups, series, write),
+        *([_dashed(plot, line[1])] if line else []),
     ]
-    if line:
-        y = axis.y(line[1])
-        parts.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="{TEXT}" stroke-dasharray="5 4"/>')
-    return "\n".join(parts + ["</svg>", ""])
+    return _svg(title, HEIGHT, parts)
 
 
-def _grid(axis, write):
-    for tick in axis.ticks:
-        y = axis.y(tick)
-        yield f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="{TEXT}" stroke-opacity=".25"/>'
-        yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{write(tick)}</text>'
+def panels(title, unit, groups, charts, line_name):
+    """Returns the SVG of several charts, two in a row, with one legend and an axis each.
+
+    `charts` is {title: (series, value of the dashed line)}. Only bars of the first series are labelled with values.
+    """
+    names = list(dict.fromkeys(name for series, _ in charts.values() for name in series))
+    parts = list(_legend(names, line_name))
+    width = (WIDTH - RIGHT + GAP) / 2
+    for number, (heading, (series, line)) in enumerate(charts.items()):
+        row, column = divmod(number, 2)
+        left = LEFT + column * width
+        top = PANELS_TOP + row * PANEL_HEIGHT + 40
+        right = left + width - LEFT - GAP
+        plot = Plot(left, right, top, top + PANEL_HEIGHT - 76, [*_values(series), line], logarithmic=False)
+        parts.append(f'<text x="{left:g}" y="{top - 26}" font-size="13" font-weight="600">{_escaped(heading)}</text>')
+        parts += _plot(plot, unit, groups, series, short, names, labelled=names[:1])
+        parts.append(_dashed(plot, line))
+    return _svg(title, PANELS_TOP + PANEL_HEIGHT * math.ceil(len(charts) / 2), parts)
 
 
-def _legend(series, line):
-    """In as many rows as it takes; there is room for two."""
+def _svg(title, height, parts):
+    head = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img"'
+        f' font-family="system-ui, sans-serif" font-size="12" fill="{TEXT}">',
+        f"<title>{_escaped(title)}</title>",
+        f'<text x="{LEFT}" y="20" font-size="15" font-weight="600">{_escaped(title)}</text>',
+    ]
+    return "\n".join([*head, *parts, "</svg>", ""])
+
+
+def _escaped(text):
+    return html.escape(str(text))
+
+
+def _values(series):
+    return [value for bars in series.values() for value in bars.values()]
+
+
+def _plot(plot, unit, groups, series, write, names=None, labelled=None):
+    """Draws axis, groups and bars. `names` gives the order of colors, `labelled` the series to write values for."""
+    yield f'<text x="{plot.left:.0f}" y="{plot.top - 12}" font-size="11">{_escaped(unit)}</text>'
+    yield from _grid(plot, write)
+    yield from _bars(plot, groups, series, write, names or list(series), labelled)
+
+
+def _dashed(plot, value):
+    y = plot.y(value)
+    return f'<path d="M{plot.left:.0f} {y:.1f}H{plot.right:.0f}" stroke="{TEXT}" stroke-dasharray="5 4"/>'
+
+
+def _grid(plot, write):
+    for tick in plot.ticks:
+        y = plot.y(tick)
+        yield f'<path d="M{plot.left:.0f} {y:.1f}H{plot.right:.0f}" stroke="{TEXT}" stroke-opacity=".25"/>'
+        yield f'<text x="{plot.left - 8:.0f}" y="{y + 4:.1f}" text-anchor="end">{write(tick)}</text>'
+
+
+def _legend(names, line):
+    """Names the colors, and the dashed line if there is one, in at most two rows."""
     x, y = LEFT, 40
-    for i, name in enumerate([*series, *(line or [])[:1]]):
+    for i, name in enumerate([*names, *([line] if line else [])]):
         width = 34 + LETTER * len(name)
         if x + width > WIDTH:
             x, y = LEFT, y + 18
-        if i < len(series):
+        if i < len(names):
             yield f'<rect x="{x:.0f}" y="{y - 6}" width="11" height="11" rx="2" fill="{COLORS[i]}"/>'
         else:
             yield f'<path d="M{x:.0f} {y}h12" stroke="{TEXT}" stroke-dasharray="5 2"/>'
-        yield f'<text x="{x + 16:.0f}" y="{y + 4}">{html.escape(name)}</text>'
+        yield f'<text x="{x + 16:.0f}" y="{y + 4}">{_escaped(name)}</text>'
         x += width
 
 
-def _bars(axis, groups, series, write):
-    group_width = PLOT_WIDTH / len(groups)
+def _bars(plot, groups, series, write, names, labelled):
+    group_width = (plot.right - plot.left) / len(groups)
     for g, group in enumerate(groups):
-        present = [name for name in series if group in series[name]]
+        present = [name for name in names if group in series.get(name, {})]
         width = min(44, group_width * 0.84 / max(1, len(present)))
-        middle = LEFT + group_width * (g + 0.5)
+        middle = plot.left + group_width * (g + 0.5)
         x = middle - width * len(present) / 2
-        yield f'<text x="{middle:.1f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle">{html.escape(str(group))}</text>'
+        yield f'<text x="{middle:.1f}" y="{plot.bottom + 20}" text-anchor="middle">{_escaped(group)}</text>'
         for name in present:
             value = series[name][group]
-            y = axis.y(value)
-            color = COLORS[list(series).index(name)]
-            height = TOP + PLOT_HEIGHT - y
+            y = plot.y(value)
+            color = COLORS[names.index(name)]
+            height = plot.bottom - y
             yield f'<rect x="{x + 1:.1f}" y="{y:.1f}" width="{width - 2:.1f}" height="{height:.1f}" fill="{color}"/>'
-            if width >= LETTER * 5:
-                center = x + width / 2
-                yield f'<text x="{center:.1f}" y="{y - 4:.1f}" text-anchor="middle" font-size="10">{write(value)}</text>'
+            if (width >= LETTER * 5) if labelled is None else (name in labelled):
+                at = f'x="{x + width / 2:.1f}" y="{y - 4:.1f}"'
+                yield f'<text {at} text-anchor="middle" font-size="10">{write(value)}</text>'
             x += width
 
 
 def short(value):
-    """Writes a number with three digits, with a letter for its thousands."""
+    """Formats a number with three digits, and a letter for thousands, millions and billions."""
     for factor, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= factor * 0.9995:
             return f"{float(f'{value / factor:.3g}'):g}{letter}"

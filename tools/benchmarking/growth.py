@@ -1,15 +1,14 @@
 """The section on latencies while a cache grows."""
 
 from . import chart
-from .mass_expiry import duration
-from .section import Section, table
+from .section import Section, duration, table
 
 PERCENTILES = ["p50", "p99", "p99.9", "p99.99", "max"]
 
 TEXT = """\
-One thread Sets four million new keys in an empty cache that is limited by bytes alone, to 1 GiB, so that its index grows
-without knowing how large it will become; and in a map for which nothing was reserved. The lengths are those of Set, each
-from the end of one to the end of the next, in real time."""
+One thread Sets four million new keys in an empty cache limited to 1 GiB alone, whose index grows to an unknown final
+size, and in a map without reserve(). Latencies of Set in wall time, each from the end of one Set to the end of the
+next."""
 
 
 def sections(result):
@@ -25,4 +24,4 @@ def sections(result):
     picture = chart.grouped_bars(
         "Set while the cache grows", "logarithmic", PERCENTILES, drawn, logarithmic=True, write=duration
     )
-    return [Section("Growth", "Growth", f"{TEXT}\n\n{table(['Set', *PERCENTILES], rows)}", [], picture)]
+    return [Section("Growth", "Growth", TEXT, [table(["Set", *PERCENTILES], rows)], [], picture)]

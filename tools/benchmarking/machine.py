@@ -1,4 +1,4 @@
-"""Describes where and of what a measurement was taken."""
+"""Describes the machine and the sources that a measurement was taken of."""
 
 import datetime
 import os
@@ -10,9 +10,9 @@ import subprocess
 
 
 def describe(root, command):
-    """Returns {what: text} of the machine, the sources under `root` and the command that measures them."""
+    """Returns {property: text} of the machine, the sources under `root` and the command that measures them."""
     return {
-        "Processor": f"{_processor()}, {os.cpu_count()} cores, L3 cache {_l3()}",
+        "Processor": f"{_cpu()}, {os.cpu_count()} cores, L3 cache {_l3()}",
         "Memory": f"{_memory_gib():.0f} GiB, transparent huge pages: {_huge_pages()}",
         "Kernel": f"{platform.system()} {platform.release()}",
         "Libraries": f"{_distribution()}, glibc {platform.libc_ver()[1]}, {_first_line('g++', '--version')}",
@@ -23,10 +23,10 @@ def describe(root, command):
     }
 
 
-def _processor():
+def _cpu():
     fields = dict(re.findall(r"^([\w ]+?)\s*: (.*)$", _read("/proc/cpuinfo"), re.MULTILINE))
     name = fields.get("model name", platform.machine())
-    # Hosts often tell their guests no more than a family's name.
+    # Hypervisors often shorten the name to that of a product line.
     return f"{name} (family {fields['cpu family']}, model {fields['model']})" if "cpu family" in fields else name
 
 
@@ -51,7 +51,7 @@ def _distribution():
 
 def _commit(root):
     commit = _first_line("git", "-C", str(root), "describe", "--always", "--abbrev=12")
-    # What a measurement writes is no change of what it measures.
+    # The results are an output, not a part of what is measured.
     changes = ("status", "--porcelain", "--untracked-files=no", "--", ":!benchmarks/results", ":!benchmarks/RESULTS.md")
     return commit + (" with changes" if _first_line("git", "-C", str(root), *changes) else "")
 

@@ -1,18 +1,18 @@
-"""What was measured: for each name, a value for each round."""
+"""The measurements: for each name, one value per round."""
 
 import json
 import statistics
 
-# A benchmark from which the host kept more than this part of the processors' time runs again, as long as there is time.
+# A benchmark with more CPU steal than this fraction of the CPU time it asks for is repeated, as long as there is time.
 MOST_STOLEN = 0.05
 
-# So does one of which other guests had a part of the cores for more than this part of the time, where it tells that.
+# So is one that shared its core with another guest for more than this fraction of its time, if it reports that.
 MOST_SHARED = 0.1
 
-# The subject to which others are compared. On one thread, it runs in turn with those that are.
+# The subject that others are compared with. Always on one thread, interleaved with them.
 FLOOR = "flat_hash_map"
 
-# A measurement of throughput is taken in so many pieces, of which those count that were disturbed less than that.
+# The pieces that a throughput measurement is cut into. Only those below both limits count.
 PIECES = 12
 
 
@@ -20,7 +20,7 @@ class Measurements:
     """Names look like paths: "SetNew/wheelcache/8" are the operations per second of 8 threads."""
 
     def __init__(self, machine, values=None):
-        self.machine = machine  # What machine.describe() returns.
+        self.machine = machine  # From machine.describe().
         self.values = values or {}
 
     def add(self, values):
@@ -38,7 +38,7 @@ class Measurements:
         return statistics.median(self.values[name])
 
     def ratios(self, name, base):
-        """Returns the ratio within each round. Between rounds the machine may have changed its pace."""
+        """Returns the ratio within each round, because the speed of the machine drifts between rounds."""
         return [a / b for a, b in zip(self.values[name], self.values[base])]
 
     def ratio(self, name, base):
@@ -48,7 +48,7 @@ class Measurements:
         return max(len(values) for values in self.values.values())
 
     def save(self, path):
-        # One name a line, so that two runs can be compared.
+        # One name per line, so that a diff compares two runs.
         lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(values)}" for name, values in self.values.items())
         path.write_text(f'{{"machine": {json.dumps(self.machine, indent=1)},\n"values": {{\n{lines}\n}}}}\n')
 

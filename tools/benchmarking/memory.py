@@ -1,17 +1,17 @@
 """The section on resident memory."""
 
-from . import bars, chart
+from . import chart, targets
 from .measurements import FLOOR
-from .section import Bar, Section, table
+from .section import Section, Target, table
 
 TYPES = {
     "numbers": "uint64 to uint64",
-    "strings": "21 bytes to 64 bytes, strings",
+    "strings": "21-byte to 64-byte strings",
 }
 
 TEXT = """\
-Bytes of resident memory for each entry of a full cache of a million, after twice as many Sets, in a process that does
-nothing else; keys, values and all that the cache and the allocator add to them."""
+Resident bytes per entry of a full cache of a million entries after two million Sets, in a process of its own. They
+include keys, values, and the overhead of the cache and the allocator."""
 
 
 def sections(result):
@@ -19,7 +19,7 @@ def sections(result):
     if not names:
         return []
     subjects = list(dict.fromkeys(name.split("/")[2] for name in names))
-    subjects.sort(key=lambda subject: subject == FLOOR)  # Each other has the color of the other charts.
+    subjects.sort(key=lambda subject: subject == FLOOR)  # Last, so that the others have the colors of the other charts.
     values = {
         subject: {
             title: result.median(f"per_entry/{kind}/{subject}")
@@ -32,19 +32,20 @@ def sections(result):
         [f"`{subject}`", *(f"{of[title]:.1f}" if title in of else "" for title in TYPES.values())]
         for subject, of in values.items()
     ]
-    drawn = chart.grouped_bars("Resident memory for each entry", "bytes", list(TYPES.values()), values)
+    drawn = chart.grouped_bars("Resident memory per entry", "bytes", list(TYPES.values()), values)
     reached = [_per_entry(result, kind) for kind in TYPES] + _mixed_sizes(result)
-    return [Section("memory", "Memory", f"{TEXT}\n\n{table(['', *TYPES.values()], rows)}", reached, drawn)]
+    return [Section("memory", "Memory", TEXT, [table(["", *TYPES.values()], rows)], reached, drawn)]
 
 
 def _per_entry(result, kind):
     measured = result.median(f"per_entry/{kind}/wheelcache")
-    most = bars.PER_ENTRY[kind]
-    return Bar(f"Bytes for an entry, {TYPES[kind]}", f"at most {most}", f"{measured:.1f}", measured <= most)
+    most, origin = targets.PER_ENTRY[kind]
+    return Target(f"Bytes per entry, {TYPES[kind]}", f"at most {most}", origin, f"{measured:.1f}", measured <= most)
 
 
 def _mixed_sizes(result):
     least, most = (result.median(f"mixed_sizes/wheelcache/{end}") for end in ("least", "most"))
-    low, high = bars.MIXED_SIZES
-    what = "Resident memory to max_bytes (256 MiB), during 10 million Sets of 16 B to 4 KiB"
-    return [Bar(what, f"{low:.3f} to {high:.3f}", f"{least:.3f} to {most:.3f}", low <= least and most <= high)]
+    low, high = targets.MIXED_SIZES
+    what = "Resident memory to max_bytes (256 MiB), 10 million Sets of 16 B to 4 KiB"
+    measured = f"{least:.3f} to {most:.3f}"
+    return [Target(what, f"{low:.3f} to {high:.3f}", targets.LIMIT, measured, low <= least and most <= high)]

@@ -1,4 +1,4 @@
-"""Builds the benchmark programs, and runs their parts one by one."""
+"""Builds the benchmark programs and runs them, one part at a time."""
 
 import functools
 import json
@@ -16,11 +16,11 @@ _THROUGHPUT = re.compile(r"BM_(?P<workload>\w+)<(?P<subject>\w+)>/real_time/thre
 
 
 class MeasurementFailed(Exception):
-    """A benchmark that says of itself that it did not measure what it should."""
+    """A benchmark reported an error, so its figures mean nothing."""
 
 
 class Run:
-    """A part of a program that runs in a process of its own."""
+    """A set of benchmarks that runs in one process."""
 
     _TRIES = 5
 
@@ -33,12 +33,12 @@ class Run:
         return 1 if self._once else rounds
 
     def measure(self):
-        """Returns {name: value}. Tries again where the machine was in the way, so that no round is lost for it."""
+        """Returns {name: value}. Tries again after a failure, which a busy machine may cause."""
         for _ in range(self._TRIES - 1):
             try:
                 return self._measure()
             except MeasurementFailed as failure:
-                print(f"\nbenchmark: {failure}; once more", file=sys.stderr)
+                print(f"\nbenchmark: {failure}; trying again", file=sys.stderr)
         try:
             return self._measure()
         except MeasurementFailed as failure:
@@ -50,7 +50,7 @@ def _is_quiet(piece):
 
 
 def _quietest(pieces, least):
-    """Returns the quiet ones, or the quietest if there are fewer than `least`."""
+    """Returns the quiet pieces, or the `least` quietest ones if there are fewer."""
     quiet = [piece for piece in pieces if _is_quiet(piece)]
     if len(quiet) >= least:
         return quiet
@@ -58,10 +58,9 @@ def _quietest(pieces, least):
 
 
 class Patience:
-    """How long benchmarks may run again for.
+    """The time left for repetitions.
 
-    Each run has an equal part of what is left, so that one bad quarter of an hour does not use up what the rounds after
-    it need.
+    Each run gets an equal share of it, so that one busy quarter of an hour does not use up the time of later rounds.
     """
 
     def __init__(self, seconds):
@@ -69,7 +68,7 @@ class Patience:
         self._share = 0
 
     def share_among(self, runs):
-        """Begins a run, the first of so many."""
+        """Begins the first of `runs` runs, which share the time left."""
         self._share = self._left / runs
 
     def lasts(self):
@@ -83,7 +82,7 @@ class Patience:
 class Suite:
     """The benchmarks of one configuration."""
 
-    # So many pieces of a measurement of throughput must have been quiet.
+    # The quiet pieces that a throughput measurement needs.
     _LEAST_PIECES = 3
 
     def __init__(self, root, config, min_time, patience):
@@ -94,7 +93,7 @@ class Suite:
         self._folder = pathlib.Path(self._bazel("info", f"--config={config}", "bazel-bin").strip()) / "benchmarks"
 
     def runs(self):
-        """Returns all runs, in the order of a round: each workload, on one number of threads after the other."""
+        """Returns all runs in the order of a round: by workload, then by number of threads."""
         groups = {}
         for name in self._list("cache_benchmark"):
             if match := _THROUGHPUT.fullmatch(name):
@@ -112,7 +111,7 @@ class Suite:
         return runs
 
     def _measure_throughput(self, workload, threads, benchmarks):
-        """All subjects on so many threads, and in turn with them the floor on one."""
+        """Measures all subjects on `threads` threads, interleaved with the floor on one."""
         floor = f"BM_{workload}<{FLOOR}>/real_time/threads:1"
         values = {}
         for pieces in self._benchmark_in_pieces("cache_benchmark", dict.fromkeys([*benchmarks, floor])):
@@ -163,10 +162,10 @@ class Suite:
         return {name: float(value) for name, value in (line.split("\t") for line in lines)}
 
     def _benchmark(self, program, pattern):
-        """Runs the benchmarks that match, and returns what each reported when the least was stolen from it.
+        """Runs the benchmarks that match, and returns of each the repetition with the least CPU steal.
 
-        A benchmark runs again in a process of its own, from the same state: what two threads can do on two processors
-        shows only where there are two. What is kept is chosen by that alone.
+        Each repetition is a new process, so that all start from the same state. Only steal decides which one is kept,
+        never the figure that was measured.
         """
         best = {result["name"]: result for result in self._benchmark_once(program, pattern)}
         while self._patience.lasts():
@@ -180,11 +179,11 @@ class Suite:
         return list(best.values())
 
     def _benchmark_in_pieces(self, program, names):
-        """Runs benchmarks in turn, and returns of each the pieces in which it had the processors to itself.
+        """Runs benchmarks interleaved, and returns of each the pieces that had their cores to themselves.
 
-        Those of which that can be said last for some ten milliseconds where other guests are busy. Where a benchmark
-        has few, all run again, for what is compared is to meet the same minutes; where it has none in the end, its
-        least disturbed ones count. What was measured does not decide.
+        If one has too few such pieces, all benchmarks run again, because only figures of the same minutes compare. If
+        one still has too few when the time is over, its quietest pieces count. The figure that was measured never
+        decides.
         """
         pieces = {name: [] for name in names}
 
@@ -228,32 +227,8 @@ class Suite:
         return self._call([self._root / "bazelw", *arguments])
 
     def _call(self, command):
-        """Runs a program and returns its output; ends this one with what it said if it fails."""
+        """Runs a program and returns its output. If it fails, exits with its error output."""
         finished = subprocess.run(command, cwd=self._root, text=True, capture_output=True)
         if finished.returncode != 0:
             sys.exit(f"{finished.stderr}\nbenchmark: {command[0]} failed")
         return finished.stdout
-
-
-class Progress:
-    """A line on standard error, rewritten in place on a terminal."""
-
-    def __init__(self, steps):
-        self._steps = steps
-        self._done = 0
-        self._begin = time.monotonic()
-
-    def show(self, *parts):
-        left = ""
-        if self._done > 0:
-            seconds = (time.monotonic() - self._begin) / self._done * (self._steps - self._done)
-            left = f"about {seconds / 60:.0f} min left"
-        self._done += 1
-        self._write("  ".join([f"[{self._done}/{self._steps}]", *parts, left]))
-
-    def end(self):
-        self._write(f"[{self._steps}/{self._steps}]  {(time.monotonic() - self._begin) / 60:.0f} min\n")
-
-    def _write(self, line):
-        start, end = ("\r\x1b[K", "") if sys.stderr.isatty() else ("", "\n")
-        print(start + line.rstrip(), end=end, file=sys.stderr, flush=True)

@@ -2,8 +2,8 @@
 
 import statistics
 
-from . import bars, chart
-from .section import Bar, Section, spread, table
+from . import chart, targets
+from .section import Section, Target, spread, table
 
 OURS = "PointerWheel"
 BASE = "MultimapTimers"
@@ -18,10 +18,10 @@ SUBJECTS = {
 }
 
 TEXT = """\
-A million timers are pending, their delays uniform over 3.6 million ticks. Nanoseconds for each timer, or for each call of
-`NextWakeup` and of a jump over idle ticks; in brackets how many times faster than std::multimap. The cache's wheel is the
-same one over 32-bit references; the wheel with rounds walks each timer once in a revolution of 300 ticks. In each
-round, all subjects run in one process, for each operation one after the other."""
+A million timers are pending, with delays uniform over 3.6 million ticks. Nanoseconds per timer, or per call of
+`NextWakeup` and of a jump over idle ticks; in brackets the speed-up over std::multimap. The cache's wheel is the
+same wheel over 32-bit references; the wheel with rounds visits each timer once per revolution of 300 ticks. In each
+round, all subjects run in one process, next to each other for each operation."""
 
 
 def sections(result):
@@ -41,30 +41,31 @@ def sections(result):
         for subject, title in SUBJECTS.items()
     }
     groups = list(dict.fromkeys(operation[0] for operation in compared))
-    drawn = chart.grouped_bars("Timers", "nanoseconds, in powers of ten", groups, series, logarithmic=True)
-    text = f"{TEXT}\n\n{table(['', *SUBJECTS.values()], rows)}"
-    return [Section("TimingWheel", "Timing wheel", text, _bars(result, compared) + _flat_bars(result, compared), drawn)]
+    drawn = chart.grouped_bars("Timers", "nanoseconds, logarithmic", groups, series, logarithmic=True)
+    reached = _targets(result, compared) + _flat_targets(result, compared)
+    return [Section("TimingWheel", "Timing wheel", TEXT, [table(["", *SUBJECTS.values()], rows)], reached, drawn)]
 
 
-def _bars(result, operations):
+def _targets(result, operations):
     reached = []
     for operation in operations:
-        peer, most = bars.TIMING_WHEEL.get(operation[0], (None, None))
+        peer, least, origin = targets.TIMING_WHEEL.get(operation[0], (None, None, None))
         if peer and result.has(_name(operation, peer)):
-            # The peer's time to ours reads better than the other way round.
-            times = result.ratios(_name(operation, peer), _name(operation, OURS))
-            what = f"{_title(*operation)}: times faster than {SUBJECTS[peer]}"
-            reached.append(Bar(what, f"{1 / most:.0f}", spread(times), statistics.median(times) >= 1 / most))
+            speedups = result.ratios(_name(operation, peer), _name(operation, OURS))
+            what = f"{_title(*operation)}: speed-up over {SUBJECTS[peer]}"
+            enough = statistics.median(speedups) >= least
+            reached.append(Target(what, f"{least}", origin, spread(speedups), enough))
     return reached
 
 
-def _flat_bars(result, operations):
+def _flat_targets(result, operations):
     reached = []
-    for name, (far, near, most) in bars.TIMING_WHEEL_FLAT.items():
+    for name, (far, near, most, origin) in targets.TIMING_WHEEL_FLAT.items():
         if (name, far) in operations and (name, near) in operations:
             ratios = result.ratios(_name((name, far), OURS), _name((name, near), OURS))
             what = f"{name}: {far} to {near}"
-            reached.append(Bar(what, f"at most {most:g}", spread(ratios), statistics.median(ratios) <= most))
+            flat = statistics.median(ratios) <= most
+            reached.append(Target(what, f"at most {most:g}", origin, spread(ratios), flat))
     return reached
 
 
