@@ -16,8 +16,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "wheelcache/examples/replay/request.h"
-#include "wheelcache/examples/replay/trace_line.h"
+#include "wheelcache/tools/trace_replay/request.h"
+#include "wheelcache/tools/trace_replay/trace_line.h"
 
 namespace wheelcache::replay {
 namespace {

@@ -1,0 +1,87 @@
+// Plays requests against a cache on one thread, and counts what becomes of
+// them.
+//
+//   Player player(cache, options);
+//   player.Play(request);
+//   int64_t hits = player.counts().hits;
+//
+// Operations have the meaning that they have in memcached. A trace carries
+// sizes and not contents: a TracedValue stands for the value, and its charge is
+// what the trace says.
+//
+// Threads: thread-compatible. Players of several threads may share a cache, as
+// long as the requests for one key go to one player.
+
+#ifndef WHEELCACHE_TOOLS_TRACE_REPLAY_PLAYER_H_
+#define WHEELCACHE_TOOLS_TRACE_REPLAY_PLAYER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "wheelcache/cache/cache.h"
+#include "wheelcache/tools/load_testing/latency_histogram.h"
+#include "wheelcache/tools/trace_replay/replay_options.h"
+#include "wheelcache/tools/trace_replay/request.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache {
+namespace replay {
+
+struct TracedValue {
+  uint64_t key_size = 0;
+  uint64_t value_size = 0;
+};
+
+using TraceCache = Cache<std::string, TracedValue>;
+
+// Creates the cache that the options describe, on that clock and without a
+// background thread.
+absl::StatusOr<std::unique_ptr<TraceCache>> CreateTraceCache(
+    const ReplayOptions& options, Clock* clock);
+
+struct PlayerCounts {
+  int64_t requests = 0;
+  int64_t hits = 0;  // Of get and gets alone, as are the misses.
+  int64_t misses = 0;
+  int64_t peak_entries = 0;  // Of the whole cache, as are the bytes.
+  int64_t peak_bytes = 0;
+  load_testing::LatencyHistogram get_nanos;  // A sample of the calls.
+  load_testing::LatencyHistogram set_nanos;
+};
+
+class Player {
+ public:
+  // The cache must outlive the player.
+  Player(TraceCache& cache, const ReplayOptions& options);
+
+  void Play(const Request& request);
+
+  const PlayerCounts& counts() const { return counts_; }
+
+ private:
+  void Read(const Request& request);
+  void Write(const Request& request);
+  void Add(const Request& request);
+  void WriteIfPresent(const Request& request);
+  // Adds to the size of a present value, which keeps its deadline.
+  void Grow(const Request& request, uint64_t bytes);
+  void Set(const Request& request, TracedValue value, absl::Duration ttl);
+
+  // Returns what `call` returns, and times one call in eight.
+  template <typename Call>
+  auto Timed(load_testing::LatencyHistogram& nanos, Call call);
+
+  TraceCache& cache_;
+  const absl::Duration default_ttl_;
+  const bool read_through_;
+  uint32_t sampler_ = 1;
+  PlayerCounts counts_;
+};
+
+}  // namespace replay
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_TOOLS_TRACE_REPLAY_PLAYER_H_
