@@ -87,7 +87,7 @@ TEST_F(ReplayExamples, Barrier) {
   std::vector<std::thread> workers;
   for (int i = 0; i < threads; ++i) {
     workers.emplace_back([&] {
-      barrier.Pass([&] { clock.AdvanceTo(time); });  // On each of the threads.
+      barrier.Pass([&] { clock.AdvanceTo(time); });  // On each thread.
       EXPECT_EQ(clock.Now(), time);
     });
   }

@@ -1,12 +1,12 @@
-// A point that threads pass together, after one of them has done a piece of
-// work that must not overlap with theirs.
+// Reusable barrier for a fixed number of threads, with a completion function as
+// in C++20's std::barrier.
 //
 //   Barrier barrier(threads);
 //   ...
-//   barrier.Pass([&] { clock.AdvanceTo(time); });  // On each of the threads.
+//   barrier.Pass([&] { clock.AdvanceTo(time); });  // On each thread.
 //
-// Guarantees: the work runs once, on the thread that arrives last, after all
-// have arrived and before any goes on.
+// Guarantees: the completion function runs once for all threads, on the last
+// one to arrive, before any of them is released.
 //
 // Threads: thread-safe.
 
@@ -25,15 +25,16 @@ class Barrier {
  public:
   explicit Barrier(int threads) : threads_(threads) {}
 
-  // Blocks until as many threads as the barrier was made for have called this.
+  // Blocks until all `threads` threads have called this. The function is that
+  // of the last caller.
   void Pass() {
     Pass([] {});
   }
-  template <typename Work>
-  void Pass(Work work) {
+  template <typename Completion>
+  void Pass(Completion completion) {
     MutexLock lock(&mu_);
     if (++waiting_ == threads_) {
-      work();
+      completion();
       waiting_ = 0;
       ++generation_;
       all_arrived_.SignalAll();

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kDefaultMaxEntries = 50'000;
 
-// One flag as it was given.
+// A flag with the value given for it.
 struct Given {
   const Flag* flag;
   absl::string_view value;
@@ -38,8 +38,8 @@ const Flag* FindNegatedFlag(absl::string_view name) {
   return flag != nullptr && flag->is_bool() ? flag : nullptr;
 }
 
-// Takes one flag off the front of `arguments`, with its value if that is an
-// argument of its own.
+// Removes one flag from the front of `arguments`, and its value if that is a
+// separate argument.
 absl::StatusOr<Given> TakeFlag(absl::Span<const char* const>& arguments) {
   const absl::string_view argument = arguments.front();
   arguments.remove_prefix(1);
@@ -74,7 +74,7 @@ absl::StatusOr<Settings> ParseCommandLine(
     absl::Span<const char* const> arguments) {
   Settings settings;
   ReplayOptions& replay = settings.replay;
-  // No legal limit: not given.
+  // 0 is no valid limit: it marks one that was not given.
   replay.max_entries = replay.max_bytes = 0;
   while (!arguments.empty()) {
     absl::StatusOr<Given> given = TakeFlag(arguments);

@@ -1,14 +1,14 @@
-// Reads the command line of trace_replay.
+// Parses the command line of trace_replay into Settings.
 //
 //   absl::StatusOr<Settings> settings =
 //       ParseCommandLine(absl::MakeConstSpan(argv + 1, argc - 1));
 //   if (!settings.ok()) ...  // Print its message, return 2.
 //
-// Why not absl::ParseCommandLine: for a bad flag it prints messages of its own
-// and ends the process with status 1. This program promises one line that names
-// flag, value and rule, and status 2.
+// Why not absl::ParseCommandLine: for an invalid flag it prints its own
+// messages and exits with status 1. This program promises status 2 and one line
+// that names the flag, its value and the rule.
 //
-// Errors: InvalidArgument, for the first argument that breaks a rule.
+// Errors: InvalidArgument, for the first invalid argument.
 
 #ifndef WHEELCACHE_TOOLS_TRACE_REPLAY_COMMAND_LINE_H_
 #define WHEELCACHE_TOOLS_TRACE_REPLAY_COMMAND_LINE_H_
@@ -20,9 +20,9 @@
 namespace wheelcache {
 namespace replay {
 
-// Reads --flag=value, --flag value, and --flag and --noflag for a flag that is
-// on or off. Of a flag that occurs twice the later value counts. Without any
-// limit, max_entries gets its default.
+// Accepts --flag=value, --flag value and, for a boolean flag, --flag and
+// --noflag. The last occurrence of a flag wins. If neither --max_entries nor
+// --max_bytes is given, max_entries gets its default.
 absl::StatusOr<Settings> ParseCommandLine(
     absl::Span<const char* const> arguments);
 

@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kMaxThreads = 256;
 constexpr int64_t kMaxShards = 256;
 
-// Each of these stores the value of a flag, or returns the rule that it breaks.
+// The setters: each stores the value, or returns the rule that it breaks.
 
 template <typename Integer>
 std::string SetInteger(absl::string_view text, int64_t min, int64_t max,
@@ -66,7 +66,7 @@ std::string SetTtl(absl::string_view text, absl::Duration& result) {
 
 std::string SetJitter(absl::string_view text, double& result) {
   double jitter;
-  // Written so that a NaN breaks the rule.
+  // Written so that NaN is invalid.
   if (absl::SimpleAtod(text, &jitter) && jitter >= 0 && jitter <= 1) {
     result = jitter;
     return "";
@@ -112,14 +112,15 @@ constexpr Flag kFlags[] = {
        return SetJitter(v, s.replay.jitter);
      }},
     {"shards", "N",
-     "locked parts of the cache, a power of two up to 256; LRU\n"
-     "order is exact with 1. Default: 0, the cache's own choice",
+     "independently locked parts of the cache, a power of two up\n"
+     "to 256; LRU order is exact with 1. Default: 0, the cache's\n"
+     "own choice",
      [](absl::string_view v, Settings& s) {
        return SetShards(v, s.replay.shards);
      }},
     {"threads", "N",
-     "threads among which the keys are divided, 1 to 256, so\n"
-     "that the requests for a key keep their order. Default: 1",
+     "threads, 1 to 256. Keys are partitioned among them, so that\n"
+     "the requests for a key keep their order. Default: 1",
      [](absl::string_view v, Settings& s) {
        return SetInteger(v, 1, kMaxThreads, s.replay.threads);
      }},
@@ -130,8 +131,8 @@ constexpr Flag kFlags[] = {
        return SetBool(v, s.replay.read_through);
      }},
     {"skip_bad_lines", "",
-     "count malformed lines and go on. Default: false, the first\n"
-     "one is an error",
+     "skip malformed lines and count them. Default: false, the\n"
+     "first one is an error",
      [](absl::string_view v, Settings& s) {
        return SetBool(v, s.skip_bad_lines);
      }},

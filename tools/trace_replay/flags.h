@@ -1,5 +1,5 @@
-// The flags of trace_replay: what each is called, what it means and where its
-// value goes. The command line and --help are made from this table.
+// Table of trace_replay's flags: the name, help text and setter of each. The
+// command-line parser and --help both read it.
 //
 //   Settings settings;
 //   std::string rule = FindFlag("ttl")->set("5m", settings);  // Empty: stored.
@@ -28,17 +28,17 @@ struct Settings {
 
 struct Flag {
   absl::string_view name;
-  absl::string_view placeholder;  // Empty for a flag that is on or off.
+  absl::string_view placeholder;  // Empty for a boolean flag.
   absl::string_view help;
 
-  // Stores the value. If it breaks the flag's rule, returns the rule, to follow
-  // the words "must be", and stores nothing.
+  // Stores the value and returns an empty string. If the value is invalid,
+  // stores nothing and returns the rule it breaks, phrased to follow "must be".
   std::string (*set)(absl::string_view value, Settings& settings);
 
   bool is_bool() const { return placeholder.empty(); }
 };
 
-// All flags, in the order of --help.
+// Returns all flags, in the order of --help.
 absl::Span<const Flag> AllFlags();
 
 // Returns the flag of that name, without dashes, or null.

@@ -29,31 +29,31 @@ constexpr absl::string_view kAfterFlags =
 Trace
 The columns are those of Twitter's open cache traces, without a header:
   timestamp_seconds,key,key_size,value_size,client_id,operation,ttl_seconds
-Time is simulated from the first column and never goes back: a line with an
-earlier time than one before it is replayed at the latest time so far. Whatever
-expires by then leaves the cache before the requests of a second are replayed.
+The first column sets a simulated clock that never goes back: a line with an
+earlier time than one before it is replayed at the latest time so far. Before
+the requests of a second are replayed, all expired entries leave the cache.
 
-Operations, with the meaning they have in memcached
+Operations, with memcached's semantics
   get, gets         read; these alone count as hits and misses
   set               writes
   add               writes if the key is absent, and else refreshes its recency
   replace, cas      write if the key is present (a trace has no cas tokens)
   append, prepend   if the key is present, grow its value by value_size; it
                     keeps its deadline
-  incr, decr        if the key is present, write it anew in the same size; it
-                    keeps its deadline
+  incr, decr        if the key is present, replace its value by one of the same
+                    size; it keeps its deadline
   delete            deletes
 
 Bytes
-An entry is charged key_size + value_size of its request and what the cache
-itself needs for an entry, some 50 bytes. Values are not allocated, so that a
-trace of any size can be replayed; one above 4 GiB or --max_bytes is not stored.
+An entry is charged key_size + value_size of its request and the cache's own
+overhead of some 50 bytes. Values are charged but not allocated, so that large
+traces fit in memory. A value above 4 GiB or --max_bytes is not stored.
 
 Report
-The speed counts the time spent replaying, not that of reading or making up the
-trace. Latencies are those of the cache's Get and Set alone, taken of one call
-in eight so that the clock distorts little; a reading includes that of the
-clock itself, 20 to 50 ns. Peaks are taken after every write.
+The speed excludes the time for reading or generating the trace. Latencies are
+those of the cache's Get and Set alone, sampled from one call in eight to limit
+the overhead; each includes 20 to 50 ns for reading the clock. Peaks are sampled
+after every write.
 
 Exit status: 0; 2 for a bad flag or trace, with nothing on standard output; 1 if
 the report cannot be written.

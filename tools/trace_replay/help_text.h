@@ -1,5 +1,5 @@
-// What trace_replay --help prints: the flags, what a request does, what is
-// counted, and the built-in workload.
+// Text of trace_replay --help: the flags, the trace format, the operations, the
+// report and the built-in workload.
 
 #ifndef WHEELCACHE_TOOLS_TRACE_REPLAY_HELP_TEXT_H_
 #define WHEELCACHE_TOOLS_TRACE_REPLAY_HELP_TEXT_H_

@@ -13,17 +13,17 @@
 namespace wheelcache {
 namespace replay {
 
-// The buffer is not cleared: the kernel fills what is used of it.
+// Leaves the buffer uninitialized: read(2) fills the part that is used.
 LineReader::LineReader(int descriptor)
     : descriptor_(descriptor), buffer_(new char[kMaxLineBytes]) {}
 
 absl::StatusOr<bool> LineReader::Next(absl::string_view& line) {
-  bool in_cut_line;
+  bool in_truncated_line;
   do {
-    in_cut_line = was_cut_;
+    in_truncated_line = truncated_;
     absl::StatusOr<bool> more = NextPiece(line);
     if (!more.ok() || !*more) return more;
-  } while (in_cut_line);
+  } while (in_truncated_line);
   ++line_number_;
   return true;
 }
@@ -40,7 +40,7 @@ absl::StatusOr<bool> LineReader::NextPiece(absl::string_view& piece) {
   const size_t consumed = piece.size() + (*line_break == nullptr ? 0 : 1);
   begin_ += consumed;
   bytes_consumed_ += static_cast<int64_t>(consumed);
-  was_cut_ = *line_break == nullptr && !at_end_of_file_;
+  truncated_ = *line_break == nullptr && !at_end_of_file_;
   if (!piece.empty() && piece.back() == '\r') piece.remove_suffix(1);
   return true;
 }

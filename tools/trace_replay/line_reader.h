@@ -1,4 +1,4 @@
-// Reads lines from a file descriptor, fast: large blocks, no copy per line.
+// Buffered line reader over a file descriptor: large blocks, no copy per line.
 //
 //   LineReader reader(fd);
 //   absl::string_view line;
@@ -11,7 +11,7 @@
 //
 // Threads: thread-compatible.
 //
-// Cost: one read(2) per megabyte, and that megabyte of memory.
+// Cost: a buffer of 1 MiB, and about one read(2) per MiB of a file.
 
 #ifndef WHEELCACHE_TOOLS_TRACE_REPLAY_LINE_READER_H_
 #define WHEELCACHE_TOOLS_TRACE_REPLAY_LINE_READER_H_
@@ -29,7 +29,7 @@ namespace replay {
 
 class LineReader {
  public:
-  // A longer line is cut after this many bytes.
+  // Longer lines are truncated to this many bytes.
   static constexpr size_t kMaxLineBytes = 1 << 20;
 
   // Does not take ownership of the descriptor.
@@ -38,32 +38,33 @@ class LineReader {
   LineReader& operator=(const LineReader&) = delete;
 
   // Stores the next line without its "\n" or "\r\n" and returns true, or
-  // returns false at the end. The line lives until the next call. The last line
-  // needs no line break. Blocks until a whole line is there.
+  // returns false at the end. The line is valid until the next call. The last
+  // line needs no line break. Blocks until a whole line is available.
   absl::StatusOr<bool> Next(absl::string_view& line);
 
-  // Of the line that Next stored last, from 1.
+  // Number of the line that Next stored last, from 1.
   int64_t line_number() const { return line_number_; }
-  // Bytes of the lines stored so far.
+  // Bytes of the lines stored so far, with their line breaks.
   int64_t bytes_consumed() const { return bytes_consumed_; }
 
  private:
-  // Like Next, and hands out the rest of a line that was cut.
+  // Like Next, but also returns the rest of a truncated line.
   absl::StatusOr<bool> NextPiece(absl::string_view& piece);
-  // Reads on until a line break is in the buffer, and returns it; null if the
-  // file ends or the buffer is full before.
+  // Reads until the buffer holds a line break, and returns a pointer to it;
+  // null if the file ends or the buffer is full first.
   absl::StatusOr<const char*> FindLineBreak();
-  // Reads once, behind what is there, which moves to the front of the buffer.
+  // Moves the unconsumed bytes to the front of the buffer and reads once, to
+  // behind them.
   absl::Status Fill();
 
   const int descriptor_;
   const std::unique_ptr<char[]> buffer_;
-  // Invariant: what is read and not yet consumed is buffer_[begin_, end_).
+  // Invariant: buffer_[begin_, end_) has been read and not yet consumed.
   size_t begin_ = 0;
   size_t end_ = 0;
   bool at_end_of_file_ = false;
-  // The piece handed out last was not the end of its line.
-  bool was_cut_ = false;
+  // The last piece returned did not reach the end of its line.
+  bool truncated_ = false;
   int64_t line_number_ = 0;
   int64_t bytes_consumed_ = 0;
 };

@@ -23,7 +23,7 @@ std::string ShortDuration(int64_t nanos) {
   double value = static_cast<double>(nanos) / 1000;
   absl::string_view unit = "us";
   for (absl::string_view larger : {"ms", "s"}) {
-    // From here on three digits would be rounded to 1000.
+    // From 999.5 on, rounding would print four digits.
     if (value < 999.5) break;
     value /= 1000;
     unit = larger;

@@ -1,4 +1,4 @@
-// Numbers as people like to read them.
+// Formats counts and durations for people to read.
 
 #ifndef WHEELCACHE_TOOLS_TRACE_REPLAY_NUMBER_FORMAT_H_
 #define WHEELCACHE_TOOLS_TRACE_REPLAY_NUMBER_FORMAT_H_
@@ -9,11 +9,11 @@
 namespace wheelcache {
 namespace replay {
 
-// "1,234,567". REQUIRES: number >= 0.
+// Returns a count like "1,234,567". REQUIRES: number >= 0.
 std::string WithThousands(int64_t number);
 
-// "940 ns", "1.25 us", "17.3 ms", "2.00 s": three digits that matter.
-// REQUIRES: nanos >= 0.
+// Returns a duration like "940 ns", "1.25 us", "17.3 ms" or "2.00 s", with
+// three significant digits. REQUIRES: nanos >= 0.
 std::string ShortDuration(int64_t nanos);
 
 }  // namespace replay

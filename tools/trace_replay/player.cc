@@ -46,7 +46,7 @@ Player::Player(TraceCache& cache, const ReplayOptions& options)
 
 template <typename Call>
 auto Player::Timed(load_testing::LatencyHistogram& nanos, Call call) {
-  // At random, or a pattern in the trace might coincide with every eighth call.
+  // At random: every eighth call could coincide with a pattern in the trace.
   // This is Marsaglia's xorshift generator (2003).
   sampler_ ^= sampler_ << 13;
   sampler_ ^= sampler_ >> 17;
@@ -101,8 +101,7 @@ void Player::Write(const Request& request) {
 }
 
 void Player::Add(const Request& request) {
-  // Get and not Contains: memcached's add makes a key that is present the most
-  // recent one.
+  // Get, not Contains: memcached's add refreshes the recency of a present key.
   if (!cache_.Get(request.key)) Write(request);
 }
 

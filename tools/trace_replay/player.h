@@ -1,16 +1,16 @@
-// Plays requests against a cache on one thread, and counts what becomes of
-// them.
+// Plays requests against a cache on one thread, and counts hits, misses, peaks
+// and latencies.
 //
 //   Player player(cache, options);
 //   player.Play(request);
 //   int64_t hits = player.counts().hits;
 //
-// Operations have the meaning that they have in memcached. A trace carries
-// sizes and not contents: a TracedValue stands for the value, and its charge is
-// what the trace says.
+// Operations have memcached's semantics. A trace records the sizes of values,
+// not their contents: a TracedValue stands in for the value and is charged the
+// sizes in the trace.
 //
-// Threads: thread-compatible. Players of several threads may share a cache, as
-// long as the requests for one key go to one player.
+// Threads: thread-compatible. Players on several threads may share a cache if
+// all requests for a key go to the same player.
 
 #ifndef WHEELCACHE_TOOLS_TRACE_REPLAY_PLAYER_H_
 #define WHEELCACHE_TOOLS_TRACE_REPLAY_PLAYER_H_
@@ -37,18 +37,21 @@ struct TracedValue {
 
 using TraceCache = Cache<std::string, TracedValue>;
 
-// Creates the cache that the options describe, on that clock and without a
-// background thread.
+// Creates the cache that the options describe, without a background thread. The
+// clock must outlive it.
 absl::StatusOr<std::unique_ptr<TraceCache>> CreateTraceCache(
     const ReplayOptions& options, Clock* clock);
 
 struct PlayerCounts {
   int64_t requests = 0;
-  int64_t hits = 0;  // Of get and gets alone, as are the misses.
+  // Only get and gets count as hits and misses.
+  int64_t hits = 0;
   int64_t misses = 0;
-  int64_t peak_entries = 0;  // Of the whole cache, as are the bytes.
+  // Of the whole cache, even if it has several players.
+  int64_t peak_entries = 0;
   int64_t peak_bytes = 0;
-  load_testing::LatencyHistogram get_nanos;  // A sample of the calls.
+  // Of a random sample of the calls.
+  load_testing::LatencyHistogram get_nanos;
   load_testing::LatencyHistogram set_nanos;
 };
 
@@ -66,11 +69,11 @@ class Player {
   void Write(const Request& request);
   void Add(const Request& request);
   void WriteIfPresent(const Request& request);
-  // Adds to the size of a present value, which keeps its deadline.
+  // Adds `bytes` to the size of a present value, which keeps its deadline.
   void Grow(const Request& request, uint64_t bytes);
   void Set(const Request& request, TracedValue value, absl::Duration ttl);
 
-  // Returns what `call` returns, and times one call in eight.
+  // Returns call(). Records the latency of one call in eight.
   template <typename Call>
   auto Timed(load_testing::LatencyHistogram& nanos, Call call);
 

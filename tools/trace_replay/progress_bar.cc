@@ -35,7 +35,6 @@ std::string ProgressLine(std::optional<double> share, int64_t requests,
 
 ProgressBar::ProgressBar(int descriptor) : descriptor_(descriptor) {}
 
-// Back to the first column, then erase to the end of the line.
 ProgressBar::~ProgressBar() { Draw(""); }
 
 void ProgressBar::Update(std::optional<double> share, int64_t requests) {
@@ -46,8 +45,9 @@ void ProgressBar::Update(std::optional<double> share, int64_t requests) {
 }
 
 void ProgressBar::Draw(const std::string& line) const {
+  // "\x1b[K" erases what is left of the line drawn before.
   const std::string text = absl::StrCat("\r", line, "\x1b[K");
-  // A bar that cannot be drawn is no reason to stop.
+  // Errors are ignored: a replay needs no progress bar.
   [[maybe_unused]] const ssize_t written =
       write(descriptor_, text.data(), text.size());
 }

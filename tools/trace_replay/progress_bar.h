@@ -1,11 +1,10 @@
-// One line on a terminal that shows how far a replay has come.
+// Progress bar of a replay, on one line of a terminal.
 //
 //   ProgressBar bar(STDERR_FILENO);
 //   ...
 //   bar.Update(source.progress(), requests);  // As often as you like.
 //
-// It is drawn at most ten times a second, and erased when the bar is destroyed,
-// so that nothing of it is left between the lines of the program.
+// It is redrawn at most ten times a second. The destructor erases it.
 
 #ifndef WHEELCACHE_TOOLS_TRACE_REPLAY_PROGRESS_BAR_H_
 #define WHEELCACHE_TOOLS_TRACE_REPLAY_PROGRESS_BAR_H_
@@ -18,14 +17,14 @@
 namespace wheelcache {
 namespace replay {
 
-// The text of the bar. Without a share, which runs from 0 to 1, it shows the
-// number of requests alone.
+// Returns the text of the bar. `share` is the fraction done, from 0 to 1;
+// without it, the text is the number of requests alone.
 std::string ProgressLine(std::optional<double> share, int64_t requests,
                          std::chrono::duration<double> elapsed);
 
 class ProgressBar {
  public:
-  // Draws on this descriptor, which is to be a terminal.
+  // Draws on `descriptor`, which must be a terminal.
   explicit ProgressBar(int descriptor);
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;

@@ -1,4 +1,5 @@
-// How a trace is replayed: the cache it meets, and what a request does there.
+// Options of a replay: the limits of its cache, TTLs, shards, threads, and
+// whether to read through.
 
 #ifndef WHEELCACHE_TOOLS_TRACE_REPLAY_REPLAY_OPTIONS_H_
 #define WHEELCACHE_TOOLS_TRACE_REPLAY_REPLAY_OPTIONS_H_
@@ -13,18 +14,18 @@ namespace replay {
 
 struct ReplayOptions {
   int64_t max_entries = kUnlimited;
-  // Key and value sizes are those in the trace.
+  // Of key and value sizes as in the trace, and the cache's own overhead.
   int64_t max_bytes = kUnlimited;
 
-  // Of a value whose request names none. More than zero, or infinite.
+  // The TTL of a value whose request names none. Above zero; may be infinite.
   absl::Duration ttl = absl::InfiniteDuration();
   double jitter = 0.05;
   int shards = 0;  // 0: chosen by the cache.
 
-  // The threads among which the keys are divided. At least 1.
+  // At least 1. Keys are partitioned among the threads.
   int threads = 1;
 
-  // A get that misses is followed by a set.
+  // Whether a get that misses is followed by a set.
   bool read_through = true;
 };
 

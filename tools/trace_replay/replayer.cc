@@ -33,9 +33,9 @@ void Merge(const PlayerCounts& from, PlayerCounts& into) {
   into.set_nanos.Merge(from.set_nanos);
 }
 
-// A team of workers, one on each thread, that go through the batches together.
-// Each looks at every request of the batch and plays those assigned to it;
-// where time moves on, they wait for each other.
+// Workers, one per thread, that play one batch after another together. Each
+// scans the whole batch and plays the requests assigned to it. Where simulated
+// time advances, they wait for each other.
 class Team {
  public:
   // The cache and its clock must outlive the team.
@@ -60,7 +60,7 @@ class Team {
   absl::Duration elapsed() const { return absl::FromChrono(elapsed_); }
 
  private:
-  // Each on its own cache lines, for each is written by its own thread.
+  // Aligned against false sharing: each is written by its own thread.
   struct alignas(64) Worker {
     Worker(TraceCache& cache, const ReplayOptions& options)
         : player(cache, options) {}
@@ -73,13 +73,14 @@ class Team {
   void PlayBatch(int index);
   absl::Status LeadBatches(RequestSource& source,
                            const ProgressListener& progress);
-  void MoveClock(int64_t now_seconds);
+  // Advances the clock and reclaims all that has expired.
+  void AdvanceClock(int64_t now_seconds);
 
   SimulatedClock& clock_;
   TraceCache& cache_;
   std::vector<std::unique_ptr<Worker>> workers_;
 
-  // Written by the leader, worker 0, while the others are at the barrier.
+  // Written by the leader, worker 0, while the others wait at the barrier.
   RequestBatch batch_;
   bool done_ = false;
   std::chrono::nanoseconds elapsed_{0};
@@ -132,13 +133,13 @@ void Team::PlayBatch(int index) {
     const int64_t seconds = batch_.timestamp_seconds(i);
     if (seconds > worker.now_seconds) {
       worker.now_seconds = seconds;
-      barrier_.Pass([&] { MoveClock(seconds); });
+      barrier_.Pass([&] { AdvanceClock(seconds); });
     }
     if (batch_.worker(i) == index) worker.player.Play(batch_[i]);
   }
 }
 
-void Team::MoveClock(int64_t now_seconds) {
+void Team::AdvanceClock(int64_t now_seconds) {
   constexpr int64_t kBudget = 1024;
   clock_.AdvanceTo(absl::Seconds(now_seconds));
   while (cache_.RunMaintenance(kBudget) >= kBudget) {

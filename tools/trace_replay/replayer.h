@@ -4,16 +4,16 @@
 //   if (!result.ok()) return result.status();
 //   int64_t hits = result->counts.hits;
 //
-// Guarantees: the clock shows the time of the request that is played, and
-// never goes back: a request with an earlier time than one before it is played
-// at the latest time so far. When the clock moves, what has expired leaves the
-// cache before any request of the new time is played. Requests for one key are
-// played in their order, by any number of threads, and no thread plays a
-// request while another is at an earlier time. With one thread, one shard and
-// no jitter the counts are exactly those of an LRU list with deadlines.
+// Guarantees: the clock shows the timestamp of the request being played and
+// never goes back: a request with an earlier timestamp than one before it is
+// played at the latest time so far. When the clock advances, all expired
+// entries leave the cache before a request of the new time is played. Requests
+// for a key are played in order, with any number of threads, and no thread runs
+// ahead of another in simulated time. With one thread, one shard and no jitter,
+// the counts are exactly those of an LRU list with deadlines.
 //
-// Threads: Replay runs options.threads - 1 threads of its own, which have ended
-// when it returns.
+// Threads: Replay starts options.threads - 1 threads and joins them before it
+// returns.
 //
 // Errors: those of the source and of Cache::Create.
 
@@ -36,17 +36,18 @@ struct ReplayResult {
   PlayerCounts counts;  // Of all threads.
   int64_t evictions = 0;
   int64_t expirations = 0;
-  // The real time that the replay took, the reading of requests excluded.
+  // Wall-clock time of the replay, excluding that of reading requests.
   absl::Duration elapsed;
 
   double hit_ratio() const;
   double requests_per_second() const;
 };
 
-// Called now and then, by the thread that called Replay, with the number of
-// requests played so far.
+// Called after each batch of requests, on the thread that called Replay, with
+// the number of requests played so far.
 using ProgressListener = std::function<void(int64_t requests)>;
 
+// Replays all requests of `source` through a new cache.
 absl::StatusOr<ReplayResult> Replay(RequestSource& source,
                                     const ReplayOptions& options,
                                     const ProgressListener& progress = {});

@@ -1,4 +1,4 @@
-// What a replay has found, as a table for people and as JSON for programs.
+// Formats the result of a replay as a table for people or JSON for programs.
 
 #ifndef WHEELCACHE_TOOLS_TRACE_REPLAY_REPORT_H_
 #define WHEELCACHE_TOOLS_TRACE_REPLAY_REPORT_H_
@@ -13,16 +13,17 @@
 namespace wheelcache {
 namespace replay {
 
-// Both end in a line break. `bad_lines` is reported if it is there: the lines
-// that were skipped.
+// Both end in a line break. `bad_lines`, the number of lines skipped, is
+// reported if present.
 
-// One line that says what was replayed and how, and the figures below it.
+// Returns a title that says what was replayed and how, and a table of counts
+// and latencies.
 std::string TableReport(const Settings& settings, const ReplayResult& result,
                         std::optional<int64_t> bad_lines);
 
-// One object with the keys requests, hits, misses, hit_ratio, evictions,
-// expirations, peak_entries, peak_bytes, requests_per_second and, with them,
-// bad_lines.
+// Returns one object with the keys requests, hits, misses, hit_ratio,
+// evictions, expirations, peak_entries, peak_bytes, requests_per_second and, if
+// present, bad_lines.
 std::string JsonReport(const ReplayResult& result,
                        std::optional<int64_t> bad_lines);
 

@@ -1,4 +1,4 @@
-// One request of an access trace, and where requests come from.
+// Request of an access trace, and the interface of a stream of requests.
 //
 //   Request request;
 //   for (;;) {
@@ -38,7 +38,7 @@ enum class Operation : uint8_t {
 struct Request {
   int64_t timestamp_seconds = 0;
   absl::string_view key;
-  uint32_t key_size = 0;    // In bytes; a trace may have shortened the key.
+  uint32_t key_size = 0;    // In bytes; the trace may shorten the key.
   uint32_t value_size = 0;  // In bytes.
   Operation operation = Operation::kGet;
   uint32_t ttl_seconds = 0;  // 0: the trace names none.
@@ -50,15 +50,14 @@ class RequestSource {
   virtual ~RequestSource() = default;
 
   // Stores the next request and returns true, or returns false at the end. The
-  // request's key lives until the next call. After an error the source is of no
-  // further use.
+  // request's key is valid until the next call. REQUIRES: no call has failed.
   virtual absl::StatusOr<bool> Next(Request& request) = 0;
 
-  // Returns the share of the requests that have been read, from 0 to 1, or
-  // nothing if the end cannot be foreseen.
+  // Returns the fraction of the requests read so far, from 0 to 1, or nothing
+  // if the total is unknown.
   virtual std::optional<double> progress() const = 0;
 
-  // Returns how many malformed requests were passed over so far.
+  // Returns the number of malformed requests skipped so far.
   virtual int64_t bad_lines() const { return 0; }
 };
 

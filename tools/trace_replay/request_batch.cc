@@ -12,8 +12,8 @@ namespace wheelcache {
 namespace replay {
 namespace {
 
-// The cache divides its keys by absl::Hash. Another hash here: with the same,
-// each worker would have shards for itself, and none would ever contend.
+// Not by absl::Hash, which selects the cache's shards: each worker would have
+// shards to itself, and their locks would never be contended.
 int WorkerOf(absl::string_view key, int workers) {
   const std::string_view bytes(key.data(), key.size());
   return static_cast<int>(std::hash<std::string_view>()(bytes) % workers);

@@ -1,5 +1,5 @@
-// Requests read ahead, so that reading them costs the replay no time, each
-// assigned to the worker that is to play it.
+// Batch of requests, each assigned to a worker. Requests are read a batch at a
+// time, so that the measured time of a replay excludes reading.
 //
 //   RequestBatch batch(workers);
 //   absl::StatusOr<bool> filled = batch.Fill(source);  // False: at the end.
@@ -28,15 +28,16 @@ namespace replay {
 
 class RequestBatch {
  public:
-  // Few enough to leave room in a core's own caches for what is measured.
+  // Few enough to leave most of a core's private caches to the cache under
+  // test.
   static constexpr size_t kMaxRequests = 4096;
-  // A batch whose keys are longer than this ends early.
+  // A batch ends early once its keys have this many bytes in total.
   static constexpr size_t kMaxKeyBytes = 1 << 20;
 
   explicit RequestBatch(int workers) : workers_(workers) {}
 
-  // Replaces the content by the next requests of `source`. Returns false if
-  // there are none.
+  // Replaces the batch by the next requests of `source`. Returns false if there
+  // are none.
   absl::StatusOr<bool> Fill(RequestSource& source);
 
   size_t size() const { return items_.size(); }
@@ -45,7 +46,7 @@ class RequestBatch {
     return items_[i].request.timestamp_seconds;
   }
 
-  // The key lives until the next Fill.
+  // The key is valid until the next Fill.
   Request operator[](size_t i) const {
     Request request = items_[i].request;
     request.key = absl::string_view(keys_).substr(items_[i].key_begin,
@@ -55,7 +56,7 @@ class RequestBatch {
 
  private:
   struct Item {
-    Request request;  // Its key is gone; the bytes are in keys_.
+    Request request;  // Its key dangles; the bytes are in keys_.
     size_t key_begin;
     size_t key_length;
     int worker;

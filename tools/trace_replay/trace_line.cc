@@ -42,7 +42,7 @@ constexpr uint64_t kMaxUint64 = std::numeric_limits<uint64_t>::max();
 
 using Columns = std::array<absl::string_view, kColumnCount>;
 
-// Quotes a value for an error: printable, and short even if the value is not.
+// Quotes a value for an error: escaped, and truncated if it is long.
 std::string Quoted(absl::string_view value) {
   constexpr size_t kShown = 40;
   return absl::StrCat("'", absl::CHexEscape(value.substr(0, kShown)),
@@ -55,8 +55,8 @@ absl::Status Malformed(Column column, absl::string_view value,
       kColumnNames[column], " is ", Quoted(value), ", must be ", rule));
 }
 
-// Stores the columns of a line and returns how many there are; those past the
-// last known one are counted and not stored.
+// Stores the columns of a line and returns their number. Columns after the last
+// known one are counted but not stored.
 int Split(absl::string_view line, Columns& columns) {
   int count = 0;
   for (;;) {
@@ -68,8 +68,8 @@ int Split(absl::string_view line, Columns& columns) {
   }
 }
 
-// A number in a column: digits alone, as std::from_chars reads them, without
-// the sign and the spaces that absl::SimpleAtoi lets pass.
+// Parses a column of digits alone. Uses std::from_chars, because
+// absl::SimpleAtoi accepts a sign and spaces.
 template <typename T>
 absl::Status ParseNumber(const Columns& columns, Column column, uint64_t max,
                          T& result) {

@@ -1,4 +1,4 @@
-// Reads one line in the column format of Twitter's open cache traces:
+// Parses one line in the column format of Twitter's open cache traces:
 //
 //   timestamp_seconds,key,key_size,value_size,client_id,operation,ttl_seconds
 //
@@ -22,15 +22,15 @@
 namespace wheelcache {
 namespace replay {
 
-// Well over 200 years, so that seconds since 1970 fit as well as seconds since
-// the trace began, and nanoseconds since then still fit 63 bits.
+// 285 years: timestamps may count from 1970 or from the start of the trace, and
+// fit 63 bits in nanoseconds.
 inline constexpr int64_t kMaxTimestampSeconds = 9'000'000'000;
 
-// Keys of memcached have at most 250 bytes.
+// Ample: memcached's keys have at most 250 bytes.
 inline constexpr size_t kMaxTraceLineBytes = 64 << 10;
 
 // Parses a line without its line break. The request's key points into `line`.
-// The client_id is checked and dropped.
+// The client_id is validated and dropped.
 absl::StatusOr<Request> ParseTraceLine(absl::string_view line);
 
 }  // namespace replay

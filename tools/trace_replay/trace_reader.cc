@@ -30,7 +30,7 @@ int64_t SizeOfRegularFile(int descriptor) {
   return info.st_size;
 }
 
-// Recognizes the two usual compressions by the first bytes of a file.
+// Recognizes zstd and gzip by their magic numbers.
 absl::Status RejectCompressed(absl::string_view first_line) {
   absl::string_view command;
   if (absl::StartsWith(first_line, "\x28\xb5\x2f\xfd")) command = "zstd -dc";

@@ -1,5 +1,5 @@
-// A trace in a file or on standard input, as a stream of requests. The format
-// is that of trace_line.h.
+// Stream of requests from a trace file or standard input, in the format of
+// trace_line.h.
 //
 //   absl::StatusOr<std::unique_ptr<TraceReader>> trace =
 //       TraceReader::Open("oltp.csv");
@@ -11,13 +11,13 @@
 //   }
 //
 // Errors: a malformed line is an InvalidArgument error that begins with the
-// name of the trace and the number of the line. With BadLines::kSkip such lines
-// are counted instead. A compressed file is an error in either case, with the
-// command that decompresses it.
+// name of the trace and the number of the line. With BadLines::kSkip, such
+// lines are skipped and counted instead. A compressed file is always an error,
+// which names the command that decompresses it.
 //
 // Threads: thread-compatible.
 //
-// Cost: memory does not grow with the trace; one pass, nothing is seeked.
+// Cost: one sequential pass; memory is that of a LineReader.
 
 #ifndef WHEELCACHE_TOOLS_TRACE_REPLAY_TRACE_READER_H_
 #define WHEELCACHE_TOOLS_TRACE_REPLAY_TRACE_READER_H_
@@ -44,8 +44,7 @@ class TraceReader : public RequestSource {
   static absl::StatusOr<std::unique_ptr<TraceReader>> Open(
       const std::string& path, BadLines bad_lines = BadLines::kReject);
 
-  // Reads from an open descriptor, of which it takes ownership; `name` is what
-  // errors call it.
+  // Takes ownership of an open descriptor. `name` stands for it in errors.
   TraceReader(int descriptor, std::string name, BadLines bad_lines);
   ~TraceReader() override;
 
@@ -54,13 +53,13 @@ class TraceReader : public RequestSource {
   int64_t bad_lines() const override { return bad_line_count_; }
 
  private:
-  // Returns `status` with the place of the line in front.
+  // Returns `status` prefixed with the name and the number of the last line.
   absl::Status BadLine(const absl::Status& status) const;
 
   const int descriptor_;
   const std::string name_;
   const BadLines bad_lines_;
-  const int64_t total_bytes_;  // 0 if unknown: a pipe, for one.
+  const int64_t total_bytes_;  // 0 if unknown, as for a pipe.
   LineReader lines_;
   int64_t bad_line_count_ = 0;
 };

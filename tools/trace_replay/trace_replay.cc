@@ -1,6 +1,5 @@
 // Replays an access trace through a cache and reports hits, evictions,
-// expirations, memory and speed. `trace_replay --help` tells the rest; its text
-// is in replay/help_text.cc.
+// expirations, memory and speed. help_text.cc has the text of --help.
 
 #include <unistd.h>
 
@@ -33,8 +32,8 @@ namespace {
 
 enum ExitStatus { kDone = 0, kCannotPrint = 1, kBadInput = 2 };
 
-// `bazel run` starts programs in a folder of its own, and leaves in the
-// environment where its user is.
+// `bazel run` changes the working directory, and passes the user's in the
+// environment.
 std::string PathAsTyped(const std::string& path) {
   const char* const folder = std::getenv("BUILD_WORKING_DIRECTORY");
   if (folder == nullptr || path == "-" || absl::StartsWith(path, "/")) {
@@ -43,7 +42,7 @@ std::string PathAsTyped(const std::string& path) {
   return absl::StrCat(folder, "/", path);
 }
 
-absl::Status AboutTrace(const Settings& settings, absl::string_view message) {
+absl::Status TraceError(const Settings& settings, absl::string_view message) {
   return absl::InvalidArgumentError(
       absl::StrCat("--trace=", settings.trace, ": ", message));
 }
@@ -54,7 +53,7 @@ absl::StatusOr<std::unique_ptr<RequestSource>> OpenSource(
   absl::StatusOr<std::unique_ptr<TraceReader>> trace = TraceReader::Open(
       PathAsTyped(settings.trace),
       settings.skip_bad_lines ? BadLines::kSkip : BadLines::kReject);
-  if (!trace.ok()) return AboutTrace(settings, trace.status().message());
+  if (!trace.ok()) return TraceError(settings, trace.status().message());
   return *std::move(trace);
 }
 
@@ -69,7 +68,7 @@ absl::StatusOr<ReplayResult> ReplayWithProgress(RequestSource& source,
   });
 }
 
-// Returns the report, whole: nothing is printed before all is known.
+// Returns the whole report, so that an error leaves standard output empty.
 absl::StatusOr<std::string> Report(const Settings& settings) {
   absl::StatusOr<std::unique_ptr<RequestSource>> source = OpenSource(settings);
   if (!source.ok()) return source.status();
@@ -77,7 +76,7 @@ absl::StatusOr<std::string> Report(const Settings& settings) {
   if (!result.ok()) return result.status();
   const int64_t bad_lines = (*source)->bad_lines();
   if (result->counts.requests == 0) {
-    return AboutTrace(settings, bad_lines == 0
+    return TraceError(settings, bad_lines == 0
                                     ? "holds no request"
                                     : absl::StrCat("holds no request and ",
                                                    bad_lines, " bad lines"));

@@ -1,4 +1,4 @@
-// The command line: what each flag stores, and what is said of a bad one.
+// The command line: what each flag stores, and the error for an invalid one.
 
 #include "wheelcache/tools/trace_replay/command_line.h"
 
@@ -78,13 +78,13 @@ TEST(CommandLineTest, ValueMayBeTheNextArgument) {
   EXPECT_EQ(settings.replay.shards, 1);
 }
 
-TEST(CommandLineTest, NoTurnsASwitchOff) {
+TEST(CommandLineTest, NoTurnsABooleanFlagOff) {
   const Settings settings = Parse({"--noread_through", "--noprogress"});
   EXPECT_FALSE(settings.replay.read_through);
   EXPECT_FALSE(settings.progress);
 }
 
-TEST(CommandLineTest, LaterValueCounts) {
+TEST(CommandLineTest, LastOccurrenceWins) {
   EXPECT_EQ(Parse({"--threads=2", "--threads=4"}).replay.threads, 4);
 }
 
@@ -152,7 +152,7 @@ TEST(CommandLineTest, UnknownFlagIsAnError) {
             "unknown flag --nojson; --help lists the flags");
 }
 
-TEST(CommandLineTest, ArgumentThatIsNoFlagIsAnError) {
+TEST(CommandLineTest, PositionalArgumentIsAnError) {
   for (const char* argument : {"trace.csv", "-", "--", "-json", ""}) {
     EXPECT_EQ(ErrorOf({argument}),
               absl::StrCat("unexpected argument '", argument,

@@ -1,12 +1,14 @@
-// What a replay has to give: an LRU list with deadlines, so plain that it can
-// be seen to be right, and too slow for anything but tests.
+// Oracle of a replay: an LRU list with deadlines, simple enough to be obviously
+// correct, and too slow for anything but tests.
 //
-//   LruOracle oracle(options);
-//   oracle.Play(request);       // One after the other, in one thread.
-//   oracle.hits();
+//   LruOracle oracle(options, overhead);
+//   oracle.Play(request);
+//   EXPECT_EQ(result.counts.hits, oracle.hits());
 //
-// Each rule of the replayer is here a second time, in other words: time does
-// not go back, what has expired leaves first, then the least recently used.
+// Implements each rule of the replayer a second time: time never goes back;
+// expired entries leave first, then the least recently used ones.
+//
+// Cost: linear in the number of entries, for each request.
 
 #ifndef WHEELCACHE_TESTS_TOOLS_TRACE_REPLAY_LRU_ORACLE_H_
 #define WHEELCACHE_TESTS_TOOLS_TRACE_REPLAY_LRU_ORACLE_H_
@@ -15,6 +17,7 @@
 #include <cstdint>
 #include <list>
 #include <string>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
@@ -25,7 +28,7 @@ namespace replay {
 
 class LruOracle {
  public:
-  // `overhead` is what the cache charges an entry for itself.
+  // `overhead` is the cache's charge for an entry on top of the traced sizes.
   LruOracle(const ReplayOptions& options, int64_t overhead)
       : options_(options), overhead_(overhead) {}
 
@@ -100,8 +103,8 @@ class LruOracle {
                      : absl::Seconds(request.ttl_seconds))});
   }
 
-  void Set(const Entry& entry_or_part_of_the_list) {
-    const Entry entry = entry_or_part_of_the_list;
+  // Takes a copy: the caller's entry may be the one that is replaced.
+  void Set(Entry entry) {
     entries_.remove_if([&](const Entry& e) { return e.key == entry.key; });
     if (entry.bytes > options_.max_bytes) return;
     while (static_cast<int64_t>(entries_.size()) >= options_.max_entries ||
@@ -109,7 +112,7 @@ class LruOracle {
       entries_.pop_back();
       ++evictions_;
     }
-    entries_.push_front(entry);
+    entries_.push_front(std::move(entry));
     peak_entries_ =
         std::max(peak_entries_, static_cast<int64_t>(entries_.size()));
     peak_bytes_ = std::max(peak_bytes_, Bytes());

@@ -1,4 +1,4 @@
-// What each operation does to the cache: the meaning it has in memcached.
+// What each operation does to the cache: memcached's semantics.
 
 #include "wheelcache/tools/trace_replay/player.h"
 
@@ -15,8 +15,8 @@ namespace wheelcache {
 namespace replay {
 namespace {
 
-// Without read-through, so that a get tells what the other operations left.
-ReplayOptions ReadsLeaveNothing() {
+// Without read-through, so that a get observes what the other operations did.
+ReplayOptions WithoutReadThrough() {
   ReplayOptions options;
   options.jitter = 0;
   options.shards = 1;
@@ -25,7 +25,7 @@ ReplayOptions ReadsLeaveNothing() {
 }
 
 ReplayResult Play(absl::string_view trace,
-                  const ReplayOptions& options = ReadsLeaveNothing()) {
+                  const ReplayOptions& options = WithoutReadThrough()) {
   TextSource source(trace);
   absl::StatusOr<ReplayResult> result = Replay(source, options);
   EXPECT_TRUE(result.ok()) << result.status();
@@ -52,7 +52,7 @@ TEST(PlayerTest, OnlyGetAndGetsCountAsHitsAndMisses) {
 }
 
 TEST(PlayerTest, MissIsFollowedByASetOfTheSizeInTheTrace) {
-  ReplayOptions options = ReadsLeaveNothing();
+  ReplayOptions options = WithoutReadThrough();
   options.read_through = true;
   const ReplayResult result = Play(
       "0,k,3,100,0,get,0\n"
@@ -72,7 +72,7 @@ TEST(PlayerTest, WithoutReadThroughAMissLeavesNothing) {
 }
 
 TEST(PlayerTest, ReadThroughTakesTheTtlOfTheReadIfItHasOne) {
-  ReplayOptions options = ReadsLeaveNothing();
+  ReplayOptions options = WithoutReadThrough();
   options.read_through = true;
   options.ttl = absl::Seconds(100);
   const ReplayResult result = Play(
@@ -86,7 +86,7 @@ TEST(PlayerTest, ReadThroughTakesTheTtlOfTheReadIfItHasOne) {
 }
 
 TEST(PlayerTest, SetWritesWithItsTtlAndZeroMeansTheDefault) {
-  ReplayOptions options = ReadsLeaveNothing();
+  ReplayOptions options = WithoutReadThrough();
   options.ttl = absl::Seconds(10);
   const ReplayResult result = Play(
       "0,short,1,1,0,set,3\n"
@@ -114,7 +114,7 @@ TEST(PlayerTest, AddWritesOnlyAnAbsentKey) {
 }
 
 TEST(PlayerTest, AddOfAPresentKeyRefreshesItsRecency) {
-  ReplayOptions options = ReadsLeaveNothing();
+  ReplayOptions options = WithoutReadThrough();
   options.max_entries = 2;
   const ReplayResult result = Play(
       "0,a,1,1,0,set,0\n"
@@ -188,7 +188,7 @@ TEST(PlayerTest, IncrAndDecrChangeNeitherSizeNorDeadlineAndNeedAPresentKey) {
 TEST(PlayerTest, WriteRefreshesTheRecencyOfAPresentKey) {
   for (const absl::string_view operation :
        {"set", "replace", "cas", "append", "prepend", "incr", "decr"}) {
-    ReplayOptions options = ReadsLeaveNothing();
+    ReplayOptions options = WithoutReadThrough();
     options.max_entries = 2;
     const ReplayResult result = Play(absl::StrCat("0,a,1,1,0,set,0\n"
                                                   "0,b,1,1,0,set,0\n"
@@ -225,7 +225,7 @@ TEST(PlayerTest, ChargeIsKeySizeAndValueSizeOfTheTrace) {
 }
 
 TEST(PlayerTest, ValueLargerThanTheCacheIsNotStoredAndTheOldOneIsGone) {
-  ReplayOptions options = ReadsLeaveNothing();
+  ReplayOptions options = WithoutReadThrough();
   options.max_bytes = 10'000;
   const ReplayResult result = Play(
       "0,k,1,100,0,set,0\n"

@@ -1,10 +1,9 @@
-// Real traces give to the unit what an exact LRU with deadlines gives. The
-// expected numbers come from an independent program (an ordered dictionary).
+// Replays of real traces have exactly the counts of an LRU list with deadlines,
+// as computed by an independent program (an ordered dictionary).
 //
-// The traces are not part of the project: they are looked for in
-// ../shared/traces beside the source tree. Where they, or zstd, are missing,
-// the tests are skipped; tests/tools/trace_replay/replay_model_test.cc needs
-// neither.
+// The traces are not part of the project: the tests look for them in
+// ../shared/traces, next to the source tree, and are skipped where they or zstd
+// are missing. replay_model_test.cc needs neither.
 
 #include <unistd.h>
 
@@ -56,8 +55,8 @@ void PrintTo(const Row& row, std::ostream* os) {
   *os << row.trace << " at capacity " << row.capacity;
 }
 
-// Returns the folder above the source tree, if the build leads back to it: the
-// runfiles of a test are links to the sources.
+// Returns the parent folder of the source tree, if the runfiles of the test are
+// links into it.
 std::optional<std::string> FolderAboveTheSources() {
   constexpr absl::string_view kThisFile =
       "tests/tools/trace_replay/real_traces_test.cc";
@@ -72,7 +71,7 @@ std::optional<std::string> FolderAboveTheSources() {
   return folder;
 }
 
-// Runs zstd and reads what it writes.
+// Reads a trace through a pipe from zstd.
 class DecompressedTrace {
  public:
   explicit DecompressedTrace(const std::string& path)
@@ -89,7 +88,7 @@ class DecompressedTrace {
   TraceReader reader_;
 };
 
-// Whether a sanitizer is on, under which the largest trace takes minutes.
+// Under a sanitizer, the largest trace takes minutes.
 constexpr bool kSanitized =
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     true;
@@ -101,7 +100,7 @@ class RealTracesTest : public ::testing::TestWithParam<Row> {
  protected:
   void SetUp() override {
     const std::optional<std::string> folder = FolderAboveTheSources();
-    if (!folder.has_value()) GTEST_SKIP() << "the source tree is not in reach";
+    if (!folder.has_value()) GTEST_SKIP() << "cannot find the source tree";
     path_ =
         absl::StrCat(*folder, "/shared/traces/", GetParam().trace, ".csv.zst");
     if (access(path_.c_str(), R_OK) != 0) GTEST_SKIP() << "no file " << path_;

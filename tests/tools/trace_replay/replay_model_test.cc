@@ -35,8 +35,8 @@ class Random {
   std::mt19937 bits_;
 };
 
-// Few keys and short TTLs, so that all causes of removal meet; time stands,
-// steps, jumps and goes back.
+// Few keys and short TTLs, so that all causes of removal interleave. Time
+// stands still, steps, jumps and goes back.
 std::string RandomTrace(Random& random) {
   constexpr absl::string_view kOperations[] = {
       "get", "get",    "get",     "gets",   "set",  "add", "replace",
@@ -67,7 +67,7 @@ ReplayOptions RandomOptions(Random& random) {
   return options;
 }
 
-// What the cache charges for an entry beyond what the trace says.
+// Returns the cache's charge for an entry on top of the traced sizes.
 int64_t OverheadPerEntry() {
   TextSource source("0,k,0,0,0,set,0\n");
   return Replay(source, ReplayOptions()).value().counts.peak_bytes;

@@ -1,4 +1,4 @@
-// Time and threads of a replay.
+// A replay: simulated time, threads, errors and limits.
 
 #include "wheelcache/tools/trace_replay/replayer.h"
 
@@ -153,9 +153,9 @@ TEST(ReplayerTest, JitterIsTheSameOnEachRun) {
             first.expirations);
 }
 
-// Where nothing is evicted, what becomes of a request depends on the earlier
-// ones for its key and on the time alone. So any number of threads must give
-// the counts of one, if keys keep their order and time waits for everyone.
+// Without evictions, the outcome of a request depends only on the time and on
+// the earlier requests for its key. So any number of threads must give the
+// counts of one, if keys keep their order and no thread runs ahead in time.
 TEST(ReplayerTest, ThreadsGiveTheCountsOfOneThread) {
   ReplayOptions options = Exact();
   const ReplayResult one = ReplayAll(Workload(200'000), options);
@@ -220,11 +220,11 @@ TEST(RequestBatchTest, LongKeysEndABatchEarly) {
   EXPECT_EQ(batch.size(), 18u);
 }
 
-TEST(BarrierTest, WorkRunsOnceAfterAllHaveArrived) {
+TEST(BarrierTest, CompletionRunsOnceAfterAllHaveArrived) {
   constexpr int kThreads = 4;
   constexpr int kRounds = 1'000;
   Barrier barrier(kThreads);
-  int rounds = 0;  // Written by the work, read between two passes.
+  int rounds = 0;  // Written by the completion, read between two passes.
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&] {

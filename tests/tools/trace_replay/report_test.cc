@@ -129,7 +129,7 @@ TEST(ProgressLineTest, ShowsRequestsAloneWhereTheEndIsUnknown) {
             "4,096 requests");
 }
 
-TEST(ProgressLineTest, StandsAShareThatIsOff) {
+TEST(ProgressLineTest, ClampsAShareOutOfRange) {
   // A file that grows while it is read.
   EXPECT_EQ(ProgressLine(1.5, 10, std::chrono::seconds(2)),
             "[##############################] 100%  10 requests, 0 s left");

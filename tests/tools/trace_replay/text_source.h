@@ -1,4 +1,4 @@
-// A trace written down in a test.
+// RequestSource over the text of a trace, for tests.
 //
 //   TextSource source(
 //       "0,k,1,10,0,set,5\n"

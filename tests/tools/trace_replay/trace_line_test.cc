@@ -1,4 +1,4 @@
-// One line of a trace: what is read, what is refused, and how it is said.
+// One line of a trace: what is accepted, what is rejected, and the errors.
 
 #include "wheelcache/tools/trace_replay/trace_line.h"
 
@@ -75,7 +75,7 @@ TEST(TraceLineTest, KeyMayHoldAnyByteButCommaAndLineBreak) {
   EXPECT_EQ(request->key, key);
 }
 
-TEST(TraceLineTest, CountsTheColumnsOfALineThatHasNotSeven) {
+TEST(TraceLineTest, RejectsAnyNumberOfColumnsButSeven) {
   EXPECT_EQ(ErrorOf(""), "expected 7 columns, found 1: ''");
   EXPECT_EQ(ErrorOf("1,2,3"), "expected 7 columns, found 3: '1,2,3'");
   EXPECT_EQ(ErrorOf("0,k,1,1,0,get,0,"),
@@ -83,7 +83,7 @@ TEST(TraceLineTest, CountsTheColumnsOfALineThatHasNotSeven) {
   EXPECT_THAT(ErrorOf(std::string(1000, ',')), HasSubstr("found 1001"));
 }
 
-TEST(TraceLineTest, NamesColumnValueAndRule) {
+TEST(TraceLineTest, ErrorNamesColumnValueAndRule) {
   EXPECT_EQ(ErrorOf("x,k,1,1,0,get,0"),
             "timestamp_seconds is 'x', must be a whole number from 0 to "
             "9000000000");
@@ -104,7 +104,7 @@ TEST(TraceLineTest, NamesColumnValueAndRule) {
             "4294967295");
 }
 
-TEST(TraceLineTest, RefusesNumbersThatAreAlmostOnes) {
+TEST(TraceLineTest, RejectsAllButDigitsWithinTheRange) {
   for (const absl::string_view number :
        {"+1", " 1", "1 ", "0x1", "1e3", "4294967296", "99999999999999999999"}) {
     EXPECT_THAT(ErrorOf(absl::StrCat("0,k,1,", number, ",0,get,0")),
@@ -112,18 +112,18 @@ TEST(TraceLineTest, RefusesNumbersThatAreAlmostOnes) {
   }
 }
 
-TEST(TraceLineTest, RefusesATimeThatNanosecondsCannotHold) {
+TEST(TraceLineTest, RejectsATimestampThatOverflowsNanoseconds) {
   EXPECT_THAT(ErrorOf("9000000001,k,1,1,0,get,0"),
               HasSubstr("timestamp_seconds"));
 }
 
-TEST(TraceLineTest, RefusesALineWithoutBounds) {
+TEST(TraceLineTest, RejectsALineAboveTheSizeLimit) {
   const std::string key(kMaxTraceLineBytes, 'k');
   EXPECT_EQ(ErrorOf(absl::StrCat("0,", key, ",1,1,0,get,0")),
             "the line has more than 65536 bytes");
 }
 
-TEST(TraceLineTest, QuotesWhatIsNotPrintableAndShortensWhatIsLong) {
+TEST(TraceLineTest, ErrorEscapesUnprintableBytesAndTruncatesLongValues) {
   EXPECT_THAT(ErrorOf("\n\x1b[2J,k,1,1,0,get,0"), HasSubstr("'\\n\\x1b[2J'"));
   EXPECT_THAT(ErrorOf(absl::StrCat(std::string(50, '7'), ",k,1,1,0,get,0")),
               HasSubstr(absl::StrCat("'", std::string(40, '7'), "...'")));

@@ -1,4 +1,4 @@
-// Traces in files and pipes: lines of any length, errors that say where.
+// Traces in files and pipes: lines of any length, errors with file and line.
 
 #include "wheelcache/tools/trace_replay/trace_reader.h"
 
@@ -39,7 +39,7 @@ std::string WriteFile(absl::string_view content) {
   return path;
 }
 
-// The keys of all requests, or the error that ended the reading.
+// The keys of all requests before the end or the first error.
 struct Read {
   std::vector<std::string> keys;
   std::string error;
@@ -146,7 +146,7 @@ TEST(TraceReaderTest, ReadsEveryLineOfAFileLargerThanTheBuffer) {
   }
 }
 
-TEST(TraceReaderTest, ReadsAPipeWhoseWriterStopsInMidLine) {
+TEST(TraceReaderTest, ReadsAPipeWhoseWriterPausesInMidLine) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   TraceReader reader(ends[0], "pipe", BadLines::kReject);
@@ -190,7 +190,7 @@ TEST(TraceReaderTest, FolderIsAnError) {
               HasSubstr("cannot read: Is a directory"));
 }
 
-TEST(TraceReaderTest, CompressedFileIsAnErrorThatNamesTheRemedy) {
+TEST(TraceReaderTest, CompressedFileIsAnErrorThatNamesTheCommand) {
   const Read zstd = ReadAll("\x28\xb5\x2f\xfd....", BadLines::kSkip);
   EXPECT_THAT(zstd.error, HasSubstr("zstd -dc FILE | trace_replay --trace=-"));
   const Read gzip = ReadAll("\x1f\x8b....", BadLines::kSkip);

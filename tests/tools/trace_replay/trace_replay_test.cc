@@ -1,5 +1,5 @@
-// The program as a user meets it: exit status, what is on standard output and
-// what on standard error.
+// End-to-end tests of the program: exit status, standard output and standard
+// error.
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -177,7 +177,7 @@ TEST_F(TraceReplayTest, ReportThatCannotBeWrittenIsStatusOne) {
   EXPECT_EQ(outcome.err, "trace_replay: cannot write to standard output\n");
 }
 
-TEST_F(TraceReplayTest, RelativePathUnderBazelRunIsRelativeToItsUser) {
+TEST_F(TraceReplayTest, RelativePathUnderBazelRunStartsAtTheUsersFolder) {
   WriteTrace("good.csv", kGoodTrace);
   const Outcome outcome =
       RunShell(absl::StrCat("cd / && BUILD_WORKING_DIRECTORY=", folder_,
@@ -186,20 +186,20 @@ TEST_F(TraceReplayTest, RelativePathUnderBazelRunIsRelativeToItsUser) {
   EXPECT_THAT(outcome.out, StartsWith("good.csv: "));
 }
 
-// Runs the program with a terminal as its standard error, and returns what it
-// has drawn there.
+// Runs the program with a pseudoterminal as its standard error.
 class TraceReplayTerminalTest : public TraceReplayTest {
  protected:
   void SetUp() override {
     terminal_ = posix_openpt(O_RDWR | O_NOCTTY);
     if (terminal_ < 0 || grantpt(terminal_) != 0 || unlockpt(terminal_) != 0) {
-      GTEST_SKIP() << "no pseudoterminal to be had";
+      GTEST_SKIP() << "cannot open a pseudoterminal";
     }
   }
   void TearDown() override { close(terminal_); }
 
+  // Returns what the program draws.
   std::string Drawn(absl::string_view flags) {
-    // Kept open here: what was written is lost once nobody has it open.
+    // Held open: the last close of this end discards what was written to it.
     const int end = open(ptsname(terminal_), O_RDWR | O_NOCTTY);
     EXPECT_EQ(Run(absl::StrCat("--trace=good.csv ", flags, " 2> ",
                                ptsname(terminal_)))

@@ -100,7 +100,7 @@ TEST(WorkloadTest, PopularityIsThatOfZipf) {
   std::vector<int> sorted;
   for (const auto& [key, count] : counts) sorted.push_back(-count);
   std::sort(sorted.begin(), sorted.end());
-  // The first key is read 10^1.1 times as often as the tenth.
+  // The most popular key is used 10^1.1 times as often as the tenth.
   EXPECT_NEAR(static_cast<double>(sorted[0]) / sorted[9], 12.6, 1);
 }
 
