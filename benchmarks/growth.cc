@@ -12,16 +12,17 @@
 
 #include "absl/time/time.h"
 #include "benchmark/benchmark.h"
-#include "wheelcache/benchmarks/latencies.h"
 #include "wheelcache/benchmarks/stolen_time.h"
 #include "wheelcache/benchmarks/subjects/flat_hash_map_subject.h"
 #include "wheelcache/benchmarks/subjects/wheelcache_subject.h"
 #include "wheelcache/benchmarks/workload.h"
+#include "wheelcache/tools/load_testing/latency_histogram.h"
 
 namespace wheelcache::benchmarks {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using load_testing::LatencyHistogram;
 
 WheelcacheSubject LimitedByBytes() {
   CacheOptions options;
@@ -31,8 +32,8 @@ WheelcacheSubject LimitedByBytes() {
 
 FlatHashMapSubject WithoutReserve() { return FlatHashMapSubject(0); }
 
-void Report(benchmark::State& state, const Latencies& sets) {
-  const auto report = [&](const char* name, uint64_t nanos) {
+void Report(benchmark::State& state, const LatencyHistogram& sets) {
+  const auto report = [&](const char* name, int64_t nanos) {
     state.counters[name] = static_cast<double>(nanos);
   };
   report("set_p50", sets.Percentile(50));
@@ -47,7 +48,7 @@ void BM_Growth(benchmark::State& state, Subject (*make)()) {
   constexpr int64_t kKeys = 4 * kCapacity;
   for (auto _ : state) {
     Subject subject = make();
-    Latencies sets;
+    LatencyHistogram sets;
     const StolenTime stolen;
     Clock::time_point before = Clock::now();
     for (int64_t i = 0; i < kKeys; ++i) {

@@ -23,15 +23,16 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "benchmark/benchmark.h"
-#include "wheelcache/benchmarks/latencies.h"
 #include "wheelcache/benchmarks/stolen_time.h"
 #include "wheelcache/benchmarks/subjects/wheelcache_subject.h"
 #include "wheelcache/benchmarks/workload.h"
+#include "wheelcache/tools/load_testing/latency_histogram.h"
 
 namespace wheelcache::benchmarks {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using load_testing::LatencyHistogram;
 
 constexpr absl::Duration kForLong = absl::Hours(1);
 constexpr auto kExpiry = std::chrono::seconds(1);
@@ -65,8 +66,8 @@ class MassExpiry {
 
   // Runs until kAfterExpiry after the last deadline.
   void Run(int pairs) {
-    std::vector<Latencies> gets(pairs);
-    std::vector<Latencies> sets(pairs);
+    std::vector<LatencyHistogram> gets(pairs);
+    std::vector<LatencyHistogram> sets(pairs);
     std::vector<std::thread> threads;
     const auto& read = AccessesOf({/*keys=*/kCapacity, /*skew=*/kZipfSkew});
     for (int i = 0; i < pairs; ++i) {
@@ -80,8 +81,8 @@ class MassExpiry {
       });
     }
     for (std::thread& thread : threads) thread.join();
-    for (const Latencies& latencies : gets) gets_.Merge(latencies);
-    for (const Latencies& latencies : sets) sets_.Merge(latencies);
+    for (const LatencyHistogram& latencies : gets) gets_.Merge(latencies);
+    for (const LatencyHistogram& latencies : sets) sets_.Merge(latencies);
   }
 
   void Report(benchmark::State& state) {
@@ -97,7 +98,7 @@ class MassExpiry {
   }
 
   template <typename Operation>
-  void Repeat(const AccessCursor& begin, Latencies* latencies,
+  void Repeat(const AccessCursor& begin, LatencyHistogram* latencies,
               Operation operation) {
     AccessCursor cursor = begin;
     const Clock::time_point end = start_ + kExpiry + kAfterExpiry;
@@ -111,8 +112,8 @@ class MassExpiry {
   }
 
   static void Report(benchmark::State& state, const std::string& operation,
-                     const Latencies& latencies) {
-    const auto report = [&](absl::string_view name, uint64_t value) {
+                     const LatencyHistogram& latencies) {
+    const auto report = [&](absl::string_view name, int64_t value) {
       state.counters[absl::StrCat(operation, name)] =
           static_cast<double>(value);
     };
@@ -125,8 +126,8 @@ class MassExpiry {
 
   WheelcacheSubject subject_;
   Clock::time_point start_;
-  Latencies gets_;
-  Latencies sets_;
+  LatencyHistogram gets_;
+  LatencyHistogram sets_;
 };
 
 void BM_MassExpiry(benchmark::State& state) {

@@ -20,15 +20,16 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "benchmark/benchmark.h"
-#include "wheelcache/benchmarks/latencies.h"
 #include "wheelcache/benchmarks/stolen_time.h"
 #include "wheelcache/benchmarks/subjects/wheelcache_subject.h"
 #include "wheelcache/benchmarks/workload.h"
+#include "wheelcache/tools/load_testing/latency_histogram.h"
 
 namespace wheelcache::benchmarks {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using load_testing::LatencyHistogram;
 
 constexpr absl::Duration kForLong = absl::Hours(1);
 
@@ -88,7 +89,7 @@ class Storm {
   }
 
   void Report(benchmark::State& state) const {
-    const auto report = [&](const char* name, uint64_t nanos) {
+    const auto report = [&](const char* name, int64_t nanos) {
       state.counters[name] = static_cast<double>(nanos);
     };
     report("get_p50", gets_.Percentile(50));
@@ -112,7 +113,7 @@ class Storm {
   }
 
   WheelcacheSubject subject_;
-  Latencies gets_;
+  LatencyHistogram gets_;
 };
 
 void Calm(Storm& storm) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "wheelcache/benchmarks/zipf.h"
+#include "wheelcache/tools/load_testing/zipf_sampler.h"
 
 namespace wheelcache::benchmarks {
 namespace {
@@ -22,7 +22,7 @@ uint64_t Spread(uint64_t number) {
 }
 
 std::vector<Access> MakeAccesses(const AccessOptions& options) {
-  const ZipfSampler sampler(options.keys, options.skew);
+  const load_testing::ZipfSampler sampler(options.keys, options.skew);
   std::mt19937_64 random(/*seed=*/2);
   const auto write_below = static_cast<uint64_t>(
       options.writes *
@@ -74,7 +74,7 @@ const std::vector<Access>& AccessesOf(const AccessOptions& options) {
 
 // The past looks as the future does: draws it backwards.
 std::vector<int64_t> LastUsed(const AccessOptions& options, int64_t count) {
-  const ZipfSampler sampler(options.keys, options.skew);
+  const load_testing::ZipfSampler sampler(options.keys, options.skew);
   std::mt19937_64 random(/*seed=*/3);
   std::vector<bool> used(options.keys);
   std::vector<int64_t> newest_first;

@@ -1,6 +1,5 @@
-// Reads the fuzzer's bytes as a line of a trace. Whatever the line: it is
-// refused with an error that can be shown, or every column is what a second,
-// simple-minded reading of the line says.
+// Parses the fuzzer's bytes as a line of a trace. Each line is either rejected
+// with a printable error, or every column agrees with a second, naive parser.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +15,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "wheelcache/examples/replay/request.h"
-#include "wheelcache/examples/replay/trace_line.h"
+#include "wheelcache/tools/trace_replay/request.h"
+#include "wheelcache/tools/trace_replay/trace_line.h"
 
 namespace wheelcache::replay {
 namespace {
@@ -80,7 +79,7 @@ void CheckAccepted(const Request& request, absl::string_view line) {
   Require(Says(columns[6], request.ttl_seconds), "the TTL", line);
 }
 
-// The message goes to a terminal and names what is wrong.
+// The message is printable and names the rule that the line breaks.
 void CheckRefused(const absl::Status& status, absl::string_view line) {
   const absl::string_view message = status.message();
   Require(status.code() == absl::StatusCode::kInvalidArgument,
@@ -91,7 +90,7 @@ void CheckRefused(const absl::Status& status, absl::string_view line) {
           "the error names the rule", line);
   for (const char c : message) {
     Require(absl::ascii_isprint(static_cast<unsigned char>(c)),
-            "the error can be printed", line);
+            "the error is printable", line);
   }
   Require(message.size() < 400, "the error is short", line);
 }

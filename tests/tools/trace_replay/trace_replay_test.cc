@@ -1,0 +1,231 @@
+// End-to-end tests of the program: exit status, standard output and standard
+// error.
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace wheelcache {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr absl::string_view kGoodTrace =
+    "0,a,1,10,0,get,0\n"
+    "1,a,1,10,0,get,0\n"
+    "2,b,1,10,0,set,5\n";
+
+constexpr absl::string_view kBadTrace =
+    "0,a,1,10,0,get,0\n"
+    "1,a,1,ten,0,get,0\n"
+    "2,a,1,10,0,get,0\n";
+
+std::string ReadFile(const std::string& path) {
+  std::stringstream content;
+  content << std::ifstream(path, std::ios::binary).rdbuf();
+  return content.str();
+}
+
+class TraceReplayTest : public ::testing::Test {
+ protected:
+  struct Outcome {
+    int status;
+    std::string out;
+    std::string err;
+  };
+
+  // Runs a shell command line in which $PROGRAM is the program.
+  Outcome RunShell(absl::string_view command) {
+    const std::string full = absl::StrCat(
+        "PROGRAM=$PWD/tools/trace_replay/trace_replay; cd ", folder_, "; { ",
+        command, "; } > ", Path("out"), " 2> ", Path("err"));
+    const int status = std::system(full.c_str());
+    return {WEXITSTATUS(status), ReadFile(Path("out")), ReadFile(Path("err"))};
+  }
+
+  Outcome Run(absl::string_view flags) {
+    return RunShell(absl::StrCat("$PROGRAM ", flags));
+  }
+
+  std::string Path(absl::string_view name) const {
+    return absl::StrCat(folder_, name);
+  }
+
+  void WriteTrace(absl::string_view name, absl::string_view content) const {
+    std::ofstream(Path(name), std::ios::binary) << std::string(content);
+  }
+
+  const std::string folder_ = ::testing::TempDir();
+};
+
+TEST_F(TraceReplayTest, PrintsATable) {
+  WriteTrace("good.csv", kGoodTrace);
+  const Outcome outcome = Run("--trace=good.csv --max_entries=7");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out,
+              AllOf(StartsWith("good.csv: at most 7 entries, TTL inf"),
+                    HasSubstr("  requests                           3\n"),
+                    HasSubstr("  hits                               1\n")));
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST_F(TraceReplayTest, ReadsStandardInput) {
+  WriteTrace("good.csv", kGoodTrace);
+  const Outcome outcome =
+      RunShell("cat good.csv | $PROGRAM --trace=- --json --threads=2");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out,
+              StartsWith("{\"requests\": 3, \"hits\": 1, \"misses\": 1, "
+                         "\"hit_ratio\": 0.500000, \"evictions\": 0, "
+                         "\"expirations\": 0, \"peak_entries\": 2, "));
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST_F(TraceReplayTest, MalformedLineIsStatusTwoAndNothingIsPrinted) {
+  WriteTrace("bad.csv", kBadTrace);
+  for (const absl::string_view flags : {"", " --json", " --threads=2"}) {
+    const Outcome outcome = Run(absl::StrCat("--trace=bad.csv", flags));
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(outcome.err,
+              "trace_replay: bad.csv, line 2: value_size is 'ten', must be a "
+              "whole number from 0 to 4294967295\n");
+  }
+}
+
+TEST_F(TraceReplayTest, MalformedLineOfStandardInputIsNamedToo) {
+  const Outcome outcome = RunShell("echo nonsense | $PROGRAM --trace=-");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err,
+            "trace_replay: standard input, line 1: expected 7 columns, found "
+            "1: 'nonsense'\n");
+}
+
+TEST_F(TraceReplayTest, BadLinesAreSkippedAndCountedOnRequest) {
+  WriteTrace("bad.csv", kBadTrace);
+  const Outcome table = Run("--trace=bad.csv --skip_bad_lines");
+  EXPECT_EQ(table.status, 0);
+  EXPECT_THAT(table.out, HasSubstr("bad lines skipped                  1\n"));
+  const Outcome json = Run("--trace=bad.csv --skip_bad_lines --json");
+  EXPECT_EQ(json.status, 0);
+  EXPECT_THAT(json.out, EndsWith(", \"bad_lines\": 1}\n"));
+}
+
+TEST_F(TraceReplayTest, MissingFileIsStatusTwo) {
+  const Outcome outcome = Run("--trace=missing.csv");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err,
+            "trace_replay: --trace=missing.csv: cannot open the file: No such "
+            "file or directory\n");
+}
+
+TEST_F(TraceReplayTest, TraceWithoutRequestsIsStatusTwo) {
+  const Outcome empty = Run("--trace=/dev/null");
+  EXPECT_EQ(empty.status, 2);
+  EXPECT_EQ(empty.out, "");
+  EXPECT_EQ(empty.err, "trace_replay: --trace=/dev/null: holds no request\n");
+  const Outcome bad =
+      RunShell("echo nonsense | $PROGRAM --trace=- --skip_bad_lines");
+  EXPECT_EQ(bad.status, 2);
+  EXPECT_EQ(bad.err,
+            "trace_replay: --trace=-: holds no request and 1 bad lines\n");
+}
+
+TEST_F(TraceReplayTest, BadFlagIsStatusTwo) {
+  const Outcome unknown = Run("--frobnicate");
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_EQ(unknown.out, "");
+  EXPECT_EQ(unknown.err,
+            "trace_replay: unknown flag --frobnicate; --help lists the "
+            "flags\n");
+  const Outcome zero = Run("--max_entries=0");
+  EXPECT_EQ(zero.status, 2);
+  EXPECT_EQ(zero.out, "");
+  EXPECT_EQ(zero.err,
+            "trace_replay: --max_entries=0: must be a whole number, at least "
+            "1\n");
+}
+
+TEST_F(TraceReplayTest, HelpIsPrintedAndNothingIsRun) {
+  const Outcome outcome = Run("--help --trace=missing.csv");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("--max_entries=N"), HasSubstr("Zipf's law")));
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST_F(TraceReplayTest, ReportThatCannotBeWrittenIsStatusOne) {
+  WriteTrace("good.csv", kGoodTrace);
+  const Outcome outcome = RunShell("$PROGRAM --trace=good.csv > /dev/full");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.err, "trace_replay: cannot write to standard output\n");
+}
+
+TEST_F(TraceReplayTest, RelativePathUnderBazelRunStartsAtTheUsersFolder) {
+  WriteTrace("good.csv", kGoodTrace);
+  const Outcome outcome =
+      RunShell(absl::StrCat("cd / && BUILD_WORKING_DIRECTORY=", folder_,
+                            " $PROGRAM --trace=good.csv"));
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out, StartsWith("good.csv: "));
+}
+
+// Runs the program with a pseudoterminal as its standard error.
+class TraceReplayTerminalTest : public TraceReplayTest {
+ protected:
+  void SetUp() override {
+    terminal_ = posix_openpt(O_RDWR | O_NOCTTY);
+    if (terminal_ < 0 || grantpt(terminal_) != 0 || unlockpt(terminal_) != 0) {
+      GTEST_SKIP() << "cannot open a pseudoterminal";
+    }
+  }
+  void TearDown() override { close(terminal_); }
+
+  // Returns what the program draws.
+  std::string Drawn(absl::string_view flags) {
+    // Held open: the last close of this end discards what was written to it.
+    const int end = open(ptsname(terminal_), O_RDWR | O_NOCTTY);
+    EXPECT_EQ(Run(absl::StrCat("--trace=good.csv ", flags, " 2> ",
+                               ptsname(terminal_)))
+                  .status,
+              0);
+    fcntl(terminal_, F_SETFL, O_NONBLOCK);
+    char drawn[4096];
+    const ssize_t bytes = read(terminal_, drawn, sizeof(drawn));
+    close(end);
+    return std::string(drawn, bytes < 0 ? 0 : bytes);
+  }
+
+  int terminal_ = -1;
+};
+
+TEST_F(TraceReplayTerminalTest, ProgressBarIsDrawnAndErased) {
+  WriteTrace("good.csv", kGoodTrace);
+  EXPECT_EQ(Drawn(""),
+            "\r[##############################] 100%  3 requests, 0 s left"
+            "\x1b[K\r\x1b[K");
+}
+
+TEST_F(TraceReplayTerminalTest, NoProgressDrawsNothing) {
+  WriteTrace("good.csv", kGoodTrace);
+  EXPECT_EQ(Drawn("--noprogress"), "");
+}
+
+}  // namespace
+}  // namespace wheelcache

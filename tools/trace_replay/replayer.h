@@ -1,0 +1,58 @@
+// Replays a trace through a cache in simulated time.
+//
+//   absl::StatusOr<ReplayResult> result = Replay(source, options);
+//   if (!result.ok()) return result.status();
+//   int64_t hits = result->counts.hits;
+//
+// Guarantees: the clock shows the timestamp of the request being played and
+// never goes back: a request with an earlier timestamp than one before it is
+// played at the latest time so far. When the clock advances, all expired
+// entries leave the cache before a request of the new time is played. Requests
+// for a key are played in order, with any number of threads, and no thread runs
+// ahead of another in simulated time. With one thread, one shard and no jitter,
+// the counts are exactly those of an LRU list with deadlines.
+//
+// Threads: Replay starts options.threads - 1 threads and joins them before it
+// returns.
+//
+// Errors: those of the source and of Cache::Create.
+
+#ifndef WHEELCACHE_TOOLS_TRACE_REPLAY_REPLAYER_H_
+#define WHEELCACHE_TOOLS_TRACE_REPLAY_REPLAYER_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "wheelcache/tools/trace_replay/player.h"
+#include "wheelcache/tools/trace_replay/replay_options.h"
+#include "wheelcache/tools/trace_replay/request.h"
+
+namespace wheelcache {
+namespace replay {
+
+struct ReplayResult {
+  PlayerCounts counts;  // Of all threads.
+  int64_t evictions = 0;
+  int64_t expirations = 0;
+  // Wall-clock time of the replay, excluding that of reading requests.
+  absl::Duration elapsed;
+
+  double hit_ratio() const;
+  double requests_per_second() const;
+};
+
+// Called after each batch of requests, on the thread that called Replay, with
+// the number of requests played so far.
+using ProgressListener = std::function<void(int64_t requests)>;
+
+// Replays all requests of `source` through a new cache.
+absl::StatusOr<ReplayResult> Replay(RequestSource& source,
+                                    const ReplayOptions& options,
+                                    const ProgressListener& progress = {});
+
+}  // namespace replay
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_TOOLS_TRACE_REPLAY_REPLAYER_H_

@@ -1,0 +1,70 @@
+// Stream of requests from a trace file or standard input, in the format of
+// trace_line.h.
+//
+//   absl::StatusOr<std::unique_ptr<TraceReader>> trace =
+//       TraceReader::Open("oltp.csv");
+//   if (!trace.ok()) return trace.status();
+//   Request request;
+//   while (true) {
+//     absl::StatusOr<bool> more = (*trace)->Next(request);
+//     ...
+//   }
+//
+// Errors: a malformed line is an InvalidArgument error that begins with the
+// name of the trace and the number of the line. With BadLines::kSkip, such
+// lines are skipped and counted instead. A compressed file is always an error,
+// which names the command that decompresses it.
+//
+// Threads: thread-compatible.
+//
+// Cost: one sequential pass; memory is that of a LineReader.
+
+#ifndef WHEELCACHE_TOOLS_TRACE_REPLAY_TRACE_READER_H_
+#define WHEELCACHE_TOOLS_TRACE_REPLAY_TRACE_READER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "wheelcache/tools/trace_replay/line_reader.h"
+#include "wheelcache/tools/trace_replay/request.h"
+
+namespace wheelcache {
+namespace replay {
+
+enum class BadLines { kReject, kSkip };
+
+class TraceReader : public RequestSource {
+ public:
+  // Opens the file at `path`; "-" is standard input.
+  static absl::StatusOr<std::unique_ptr<TraceReader>> Open(
+      const std::string& path, BadLines bad_lines = BadLines::kReject);
+
+  // Takes ownership of an open descriptor. `name` stands for it in errors.
+  TraceReader(int descriptor, std::string name, BadLines bad_lines);
+  ~TraceReader() override;
+
+  absl::StatusOr<bool> Next(Request& request) override;
+  std::optional<double> progress() const override;
+  int64_t bad_lines() const override { return bad_line_count_; }
+
+ private:
+  // Returns `status` prefixed with the name and the number of the last line.
+  absl::Status BadLine(const absl::Status& status) const;
+
+  const int descriptor_;
+  const std::string name_;
+  const BadLines bad_lines_;
+  const int64_t total_bytes_;  // 0 if unknown, as for a pipe.
+  LineReader lines_;
+  int64_t bad_line_count_ = 0;
+};
+
+}  // namespace replay
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_TOOLS_TRACE_REPLAY_TRACE_READER_H_
