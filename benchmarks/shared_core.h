@@ -36,7 +36,9 @@ class SharedCore {
 
   // The part of the looks, from 0 to 1, that found the core shared.
   double share() const {
-    return looks_ > 0 ? static_cast<double>(shared_) / looks_ : 0;
+    return looks_ > 0
+               ? static_cast<double>(shared_) / static_cast<double>(looks_)
+               : 0;
   }
 
  private:
