@@ -37,7 +37,9 @@ class SharedCore {
 
   // The fraction of the loops that found the core shared.
   double share() const {
-    return looks_ > 0 ? static_cast<double>(shared_) / looks_ : 0;
+    return looks_ > 0
+               ? static_cast<double>(shared_) / static_cast<double>(looks_)
+               : 0;
   }
 
  private:

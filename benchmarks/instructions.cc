@@ -1,0 +1,112 @@
+// What tools/instructions counts: a hit, and Sets of new and of resident keys,
+// in a full cache of strings with the default options.
+//
+// Callgrind counts inside the functions named Counted* alone, and starts a new
+// count after each EndOfPhase. The program prints the name and the number of
+// operations of each phase, in their order. Time is simulated, and the reaper
+// works between the counted batches only, so that every run executes the same
+// instructions.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/attributes.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "benchmark/benchmark.h"
+#include "wheelcache/benchmarks/workload.h"
+#include "wheelcache/cache/cache.h"
+#include "wheelcache/wheel/reaper.h"
+#include "wheelcache/wheel/simulated_clock.h"
+
+namespace wheelcache::benchmarks {
+namespace {
+
+using StringCache = Cache<std::string, std::string>;
+
+// Enough for several shards by default.
+constexpr int64_t kEntries = 100'000;
+
+// The operations of each phase: half of the cache, so that what one phase Set
+// is sure to be resident in the next, in whatever order shards evict.
+constexpr int64_t kOperations = kEntries / 2;
+
+// Operations between two moves of the clock, at a million operations a second.
+constexpr int64_t kBatch = 1000;
+constexpr absl::Duration kBatchTime = absl::Milliseconds(1);
+static_assert(kOperations % kBatch == 0);
+
+// Far beyond the end of the program: no entry expires.
+constexpr absl::Duration kTtl = absl::Hours(1);
+
+// That of Clock::Monotonic(), so that a hit decides by the coarse reading.
+constexpr absl::Duration kCoarseLag = absl::Seconds(1);
+
+ABSL_ATTRIBUTE_NOINLINE void CountedHits(StringCache& cache, const Key* keys) {
+  for (int64_t i = 0; i < kBatch; ++i) {
+    cache.Visit(keys[i].view(), [](const auto& value) {
+      benchmark::DoNotOptimize(value.data());
+    });
+  }
+}
+
+ABSL_ATTRIBUTE_NOINLINE void CountedSets(StringCache& cache, const Key* keys) {
+  const absl::string_view value = ValueFor(0);
+  for (int64_t i = 0; i < kBatch; ++i) cache.Set(keys[i].view(), value, kTtl);
+}
+
+ABSL_ATTRIBUTE_NOINLINE void EndOfPhase() { benchmark::ClobberMemory(); }
+
+// The keys of the numbers from `begin` to `end`.
+std::vector<Key> MakeKeys(int64_t begin, int64_t end) {
+  std::vector<Key> keys;
+  keys.reserve(end - begin);
+  for (int64_t i = begin; i < end; ++i) keys.push_back(MakeKey(i));
+  return keys;
+}
+
+int Main() {
+  SimulatedClock clock(/*start=*/absl::Hours(1), kCoarseLag);
+  Reaper reaper(clock);
+  CacheOptions options;
+  options.max_entries = kEntries;
+  options.jitter_seed = 1;
+  options.clock = &clock;
+  options.reaper = &reaper;
+  const std::unique_ptr<StringCache> cache = *StringCache::Create(options);
+  const auto run_phase = [&](const char* name, const std::vector<Key>& keys,
+                             void (*run_batch)(StringCache&, const Key*)) {
+    for (size_t i = 0; i < keys.size(); i += kBatch) {
+      run_batch(*cache, &keys[i]);
+      clock.RunFor(kBatchTime);
+    }
+    std::printf("%s\t%zu\n", name, keys.size());
+    EndOfPhase();
+  };
+
+  // Fills the cache, and turns it over so that eviction is in its steady state.
+  run_phase("warm_up", MakeKeys(0, 2 * kEntries), CountedSets);
+  const std::vector<Key> keys =
+      MakeKeys(2 * kEntries, 2 * kEntries + kOperations);
+  run_phase("set_new", keys, CountedSets);
+  run_phase("hit", keys, CountedHits);
+  run_phase("set_resident", keys, CountedSets);
+
+  const CacheStats stats = cache->stats();
+  if (stats.evictions == kEntries + kOperations && stats.hits == kOperations &&
+      stats.replaced == kOperations) {
+    return 0;
+  }
+  std::fprintf(stderr, "instructions: not what the phases claim: %s\n",
+               StatsLine("all phases", CacheStats(), stats).c_str());
+  return 1;
+}
+
+}  // namespace
+}  // namespace wheelcache::benchmarks
+
+int main() { return wheelcache::benchmarks::Main(); }
