@@ -3,7 +3,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <new>
+
+#include "wheelcache/wheel/base/contain.h"
 
 namespace wheelcache::internal {
 
@@ -17,7 +18,8 @@ int64_t Counters::AddShared(Count what) {
 }
 
 int64_t Counters::AddFirst(size_t thread, Count what) {
-  auto* const stripe = new (std::nothrow) Stripe;
+  Stripe* stripe = nullptr;
+  Contain([&stripe] { stripe = new Stripe; });
   if (stripe == nullptr) return AddShared(what);
   stripe->counts[static_cast<size_t>(what)].store(1, std::memory_order_relaxed);
   own_[thread].store(stripe, std::memory_order_release);

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <thread>
 #include <utility>
 
@@ -114,17 +113,19 @@ class Engine::Call {
   const int64_t now_nanos_;
 };
 
-// Returns the charge of an entry, or nothing if no cache with these limits can
-// hold it.
-inline std::optional<uint32_t> Engine::ChargeOf(const NewEntry& entry) {
+// Adds the overhead to what the weigher says, and stores that with the entry.
+// Returns false if no cache with these limits can hold it.
+inline bool Engine::SetCharge(Shard::Write* write) {
+  const auto weight = static_cast<uint64_t>(write->room.bytes);
   const uint64_t overhead = weighs_ ? kEntryOverhead : 0;
   const uint64_t most =
       std::min(static_cast<uint64_t>(shared_.budget.limit().bytes),
                uint64_t{std::numeric_limits<uint32_t>::max()});
-  if (most < overhead || entry.weight > most - overhead) return std::nullopt;
-  const auto charge = static_cast<uint32_t>(entry.weight + overhead);
-  if (weighs_) pool().SetCharge(entry.ref, charge);
-  return charge;
+  if (most < overhead || weight > most - overhead) return false;
+  if (!weighs_) return true;
+  write->room.bytes = static_cast<int64_t>(weight + overhead);
+  pool().SetCharge(write->ref, static_cast<uint32_t>(weight + overhead));
+  return true;
 }
 
 inline bool Engine::StoreInShard(const Shard::Write& write) {
@@ -151,25 +152,18 @@ inline bool Engine::StoreInShard(const Shard::Write& write) {
   }
 }
 
-bool Engine::Store(const NewEntry& entry) {
-  const bool lives = entry.ttl_nanos > 0;
-  const std::optional<uint32_t> charge = lives ? ChargeOf(entry) : std::nullopt;
-  if (!charge.has_value()) {
-    if (entry.load == nullptr) {
-      Remove(EntryKeyQuery(pool(), entry.ref, entry.hash),
+bool Engine::Store(Shard::Write* write) {
+  const bool lives = write->ttl_nanos > 0;
+  if (!lives || !SetCharge(write)) {
+    if (write->load == nullptr) {
+      Remove(EntryKeyQuery(pool(), write->ref, write->hash),
              lives ? RemovalCause::kReplaced : RemovalCause::kDeleted);
     }
     return false;
   }
-  Shard::Write write;
-  write.ref = entry.ref;
-  write.hash = entry.hash;
-  write.room = {1, *charge};
-  write.ttl_nanos = entry.ttl_nanos;
-  write.now_nanos = clock_.NowNanos();
-  write.load = entry.load;
-  pool().At(entry.ref).created = CreationTimeAt(write.now_nanos);
-  if (!StoreInShard(write)) return false;
+  write->now_nanos = clock_.NowNanos();
+  pool().At(write->ref).created = CreationTimeAt(write->now_nanos);
+  if (!StoreInShard(*write)) return false;
   counters_.Add(internal::Count::kSets);
   return true;
 }

@@ -18,7 +18,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
@@ -51,15 +50,6 @@ class Engine {
   // Tells the user's listener of an entry that has left. Returns whether it
   // came back without an exception. Empty where there is no listener.
   using Tell = std::function<bool(const EntryHeader&, RemovalCause)>;
-
-  // An entry that was made and is to be stored.
-  struct NewEntry {
-    EntryRef ref;           // Known to the caller alone.
-    KeyHash hash;           // Of its key.
-    int64_t ttl_nanos = 0;  // Zero or less: it does not live.
-    uint64_t weight = 0;  // What the weigher says, or the memory that it takes.
-    const LoadPtr* load = nullptr;  // Where its value comes from, if a load.
-  };
 
   // REQUIRES: the options are valid.
   Engine(CacheOptions options, const EntryOperations* operations,
@@ -114,9 +104,10 @@ class Engine {
 
   // Writes.
 
-  // Returns whether the entry is in the cache; if not, its pin is still the
-  // caller's.
-  bool Store(const NewEntry& entry);
+  // Stores a new entry, of which the bytes of `room` are what the weigher says
+  // or, without one, the memory that it takes. Returns whether it is in the
+  // cache; if not, its pin is still the caller's.
+  bool Store(Shard::Write* write);
 
   // Removes the entry of the key. Returns whether it was live.
   bool Remove(const KeyQuery& key, RemovalCause cause);
@@ -153,8 +144,7 @@ class Engine {
   // What a call takes out of the cache; settled at the end of the call.
   class Call;
 
-  ABSL_ATTRIBUTE_ALWAYS_INLINE std::optional<uint32_t> ChargeOf(
-      const NewEntry& entry);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool SetCharge(Shard::Write* write);
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool StoreInShard(const Shard::Write& write);
   void ReclaimAll(int64_t now_nanos, Departures* departures);
   Shard& ShardWithOldestBut(const Shard& home) const;

@@ -55,7 +55,7 @@ class PrefetchedOrder final : public RemovalOrder {
   // Says that the entry is about to be replaced or removed.
   void Announce(EntryRef ref) const { Prefetch(NeighboursOf(ref)); }
 
-  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Replace(EntryRef old);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Replace(EntryRef old, bool plain);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Remove(EntryRef ref);
   uint64_t Advance(int64_t now_nanos, uint64_t budget,
                    absl::FunctionRef<void(EntryRef)> fire);
@@ -105,10 +105,10 @@ inline EntryRef PrefetchedOrder::Settle(EntryRef next) {
   return settled;
 }
 
-inline bool PrefetchedOrder::Replace(EntryRef old) {
+inline bool PrefetchedOrder::Replace(EntryRef old, bool plain) {
   if (old == victim_.ref) victim_ = Victim();
   beside_replaced_ = NeighboursOf(old);
-  return RemovalOrder::Replace(old);
+  return RemovalOrder::Replace(old, plain);
 }
 
 inline void PrefetchedOrder::Remove(EntryRef ref) {

@@ -43,6 +43,9 @@ namespace wheelcache::internal {
 
 class RemovalOrder {
  public:
+  // The largest block that a replaced entry may keep until Settle, in bytes.
+  static constexpr size_t kMostDeferred = 512;
+
   // The shard whose entries these are.
   struct Owner {
     SharedState* shared;
@@ -66,9 +69,10 @@ class RemovalOrder {
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Remove(EntryRef ref);
 
   // Takes out an entry in whose place another one was added, or leaves that to
-  // Settle; returns whether it has gone. REQUIRES: Settle was called since the
-  // last Replace.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Replace(EntryRef old);
+  // Settle; returns whether it has gone. `plain` says whether it is a small
+  // block that only has to be freed. REQUIRES: Settle was called since the last
+  // Replace.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Replace(EntryRef old, bool plain);
 
   // Takes out what Replace has left, and returns it, or null. To be called
   // before the next Replace, Advance and FindVictim.
@@ -136,9 +140,6 @@ class RemovalOrder {
   EntryRef replaced() const { return replaced_; }
 
  private:
-  // The largest block that a replaced entry may keep until Settle.
-  static constexpr size_t kMostReplacedBytes = 512;
-
   EntryHeader& At(EntryRef ref) const { return pool_.At(ref); }
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Unlink(EntryRef ref);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Schedule(EntryRef ref);
@@ -173,9 +174,9 @@ inline void RemovalOrder::Remove(EntryRef ref) {
   Unlink(ref);
 }
 
-inline bool RemovalOrder::Replace(EntryRef old) {
+inline bool RemovalOrder::Replace(EntryRef old, bool plain) {
   assert(replaced_ == 0);
-  if (!shared_.has_listener && pool_.IsPlain(old, kMostReplacedBytes)) {
+  if (!shared_.has_listener && plain) {
     replaced_ = old;
     return false;
   }

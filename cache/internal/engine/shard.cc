@@ -94,7 +94,8 @@ StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
                                std::memory_order_relaxed);
   }
   AddSettled(order_.Settle(write.ref), departures);
-  Step step{write, departures, shared_.maintenance_budget, 0, write.room};
+  Step step{write, departures, shared_.maintenance_budget,
+            0,     false,      write.room};
   step.budget -=
       ReclaimLocked(write.now_nanos, shared_.writer_budget, departures);
   step.old = FindLocked(key);
@@ -104,7 +105,9 @@ StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
                  departures);
   }
   if (step.old != 0) {
-    step.need -= RoomOf(step.old);
+    const Footprint footprint = pool_.FootprintOf(step.old);
+    step.need -= Room{1, pool_.Charge(step.old, footprint)};
+    step.old_is_plain = pool_.IsPlain(footprint, RemovalOrder::kMostDeferred);
   } else {
     // The last that may throw, before anything live has to leave.
     index_.Reserve([this](EntryRef other) ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -154,7 +157,7 @@ inline void Shard::LinkLocked(const Step& step) {
   Interleave("store: between index and list");
   order_.Add(ref);
   if (old == 0) return;
-  if (order_.Replace(old)) {
+  if (order_.Replace(old, step.old_is_plain)) {
     step.departures->removed.Add(old, RemovalCause::kReplaced);
   } else {
     step.departures->removed.Announce(RemovalCause::kReplaced);

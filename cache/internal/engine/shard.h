@@ -65,12 +65,14 @@ class Shard {
  public:
   // A new entry on its way into the cache.
   struct Write {
-    EntryRef ref = 0;       // Known to nobody else; its pin is the cache's.
-    KeyHash hash;           // Of its key.
-    Room room;              // That it takes.
-    int64_t ttl_nanos = 0;  // More than zero; kNever for no end.
+    EntryRef ref = 0;    // Known to the caller alone; its pin is the cache's.
+    KeyHash hash;        // Of its key.
+    Room room = {1, 0};  // That it takes.
+    int64_t ttl_nanos = 0;  // kNever for no end.
     int64_t now_nanos = 0;
     const LoadPtr* load = nullptr;  // Where the value comes from, if a load.
+
+    void SetWeight(uint64_t bytes) { room.bytes = static_cast<int64_t>(bytes); }
   };
 
   // What a look-up without a lock has found: an entry, if `ref` is not null.
@@ -129,6 +131,7 @@ class Shard {
   void PrepareStore(Hash32 hash) const;
 
   // Makes a new entry the one of its key, evicting others as needed.
+  // REQUIRES: its TTL is more than zero.
   StoreOutcome TryStore(const Write& write, Departures* departures);
 
   // Removes the entry of the key, if there is one, for `cause`, or as expired
@@ -195,9 +198,10 @@ class Shard {
   struct Step {
     const Write& write;
     Departures* departures;
-    uint64_t budget;   // What it may still reclaim, evict and move.
-    EntryRef old = 0;  // The entry that it replaces.
-    Room need;         // Beyond that of `old`.
+    uint64_t budget;            // What it may still reclaim, evict and move.
+    EntryRef old = 0;           // The entry that it replaces.
+    bool old_is_plain = false;  // See EntryPool::IsPlain.
+    Room need;                  // Beyond that of `old`.
   };
   ABSL_ATTRIBUTE_ALWAYS_INLINE StoreOutcome MakeRoomLocked(Step* step)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -189,7 +189,7 @@ class TypedEngine {
   }
 
   // Stores an entry, or destroys it. Returns whether it is in the cache.
-  bool Store(Engine::NewEntry entry);
+  bool Store(Shard::Write write);
 
   const Weigher weigher_;
   Engine engine_;
@@ -260,27 +260,30 @@ bool TypedEngine<Key, Value, Hash, Equal>::Set(K&& key, V&& value,
                                                int64_t ttl_nanos) {
   const KeyHash hash = HashKey<Hash>(key);
   engine_.ShardOf(hash).PrepareStore(hash.for_index);
-  return Store({MakeEntry<Key, Value>(&engine_.pool(), std::forward<K>(key),
-                                      std::forward<V>(value)),
-                hash, ttl_nanos});
+  Shard::Write write;
+  write.ref = MakeEntry<Key, Value>(&engine_.pool(), std::forward<K>(key),
+                                    std::forward<V>(value));
+  write.hash = hash;
+  write.ttl_nanos = ttl_nanos;
+  return Store(write);
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
-bool TypedEngine<Key, Value, Hash, Equal>::Store(Engine::NewEntry entry) {
+bool TypedEngine<Key, Value, Hash, Equal>::Store(Shard::Write write) {
   struct Unpin {
     ~Unpin() {
       if (ref != 0) pool->Unpin(ref);
     }
     EntryPool* pool;
     EntryRef ref;
-  } unpin{&engine_.pool(), entry.ref};
-  const EntryType& made = At(entry.ref);
+  } unpin{&engine_.pool(), write.ref};
+  const EntryType& entry = At(write.ref);
   if (!weigher_) {
-    entry.weight = EntryPool::MemoryOf(made.footprint());
-  } else if (entry.ttl_nanos > 0) {
-    entry.weight = weigher_(made.key(), made.value());
+    write.SetWeight(EntryPool::MemoryOf(entry.footprint()));
+  } else if (write.ttl_nanos > 0) {
+    write.SetWeight(weigher_(entry.key(), entry.value()));
   }
-  if (!engine_.Store(entry)) return false;
+  if (!engine_.Store(&write)) return false;
   unpin.ref = 0;
   return true;
 }
@@ -328,8 +331,12 @@ absl::StatusOr<Value> TypedEngine<Key, Value, Hash, Equal>::GetOrLoad(
   LoadScope scope(&shard, mine);
   absl::StatusOr<Value> result = loader();
   if (result.ok()) {
-    Store({MakeEntry<Key, Value>(&engine_.pool(), mine->key(), *result), hash,
-           ttl_nanos, /*weight=*/0, &joined});
+    Shard::Write write;
+    write.ref = MakeEntry<Key, Value>(&engine_.pool(), mine->key(), *result);
+    write.hash = hash;
+    write.ttl_nanos = ttl_nanos;
+    write.load = &joined;
+    Store(write);
   }
   scope.Finish(result);
   return result;

@@ -17,8 +17,8 @@ namespace {
 static_assert(kChargeBytes == sizeof(uint32_t));
 
 // Where the charge of an entry is stored, at any address, if it is.
-std::byte* StoredCharge(EntryHeader* entry, Footprint footprint) {
-  return reinterpret_cast<std::byte*>(entry) + footprint.inside;
+std::byte* ChargeAt(EntryHeader& entry, Footprint footprint) {
+  return reinterpret_cast<std::byte*>(&entry) + footprint.inside;
 }
 
 }  // namespace
@@ -31,28 +31,15 @@ EntryPool::EntryPool(const EntryOperations* operations, Charges charges,
              entries *
                  Arena::BlockBytes(operations->least_bytes + charge_bytes_)) {}
 
-int64_t EntryPool::Charge(EntryRef ref) const {
-  EntryHeader& entry = At(ref);
-  const Footprint footprint = operations_.footprint(entry);
-  if (charge_bytes_ == 0) {
-    return static_cast<int64_t>(MemoryOf(footprint));
-  }
+int64_t EntryPool::StoredCharge(EntryRef ref, Footprint footprint) const {
   uint32_t charge;
-  std::memcpy(&charge, StoredCharge(&entry, footprint), sizeof(charge));
+  std::memcpy(&charge, ChargeAt(At(ref), footprint), sizeof(charge));
   return charge;
 }
 
 void EntryPool::SetCharge(EntryRef ref, uint32_t charge) {
   assert(charge_bytes_ != 0 && "the charge follows from the sizes");
-  EntryHeader& entry = At(ref);
-  std::memcpy(StoredCharge(&entry, operations_.footprint(entry)), &charge,
-              sizeof(charge));
-}
-
-bool EntryPool::IsPlain(EntryRef ref, size_t most_bytes) const {
-  if (!operations_.trivial) return false;
-  const auto [inside, outside] = operations_.footprint(At(ref));
-  return outside == 0 && inside <= most_bytes;
+  std::memcpy(ChargeAt(At(ref), FootprintOf(ref)), &charge, sizeof(charge));
 }
 
 void EntryPool::Unpin(EntryRef ref) {
@@ -77,7 +64,7 @@ bool EntryPool::DropPin(EntryRef ref) {
 
 void EntryPool::Delete(EntryRef ref) {
   EntryHeader& entry = At(ref);
-  const Footprint footprint = operations_.footprint(entry);
+  const Footprint footprint = FootprintOf(ref);
   if (!operations_.trivial || footprint.outside != 0) {
     operations_.destroy(&entry);
   }

@@ -74,15 +74,27 @@ class EntryPool {
            kIndexBytes;
   }
 
-  // The bytes that are accounted to an entry.
-  int64_t Charge(EntryRef ref) const;
+  // What an entry takes.
+  Footprint FootprintOf(EntryRef ref) const {
+    return operations_.footprint(At(ref));
+  }
+
+  // The bytes that are accounted to an entry, and the same with its footprint.
+  int64_t Charge(EntryRef ref) const { return Charge(ref, FootprintOf(ref)); }
+  int64_t Charge(EntryRef ref, Footprint footprint) const {
+    return charge_bytes_ == 0 ? static_cast<int64_t>(MemoryOf(footprint))
+                              : StoredCharge(ref, footprint);
+  }
 
   // REQUIRES: charges are stored, and the entry is not published yet.
   void SetCharge(EntryRef ref, uint32_t charge);
 
-  // Whether the entry takes no more than so many bytes, all of them in its
+  // Whether an entry takes no more than so many bytes, all of them in its
   // block, and to destroy it does nothing but free that.
-  bool IsPlain(EntryRef ref, size_t most_bytes) const;
+  bool IsPlain(Footprint footprint, size_t most_bytes) const {
+    return operations_.trivial && footprint.outside == 0 &&
+           footprint.inside <= most_bytes;
+  }
 
   // Adds a pin. REQUIRES: the entry has one that stays during the call.
   void Pin(EntryRef ref) {
@@ -116,6 +128,7 @@ class EntryPool {
 
   ~EntryPool() = default;
 
+  int64_t StoredCharge(EntryRef ref, Footprint footprint) const;
   bool DropPin(EntryRef ref);
   void Delete(EntryRef ref);
   void DropOwners(int64_t owners);

@@ -228,7 +228,8 @@ void Arena::GiveToHeap(Depot::Blocks blocks) {
 
 size_t Arena::free_bytes() {
   uint64_t granules = 0;
-  for (Stripe& stripe : stripes_) {
+  for (size_t i = 0; i < kStripes; ++i) {
+    Stripe& stripe = stripes_[i];
     while (!stripe.mu.TryLock()) std::this_thread::yield();
     for (uint32_t size = 0; size <= kMaxSmall; ++size) {
       Ref ref = stripe.lists[size].load(std::memory_order_relaxed);
@@ -243,13 +244,14 @@ size_t Arena::free_bytes() {
 }
 
 void Arena::LockStripes() {
-  for (Stripe& stripe : stripes_) {
+  for (size_t i = 0; i < kStripes; ++i) {
+    Stripe& stripe = stripes_[i];
     while (!stripe.mu.TryLock()) std::this_thread::yield();
   }
 }
 
 void Arena::UnlockStripes() {
-  for (Stripe& stripe : stripes_) stripe.mu.Unlock();
+  for (size_t i = 0; i < kStripes; ++i) stripes_[i].mu.Unlock();
 }
 
 void Arena::BeforeFork() {

@@ -55,6 +55,7 @@
 #include "wheelcache/cache/internal/memory/block_heap.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
 #include "wheelcache/cache/internal/memory/depot.h"
+#include "wheelcache/cache/internal/memory/zero_pages.h"
 #include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::internal {
@@ -161,7 +162,8 @@ class Arena {
     std::atomic<bool> taken_{false};
   };
 
-  // Small blocks that were freed, in a list for each size.
+  // Small blocks that were freed, in a list for each size. All bytes zero is an
+  // empty stripe that nobody holds.
   struct alignas(ABSL_CACHELINE_SIZE) Stripe {
     TryOnlyLock mu;
     uint32_t granules ABSL_GUARDED_BY(mu) = 0;      // The sum of the sizes.
@@ -210,7 +212,9 @@ class Arena {
   // left of it.
   uint64_t kept_ ABSL_GUARDED_BY(depot_mu_) = 0;
 
-  std::array<Stripe, kStripes> stripes_;
+  // Outside, so that small arenas are small.
+  const ZeroPages stripe_pages_{kStripes * sizeof(Stripe)};
+  Stripe* const stripes_ = reinterpret_cast<Stripe*>(stripe_pages_.begin());
 };
 
 }  // namespace wheelcache::internal

@@ -31,6 +31,7 @@
 
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
+#include "wheelcache/cache/internal/memory/zero_pages.h"
 #include "wheelcache/wheel/base/prefetch.h"
 
 namespace wheelcache::internal {
@@ -129,9 +130,12 @@ class BlockHeap {
   const Sizes sizes_;
   Ref carved_ = kFirstBlock;
   uint64_t free_granules_ = 0;
-  std::array<uint64_t, (kBins + 63) / 64> occupied_ =
-      {};  // A bit for each bin.
-  std::array<Ref, kBins> bins_ = {};
+  // A bit for each bin.
+  std::array<uint64_t, (kBins + 63) / 64> occupied_ = {};
+  // Of each bin, the first block, or null. Outside, so that small heaps are
+  // small.
+  const ZeroPages bin_pages_{kBins * sizeof(Ref)};
+  Ref* const bins_ = reinterpret_cast<Ref*>(bin_pages_.begin());
 };
 
 }  // namespace wheelcache::internal

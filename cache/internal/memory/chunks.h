@@ -18,12 +18,12 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_MEMORY_CHUNKS_H_
 #define WHEELCACHE_CACHE_INTERNAL_MEMORY_CHUNKS_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "absl/base/attributes.h"
 #include "wheelcache/cache/internal/memory/huge_pages.h"
+#include "wheelcache/cache/internal/memory/zero_pages.h"
 
 namespace wheelcache::internal {
 
@@ -106,9 +106,10 @@ class Chunks {
   Ref usable_ = 0;  // A multiple of kHugePage.
 
   // The chunks that are mapped, and of each the address that granule 0 would
-  // have, were it in there.
+  // have, were it in there. Outside, so that small arenas are small.
   uint32_t count_ = 0;
-  std::array<uintptr_t, kMaxChunks> bases_ = {};
+  const ZeroPages base_pages_{kMaxChunks * sizeof(uintptr_t)};
+  uintptr_t* const bases_ = reinterpret_cast<uintptr_t*>(base_pages_.begin());
 };
 
 }  // namespace wheelcache::internal

@@ -36,7 +36,7 @@ class OneEntry {
   ~OneEntry() { pool_.Unpin(ref_); }
 
   bool IsPlain(size_t most_bytes) const {
-    return (*pool_).IsPlain(ref_, most_bytes);
+    return (*pool_).IsPlain((*pool_).FootprintOf(ref_), most_bytes);
   }
 
   const Entry<Key, Value>& operator*() const { return pool_.At(ref_); }
