@@ -38,8 +38,8 @@ struct ListTag {
   static_assert(sizeof(Ref) >= sizeof(uint32_t) && Ref(-1) > Ref(0),
                 "a timer is referred to by a pointer, or by an unsigned "
                 "integer of at least 32 bits");
-  static Ref Make(uint32_t list) { return ~Ref{list}; }
-  static bool Holds(Ref ref) { return ref >= ~Ref{kTimerLists - 1}; }
+  static constexpr Ref Make(uint32_t list) { return ~Ref{list}; }
+  static constexpr bool Holds(Ref ref) { return ref >= ~Ref{kTimerLists - 1}; }
   static uint32_t List(Ref ref) { return static_cast<uint32_t>(~ref); }
 };
 

@@ -33,6 +33,7 @@
 #include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/internal/memory/chunks.h"
 #include "wheelcache/lru/lazy_lru_list.h"
 #include "wheelcache/lru/lru_list.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
@@ -133,6 +134,8 @@ class RemovalOrder {
     int64_t tick_nanos;
   };
   using Wheel = BasicTimingWheel<Links, WheelSlots>;
+  // The wheel marks its lists by the largest references.
+  static_assert(!ListTag<EntryRef>::Holds(Chunks::kLastRef));
 
   EntryPool& pool() const { return pool_; }
   const LazyLruList<Links>& list() const { return lru_; }

@@ -97,7 +97,7 @@ class EntryPool {
   }
 
   // Adds a pin. REQUIRES: the entry has one that stays during the call.
-  void Pin(EntryRef ref) {
+  void Pin(EntryRef ref) const {
     At(ref).pins.fetch_add(1, std::memory_order_relaxed);
   }
 

@@ -41,8 +41,10 @@ class Chunks {
   static constexpr int kChunkBits = 23;
   static constexpr uint32_t kChunk = uint32_t{1} << kChunkBits;
 
-  // One less than 32 bits address: the 2816 largest references are the wheel's.
+  // One less than 32 bits address: the largest references belong to the wheel,
+  // which checks that they do.
   static constexpr uint32_t kMaxChunks = (uint32_t{1} << (32 - kChunkBits)) - 1;
+  static constexpr Ref kLastRef = kMaxChunks * kChunk - 1;
 
   // Chunks that will be in use up to `expected_bytes`, as far as is known.
   explicit Chunks(uint64_t expected_bytes = 0)
