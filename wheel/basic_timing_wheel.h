@@ -125,9 +125,7 @@ class BasicTimingWheel {
   // not scheduled.
   void PrefetchNeighbours(const TimerLinks<Ref>& links) const;
 
-  // Has the processor fetch what each Schedule looks at first, for any thread,
-  // and then the slot where this timer would go.
-  void Prefetch() const { internal::PrefetchToWrite(this, &slots_); }
+  // Has the processor fetch the slot where this timer would go.
   void PrefetchSlot(Ref timer) const;
 
   // Moves the hand to `now` and calls `fire(Ref)` for each timer that has

@@ -112,6 +112,14 @@ ABSL_ATTRIBUTE_NOINLINE void* operator new(size_t size,
   if (void* const block = std::aligned_alloc(align, rounded)) return block;
   throw std::bad_alloc();
 }
+ABSL_ATTRIBUTE_NOINLINE void* operator new(size_t size,
+                                           std::align_val_t alignment,
+                                           const std::nothrow_t&) noexcept {
+  using wheelcache::testing::Allocation;
+  if (wheelcache::testing::AllocationFails(Allocation::kNew)) return nullptr;
+  const auto align = static_cast<size_t>(alignment);
+  return std::aligned_alloc(align, (size + align - 1) / align * align);
+}
 ABSL_ATTRIBUTE_NOINLINE void operator delete(void* block) noexcept {
   std::free(block);
 }

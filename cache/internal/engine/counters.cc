@@ -3,8 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-
-#include "wheelcache/wheel/base/contain.h"
+#include <new>
 
 namespace wheelcache::internal {
 
@@ -18,8 +17,7 @@ int64_t Counters::AddShared(Count what) {
 }
 
 int64_t Counters::AddFirst(size_t thread, Count what) {
-  Stripe* stripe = nullptr;
-  Contain([&stripe] { stripe = new Stripe; });
+  auto* const stripe = new (std::nothrow) Stripe;
   if (stripe == nullptr) return AddShared(what);
   stripe->counts[static_cast<size_t>(what)].store(1, std::memory_order_relaxed);
   own_[thread].store(stripe, std::memory_order_release);

@@ -134,6 +134,8 @@ inline bool Engine::StoreInShard(const Shard::Write& write) {
   for (;;) {
     switch (home.TryStore(write, &call.departures)) {
       case StoreOutcome::kStored:
+        // Before the listener is told of what it replaced.
+        counters_.Add(internal::Count::kSets);
         return true;
       case StoreOutcome::kSuperseded:
         return false;
@@ -163,9 +165,7 @@ bool Engine::Store(Shard::Write* write) {
   }
   write->now_nanos = clock_.NowNanos();
   pool().At(write->ref).created = CreationTimeAt(write->now_nanos);
-  if (!StoreInShard(*write)) return false;
-  counters_.Add(internal::Count::kSets);
-  return true;
+  return StoreInShard(*write);
 }
 
 void Engine::ReclaimAll(int64_t now_nanos, Departures* departures) {

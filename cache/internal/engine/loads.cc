@@ -47,25 +47,31 @@ void Loads::Add(LoadPtr load) {
   if (table_ == nullptr) table_ = std::make_unique<Table>();
   const Hash32 hash = load->hash();
   table_->loads.emplace(hash, std::move(load));
+  ++count_;
 }
 
 bool Loads::IsCurrent(const LoadPtr& load) const {
   return table_ != nullptr && table_->Find(load) != table_->loads.end();
 }
 
-void Loads::SupersedeInTable(const KeyQuery& key) {
-  const auto it = table_->Find(key);
-  if (it != table_->loads.end()) table_->loads.erase(it);
+template <typename Iterator>
+void Loads::Erase(Iterator load) {
+  if (load == table_->loads.end()) return;
+  table_->loads.erase(load);
+  --count_;
 }
+
+void Loads::SupersedeInTable(const KeyQuery& key) { Erase(table_->Find(key)); }
 
 void Loads::Supersede(const LoadPtr& load) {
   if (table_ == nullptr) return;
-  const auto it = table_->Find(load);
-  if (it != table_->loads.end()) table_->loads.erase(it);
+  Erase(table_->Find(load));
 }
 
 void Loads::SupersedeAll() {
-  if (table_ != nullptr) table_->loads.clear();
+  if (count_ == 0) return;
+  table_->loads.clear();
+  count_ = 0;
 }
 
 void Loads::ResetAfterFork() {

@@ -10,6 +10,7 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_LOADS_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_LOADS_H_
 
+#include <cstddef>
 #include <memory>
 
 #include "wheelcache/cache/internal/engine/key_query.h"
@@ -36,7 +37,7 @@ class Loads {
   // Forgets the key's load, which goes on superseded. No key is destroyed: the
   // thread that loads still has it.
   void Supersede(const KeyQuery& key) {
-    if (table_ != nullptr) SupersedeInTable(key);
+    if (count_ > 0) SupersedeInTable(key);
   }
   void Supersede(const LoadPtr& load);
   void SupersedeAll();
@@ -48,8 +49,11 @@ class Loads {
   struct Table;
 
   void SupersedeInTable(const KeyQuery& key);
+  template <typename Iterator>
+  void Erase(Iterator load);
 
   std::unique_ptr<Table> table_;  // Null until the first load.
+  size_t count_ = 0;              // Of the loads, for Sets that find none.
 };
 
 }  // namespace wheelcache::internal

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "wheelcache/cache/internal/engine/removal_order.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/index/hash32.h"
@@ -15,8 +16,9 @@
 namespace wheelcache::internal {
 
 EntryRef PrefetchedOrder::Settle() {
-  last_writer_ = ThreadIndex();
-  return RemovalOrder::Settle();
+  const EntryRef settled = RemovalOrder::Settle();
+  if (settled == victim_.ref) victim_ = Victim();
+  return settled;
 }
 
 uint64_t PrefetchedOrder::Advance(int64_t now_nanos, uint64_t budget,
@@ -29,7 +31,7 @@ uint64_t PrefetchedOrder::Advance(int64_t now_nanos, uint64_t budget,
   const uint64_t done =
       RemovalOrder::Advance(now_nanos, budget, [&](EntryRef ref) {
         index_.Prefetch(HashOf(ref));
-        Announce(ref);
+        ExpectRemoval(ref);
         hand_out(std::exchange(fired[next++ % fired.size()], ref));
       });
   for (size_t i = 0; i < fired.size(); ++i) {
@@ -43,7 +45,8 @@ std::pair<EntryRef, EntryRef> PrefetchedOrder::TakeAll() {
   return RemovalOrder::TakeAll();
 }
 
-void PrefetchedOrder::PrefetchWhatAnotherThreadDid(EntryRef next) const {
+// Prefetches again what another thread had prefetched, and what it wrote.
+void PrefetchedOrder::PrefetchForThisThread(EntryRef next) const {
   wheel().PrefetchSlot(next);
   if (list().front() != 0) PrefetchLineToWrite(&pool().At(list().front()));
   if (replaced() != 0) {
@@ -55,6 +58,18 @@ void PrefetchedOrder::PrefetchWhatAnotherThreadDid(EntryRef next) const {
     index_.Prefetch(victim_.hash);
     Prefetch(victim_.neighbours);
   }
+}
+
+absl::Status PrefetchedOrder::CheckInvariants(
+    absl::FunctionRef<void(EntryRef)> visit) {
+  bool has_victim = victim_.ref == 0;
+  const absl::Status status = RemovalOrder::CheckInvariants([&](EntryRef ref) {
+    const auto& hash = pool().operations().hash;
+    if (ref == victim_.ref) has_victim = victim_.hash == hash(pool().At(ref));
+    visit(ref);
+  });
+  if (!status.ok() || has_victim) return status;
+  return absl::InternalError("the next victim is not in the shard");
 }
 
 }  // namespace wheelcache::internal

@@ -1,4 +1,4 @@
-// A RemovalOrder that asks for the cache lines its next steps will touch, so
+// A RemovalOrder that prefetches the cache lines its next steps will touch, so
 // that they come from memory while the shard does something else.
 //
 // Each method does what RemovalOrder says; prefetching changes no result. The
@@ -6,21 +6,21 @@
 // their lines is a cache miss of 100 ns or so: what is asked for together
 // arrives together.
 //
-// Set. It asks for the lines of the shard before it makes its entry, and for
-// the neighbours of the entry that it replaces as soon as that is found. Lines
-// come to the core of the thread that asks: a Set that finds that another
-// thread did the one before asks again, for all that one asked for or wrote.
+// Set. The neighbours of the entry that a Set replaces are prefetched as soon
+// as that is found. Lines come to the core of the thread that asks: if another
+// thread did the Set before, they are prefetched again for this one.
 //
-// Eviction. Each one asks for what the next one will touch. That entry itself
+// Eviction. Each one prefetches what the next one will touch. That entry itself
 // came as the neighbour of the one before.
 //
 // Expiry. An entry is handed out a few timers after its own has fired.
 //
-// Threads. As RemovalOrder, but for PrepareStore.
+// Threads. As RemovalOrder.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_PREFETCHED_ORDER_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_PREFETCHED_ORDER_H_
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -38,6 +38,8 @@
 
 namespace wheelcache::internal {
 
+// Hides the methods of RemovalOrder that it extends: none is virtual, and a
+// shard has one of these, never a plain RemovalOrder.
 class PrefetchedOrder final : public RemovalOrder {
  public:
   PrefetchedOrder(const Owner& shard, int64_t now_nanos, const Index* index)
@@ -48,18 +50,20 @@ class PrefetchedOrder final : public RemovalOrder {
   // The hash of an entry's key. Of the next victim it is known already.
   ABSL_ATTRIBUTE_ALWAYS_INLINE Hash32 HashOf(EntryRef ref) const;
 
-  // Settle before a Set of a new entry, `next`, or before other changes.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef Settle(EntryRef next);
+  // As Settle, before a Set of the entry `next`.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef SettleForSet(EntryRef next);
   EntryRef Settle();
 
   // Says that the entry is about to be replaced or removed.
-  void Announce(EntryRef ref) const { Prefetch(NeighboursOf(ref)); }
+  void ExpectRemoval(EntryRef ref) const { Prefetch(NeighboursOf(ref)); }
 
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Replace(EntryRef old, bool plain);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Remove(EntryRef ref);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void RemoveVictim(EntryRef ref);
   uint64_t Advance(int64_t now_nanos, uint64_t budget,
                    absl::FunctionRef<void(EntryRef)> fire);
   std::pair<EntryRef, EntryRef> TakeAll();
+  absl::Status CheckInvariants(absl::FunctionRef<void(EntryRef)> visit);
 
  private:
   // The entries whose links a removal of one will change.
@@ -80,7 +84,7 @@ class PrefetchedOrder final : public RemovalOrder {
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Prefetch(
       const Neighbours& neighbours) const;
   ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchVictim();
-  void PrefetchWhatAnotherThreadDid(EntryRef next) const;
+  void PrefetchForThisThread(EntryRef next) const;
 
   SharedState& shared_;
   const Index& index_;
@@ -95,12 +99,12 @@ inline Hash32 PrefetchedOrder::HashOf(EntryRef ref) const {
   return pool().operations().hash(pool().At(ref));
 }
 
-inline EntryRef PrefetchedOrder::Settle(EntryRef next) {
+inline EntryRef PrefetchedOrder::SettleForSet(EntryRef next) {
   const size_t thread = ThreadIndex();
   if (std::exchange(last_writer_, thread) != thread) {
-    PrefetchWhatAnotherThreadDid(next);
+    PrefetchForThisThread(next);
   }
-  const EntryRef settled = RemovalOrder::Settle();
+  const EntryRef settled = Settle();
   PrefetchVictim();
   return settled;
 }
@@ -112,9 +116,13 @@ inline bool PrefetchedOrder::Replace(EntryRef old, bool plain) {
 }
 
 inline void PrefetchedOrder::Remove(EntryRef ref) {
+  if (ref == victim_.ref) victim_ = Victim();
   RemovalOrder::Remove(ref);
-  if (ref != victim_.ref) return;
-  victim_ = Victim();
+}
+
+inline void PrefetchedOrder::RemoveVictim(EntryRef ref) {
+  last_writer_ = ThreadIndex();
+  Remove(ref);
   PrefetchVictim();
 }
 
@@ -130,9 +138,10 @@ inline auto PrefetchedOrder::NeighboursOf(EntryRef ref) const -> Neighbours {
   return {entry.lru, entry.timer};
 }
 
-// Asks for what the eviction of the last entry will touch, if there is to be
-// one.
+// Prefetches what the eviction of the last entry will touch, if there is to be
+// one. REQUIRES: the order is settled; a replaced entry is no victim.
 inline void PrefetchedOrder::PrefetchVictim() {
+  assert(replaced() == 0);
   const EntryRef last = list().back();
   if (last == 0 || last == victim_.ref || shared_.budget.HasRoom()) return;
   victim_ = {last, HashOf(last), NeighboursOf(last)};

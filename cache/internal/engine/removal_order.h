@@ -69,6 +69,9 @@ class RemovalOrder {
   // Takes an entry out. REQUIRES: it is not the replaced one.
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Remove(EntryRef ref);
 
+  // As Remove, of what FindVictim returned.
+  void RemoveVictim(EntryRef ref) { Remove(ref); }
+
   // Takes out an entry in whose place another one was added, or leaves that to
   // Settle; returns whether it has gone. `plain` says whether it is a small
   // block that only has to be freed. REQUIRES: Settle was called since the last

@@ -93,13 +93,12 @@ StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
     entry.deadline_nanos.store(DeadlineLocked(write.now_nanos, write.ttl_nanos),
                                std::memory_order_relaxed);
   }
-  AddSettled(order_.Settle(write.ref), departures);
-  Step step{write, departures, shared_.maintenance_budget,
-            0,     false,      write.room};
+  AddSettled(order_.SettleForSet(write.ref), departures);
+  Step step{write, departures, shared_.maintenance_budget, write.room};
   step.budget -=
       ReclaimLocked(write.now_nanos, shared_.writer_budget, departures);
   step.old = FindLocked(key);
-  if (step.old != 0) order_.Announce(step.old);
+  if (step.old != 0) order_.ExpectRemoval(step.old);
   if (step.old != 0 && At(step.old).ExpiredAt(write.now_nanos)) {
     RemoveLocked(std::exchange(step.old, 0), RemovalCause::kExpired,
                  departures);
@@ -171,7 +170,11 @@ void Shard::RemoveLocked(EntryRef ref, RemovalCause cause,
   const Room room = RoomOf(ref);
   used_ -= room;
   departures->claim.Add(room);
-  order_.Remove(ref);
+  if (cause == RemovalCause::kEvicted) {
+    order_.RemoveVictim(ref);
+  } else {
+    order_.Remove(ref);
+  }
   departures->removed.Add(ref, cause);
 }
 

@@ -14,8 +14,9 @@
 // Expired entries are found by the wheel, in whole ticks; one that has expired
 // for less than a tick may still be in the cache, but is returned to nobody.
 //
-// Threads. Thread-safe. No method takes a second lock, and none runs user code
-// under its lock, but for the hash and the equality of keys.
+// Threads. Thread-safe. No method takes the lock of a second shard, and none
+// runs user code under its own, but for the hash and the equality of keys.
+// Under it the index takes that of TableMemory.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_SHARD_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_SHARD_H_
@@ -199,9 +200,9 @@ class Shard {
     const Write& write;
     Departures* departures;
     uint64_t budget;            // What it may still reclaim, evict and move.
+    Room need;                  // Beyond that of `old`.
     EntryRef old = 0;           // The entry that it replaces.
     bool old_is_plain = false;  // See EntryPool::IsPlain.
-    Room need;                  // Beyond that of `old`.
   };
   ABSL_ATTRIBUTE_ALWAYS_INLINE StoreOutcome MakeRoomLocked(Step* step)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -42,7 +42,7 @@
 
 namespace wheelcache::internal {
 
-// A key of any type that compares with the cache's.
+// A key of any type that compares with the cache's; it must outlive the query.
 template <typename Key, typename Value, typename Equal, typename K>
 class TypedKeyQuery final : public KeyQuery {
  public:
@@ -68,21 +68,21 @@ class TypedEngine {
   using Weigher = std::function<uint64_t(View<Key>, View<Value>)>;
   using Listener = std::function<void(View<Key>, View<Value>, RemovalCause)>;
 
-  TypedEngine(CacheOptions options, Weigher weigher, const Listener& listener)
+  TypedEngine(CacheOptions options, Weigher weigher, Listener listener)
       : weigher_(std::move(weigher)),
         engine_(std::move(options), &kEntryOperations<Key, Value, Hash, Equal>,
                 weigher_ ? Charges::kStored : Charges::kFromSizes,
-                TellOf(listener)) {}
+                TellOf(std::move(listener))) {}
 
   // What does not depend on the types.
   Engine& engine() { return engine_; }
   const Engine& engine() const { return engine_; }
 
   // Calls `on_hit(ref, entry)` with the live entry of the key, and protects the
-  // entry meanwhile. Returns whether there is one. Takes no lock, unless in a
-  // cache of one shard, where the entry has to become the most recently used:
-  // then not if that would block; or within another read of the thread, or
-  // during a Clear.
+  // entry meanwhile. Returns whether there is one. Takes no lock, with these
+  // exceptions: the entry that it finds has expired; a Clear is under way; this
+  // is within another read of the thread. And in a cache of one shard it tries
+  // the lock, to make the entry the most recently used, and never waits for it.
   template <typename K, typename OnHit>
   bool Read(const K& key, Use use, OnHit&& on_hit) const;
 
@@ -144,9 +144,10 @@ class TypedEngine {
     return TypedKeyQuery<Key, Value, Equal, K>(key, HashKey<Hash>(key));
   }
 
-  static Engine::Tell TellOf(const Listener& listener) {
+  static Engine::Tell TellOf(Listener listener) {
     if (!listener) return nullptr;
-    return [listener](const EntryHeader& header, RemovalCause cause) {
+    return [listener = std::move(listener)](const EntryHeader& header,
+                                            RemovalCause cause) {
       const auto& entry = static_cast<const EntryType&>(header);
       return Contain([&] { listener(entry.key(), entry.value(), cause); });
     };
@@ -189,10 +190,11 @@ class TypedEngine {
   }
 
   // Stores an entry, or destroys it. Returns whether it is in the cache.
-  bool Store(Shard::Write write);
+  bool Store(Shard::Write* write);
 
   const Weigher weigher_;
-  Engine engine_;
+  Engine engine_;  // The last: destructors of values may call the cache until
+                   // it ends.
 };
 
 template <typename Key, typename Value, typename Hash, typename Equal>
@@ -265,25 +267,25 @@ bool TypedEngine<Key, Value, Hash, Equal>::Set(K&& key, V&& value,
                                     std::forward<V>(value));
   write.hash = hash;
   write.ttl_nanos = ttl_nanos;
-  return Store(write);
+  return Store(&write);
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
-bool TypedEngine<Key, Value, Hash, Equal>::Store(Shard::Write write) {
+bool TypedEngine<Key, Value, Hash, Equal>::Store(Shard::Write* write) {
   struct Unpin {
     ~Unpin() {
       if (ref != 0) pool->Unpin(ref);
     }
     EntryPool* pool;
     EntryRef ref;
-  } unpin{&engine_.pool(), write.ref};
-  const EntryType& entry = At(write.ref);
+  } unpin{&engine_.pool(), write->ref};
+  const EntryType& entry = At(write->ref);
   if (!weigher_) {
-    write.SetWeight(EntryPool::MemoryOf(entry.footprint()));
-  } else if (write.ttl_nanos > 0) {
-    write.SetWeight(weigher_(entry.key(), entry.value()));
+    write->SetWeight(EntryPool::MemoryOf(entry.footprint()));
+  } else if (write->ttl_nanos > 0) {
+    write->SetWeight(weigher_(entry.key(), entry.value()));
   }
-  if (!engine_.Store(&write)) return false;
+  if (!engine_.Store(write)) return false;
   unpin.ref = 0;
   return true;
 }
@@ -336,7 +338,7 @@ absl::StatusOr<Value> TypedEngine<Key, Value, Hash, Equal>::GetOrLoad(
     write.hash = hash;
     write.ttl_nanos = ttl_nanos;
     write.load = &joined;
-    Store(write);
+    Store(&write);
   }
   scope.Finish(result);
   return result;

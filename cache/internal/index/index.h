@@ -1,10 +1,10 @@
 // The hash index of a shard: finds an entry's reference by hash and key, and
 // grows with the entries.
 //
-// A table (cache/internal/index/index_table.h) to which all look-ups go, and
-// while the index grows a larger one that is to take its place. Keys and hashes
-// are not stored: `match(ref)` tells whether the entry is the one looked for,
-// and `hash_of(ref)` where it belongs in the larger table.
+// All look-ups go to one table (cache/internal/index/index_table.h). While the
+// index grows there is a larger one as well, which will take its place. Keys
+// and hashes are not stored: `match(ref)` tells whether the entry is the one
+// looked for, and `hash_of(ref)` where it belongs in the larger table.
 //
 // Growth. From a load of 7/8 on, a larger table is filled, with two buckets of
 // the smaller one for each entry that is added: nobody has to wait until all of

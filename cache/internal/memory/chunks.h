@@ -1,9 +1,9 @@
 // The memory under an arena: 8-byte granules addressed by 32-bit references.
 //
-// Granules lie in chunks of 64 MiB, so that an address is a shift, one load and
-// one addition. Nothing moves, and nothing is unmapped before the end. A chunk
-// is mapped when its first granule comes into use, and made usable from there
-// on, a huge page at a time: what is not yet usable has addresses alone.
+// Granules lie in chunks of 256 MiB, so that an address is a shift, one load
+// and one addition. Nothing moves, and nothing is unmapped before the end. A
+// chunk is mapped when its first granule comes into use, and made usable from
+// there on, a huge page at a time: what is not yet usable has addresses alone.
 //
 // Huge pages are asked for where they take no more than what will be in use
 // soon: as far as the owner expects to need memory, if that is 8 MiB or more;
@@ -18,12 +18,12 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_MEMORY_CHUNKS_H_
 #define WHEELCACHE_CACHE_INTERNAL_MEMORY_CHUNKS_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "absl/base/attributes.h"
 #include "wheelcache/cache/internal/memory/huge_pages.h"
-#include "wheelcache/cache/internal/memory/zero_pages.h"
 
 namespace wheelcache::internal {
 
@@ -38,7 +38,7 @@ class Chunks {
 
   // The granules of a huge page, and of a chunk.
   static constexpr uint32_t kHugePage = kHugePageBytes / kGranuleBytes;
-  static constexpr int kChunkBits = 23;
+  static constexpr int kChunkBits = 25;
   static constexpr uint32_t kChunk = uint32_t{1} << kChunkBits;
 
   // One less than 32 bits address: the largest references belong to the wheel,
@@ -108,10 +108,10 @@ class Chunks {
   Ref usable_ = 0;  // A multiple of kHugePage.
 
   // The chunks that are mapped, and of each the address that granule 0 would
-  // have, were it in there. Outside, so that small arenas are small.
+  // have, were it in there. Here and not elsewhere: every look at an entry
+  // loads one of these, and must not wait for their address.
   uint32_t count_ = 0;
-  const ZeroPages base_pages_{kMaxChunks * sizeof(uintptr_t)};
-  uintptr_t* const bases_ = reinterpret_cast<uintptr_t*>(base_pages_.begin());
+  std::array<uintptr_t, kMaxChunks> bases_ = {};
 };
 
 }  // namespace wheelcache::internal

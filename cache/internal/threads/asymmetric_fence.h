@@ -23,11 +23,12 @@
 namespace wheelcache::internal {
 
 // Whether HeavyFence() uses membarrier. Relaxed: a thread that reads false has
-// a fence that it could do without, and one that reads true has called
-// PrepareFences() since it was set.
+// a fence that it could do without, and one that reads true has had a full
+// fence since it was set.
 inline std::atomic<bool> light_fence_is_free{false};
 
-// To be called by each thread, before its first LightFence().
+// To be called by each thread, and a FullFence() after it, before its first
+// LightFence().
 void PrepareFences();
 
 inline void LightFence() {

@@ -156,6 +156,11 @@ class LargeShardTest : public ShardTest {
   LargeShardTest() : ShardTest(kLargeLimit, kUnlimited) {}
 };
 
+class ShardOfFourTest : public ShardTest {
+ protected:
+  ShardOfFourTest() : ShardTest(/*max_entries=*/4, kUnlimited) {}
+};
+
 TEST_F(ShardTest, SetThatEvictsManyDoesSoInSteps) {
   Fill(absl::InfiniteDuration());
   EXPECT_GE(StoreInSteps(NewWrite(-1, 5'000)), 50 / kBudget);
@@ -279,6 +284,30 @@ TEST_F(ReplacedEntryTest, MayBeReplacedByWhatIsReplaced) {
     CheckInvariants();
   }
   EXPECT_EQ(shared_.budget.used(), (Room{2, 200}));
+}
+
+// What the next eviction is expected to remove was prefetched, its hash
+// included. A replaced entry must not be taken for it: its block comes back
+// with another key.
+TEST_F(ShardOfFourTest, ReplacedEntryAtTheEndOfTheListIsNoVictim) {
+  const auto del = [this](int key) {
+    EXPECT_TRUE(shard_.Remove(QueryOf(key), clock_.NowNanos(),
+                              RemovalCause::kDeleted, &departures_));
+    departures_.claim.GiveBack();
+    TakeRemoved();
+    CheckInvariants();
+  };
+  for (int key = 1; key <= 4; ++key) StoreInSteps(NewWrite(key, 100));
+  StoreInSteps(NewWrite(2, 100));
+  CheckInvariants();
+  del(1);
+  del(3);
+  StoreInSteps(NewWrite(5, 100));
+  StoreInSteps(NewWrite(6, 100));
+  CheckInvariants();
+  del(6);
+  EXPECT_TRUE(Holds(2));
+  EXPECT_TRUE(Holds(5));
 }
 
 TEST_F(LargeShardTest, ClearGivesBackTheIndexThoughAllHasExpired) {
