@@ -82,9 +82,9 @@ struct CacheOptions {
   // outlive the cache.
   Clock* clock = &Clock::Monotonic();
 
-  // The background thread that reclaims expired entries while nobody calls.
-  // Not owned; must outlive the cache and run on the same clock. Null for
-  // none: then Set and RunMaintenance reclaim.
+  // The background thread that reclaims expired entries between calls. Not
+  // owned; must outlive the cache and run on the same clock. Null for none:
+  // then Set and RunMaintenance reclaim.
   Reaper* reaper = &Reaper::Shared();
 
   // Receives a line of statistics each minute in which the cache was used:

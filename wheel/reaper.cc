@@ -217,7 +217,7 @@ void Reaper::AfterForkInParent() { mu_.UnlockAmongMany(); }
 void Reaper::AfterForkInChild() {
   mu_.UnlockInChild();
   new (&run_ended_) CondVar;
-  if (OnOwnThreadLocked()) return;  // A RunDue forked: it goes on.
+  if (OnOwnThreadLocked()) return;  // A RunDue forked.
   has_thread_ = false;
   running_ = nullptr;
   sleeping_until_ = kAwake;

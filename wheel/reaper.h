@@ -29,7 +29,7 @@
 // fork(). A child has no background thread until the first Register, or the
 // first WakeAt for a time earlier than planned; then each client is called
 // once, and plans anew. Calls that other threads were making, RunDue included,
-// never end there: a client whose RunDue takes a lock must make that lock
+// are cut off there: a client whose RunDue takes a lock must make that lock
 // usable in the child (wheel/base/at_fork.h). A client must not live on the
 // stack of another thread, which the child does not have.
 //

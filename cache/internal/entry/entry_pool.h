@@ -8,10 +8,10 @@
 //   pool->UnpinOutside(ref);  // The last pin: destroys the entry.
 //   pool->Abandon();          // The cache ends.
 //
-// Pins keep an entry in its block of the arena: the cache's own, which limbo
-// gives up at the end of the grace period, and one for each handle. The thread
-// that gives up the last pin destroys key and value and frees the block; never
-// under a lock.
+// Pins keep an entry in its block of the arena: the cache's own, which it gives
+// up when no reader can find the entry any more, and one for each handle. The
+// thread that gives up the last pin destroys key and value and frees the block;
+// never under a lock.
 //
 // The charge of an entry follows from the sizes of key and value, unless there
 // is a weigher: then the charge is stored, behind them in the same block. That
@@ -109,8 +109,8 @@ class EntryPool {
   void UnpinOutside(EntryRef ref);
 
   // Ends the pool as soon as the last orphan has ended, now if there is none.
-  // REQUIRES: the cache has given up all of its pins, and nobody calls any
-  // other method from now on but UnpinOutside.
+  // REQUIRES: the cache has given up all of its pins, and from now on no method
+  // but UnpinOutside is called.
   void Abandon() { DropOwners(kCache); }
 
   // For tests.

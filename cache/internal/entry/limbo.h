@@ -54,7 +54,7 @@ class Limbo {
   void Flush();
 
   // Whether this thread has left anything for Flush. Relaxed: a thread sees its
-  // own additions; if another one has taken them, that one asks for itself.
+  // own additions; if another one has taken them, that one calls this itself.
   bool HasOwn() const;
 
   // Destroys all that has been added, at the end of the cache.

@@ -2,12 +2,12 @@
 // cache/internal/index/index.h, which owns it, replaces it by a larger one.
 //
 // An array of buckets, each one cache line: twelve one-byte tags, twelve 32-bit
-// references, and overflow counts for each of eight classes of hashes: of
-// entries that passed on to another bucket because this one was full. A look-up
-// compares all tags of its home bucket at once, calls `match` for the few
-// references whose tag agrees, and goes on only if an entry of its class did.
-// So a look-up, hit or miss, nearly always reads one cache line here; a hit
-// reads the entry besides.
+// references, and for each of eight classes of hashes the count of entries that
+// passed on to another bucket because this one was full, its overflow count. A
+// look-up compares all tags of its home bucket at once, calls `match` for the
+// few references whose tag agrees, and goes on only if an entry of its class
+// did. So a look-up, hit or miss, nearly always reads one cache line here; a
+// hit reads the entry besides.
 //
 // An overflowing entry tries a second bucket, chosen by its whole hash, and
 // then those that follow: a full bucket fills others evenly, not its
