@@ -1,14 +1,14 @@
-// A pinned value of a cache.
+// A handle that pins an entry of a cache.
 //
 //   if (auto user = cache->Find("alice")) {
 //     Send(user->name);
 //     if (user.TimeToLive() < absl::Seconds(1)) Refresh(user.key());
 //   }
 //
-// A handle is empty or keeps one entry's key and value, unchanged, for as long
-// as it lives; whether the entry is replaced, expires, is evicted or deleted
-// meanwhile, and beyond the end of the cache. What has left the cache counts no
-// more toward its limits. A handle keeps nothing else from being reclaimed.
+// A handle is empty or keeps one entry's key and value unchanged for as long as
+// it lives, even if the entry is replaced, expires, is evicted or deleted, and
+// beyond the end of the cache. A removed entry no longer counts toward the
+// cache's limits. A handle keeps no other entry from being reclaimed.
 //
 // Threads. Thread-compatible; the value it shows may be read by other threads.
 
@@ -70,8 +70,8 @@ class CacheHandle {
   }
 
   // How long the value may still be used; infinite if it does not expire, zero
-  // or less if its deadline has passed. A Touch shows here, too, and may come
-  // between two looks at a value that had nothing left. The cache's clock must
+  // or less if its deadline has passed. Reflects a later Touch: between two
+  // calls, a result of zero or less may grow again. The cache's clock must
   // still exist.
   absl::Duration TimeToLive() const {
     const int64_t deadline = entry().deadline();
@@ -80,17 +80,16 @@ class CacheHandle {
   }
 
   // How long ago the value was Set, or stored by GetOrLoad; a Touch does not
-  // change it. In steps of 20 ms: exact where a multiple of that has passed,
-  // and else off by less than one of them either way. Reaches up to 2.6 years;
-  // of what is older, it tells too little. Never negative: zero where the clock
-  // was turned back since, by up to 31 days. The cache's clock must still
-  // exist.
+  // change it. In steps of 20 ms: exact for a multiple of that, else off by
+  // less than a step either way. Reaches up to 2.6 years; greater ages are
+  // reported too small. Never negative: zero if the clock was turned back
+  // since, by up to 31 days. The cache's clock must still exist.
   absl::Duration Age() const {
     return absl::Nanoseconds(
         internal::AgeNanos(entry().created, clock_->NowNanos()));
   }
 
-  // The bytes that were accounted to the entry.
+  // The bytes that were charged to the entry.
   int64_t charge() const { return pool().Charge(ref_); }
 
  private:
@@ -99,7 +98,7 @@ class CacheHandle {
 
   using Pool = internal::EntryPool;
 
-  // What leads from -> to a view.
+  // Lets -> return a view.
   struct Arrow {
     const View<Value>* operator->() const { return &view; }
     View<Value> view;

@@ -1,5 +1,5 @@
-// How a cache hashes and compares its keys, and with what a key may be looked
-// up.
+// The default hash and equality of a cache's keys, and the types with which a
+// key can be looked up.
 //
 //   auto cache = *wheelcache::Cache<std::string, int>::Create({});
 //   cache->Get("literal");                     // No std::string is made.
@@ -12,10 +12,10 @@
 // whatever converts to the key. For more give Cache a hash and an equality of
 // your own that take the other types.
 //
-// A cache shows its keys to the hash and to the equality as View<Key>: those of
-// std::string keys have to take a std::string_view, beside what you look up
-// with. They run under a lock, or where nobody could catch: they must neither
-// throw nor call the cache.
+// A cache shows its keys to the hash and to the equality as View<Key>: for
+// std::string keys they must take a std::string_view, besides what you look up
+// with. They run under a lock, or where no caller could catch an exception:
+// they must neither throw nor call the cache.
 
 #ifndef WHEELCACHE_CACHE_HASH_H_
 #define WHEELCACHE_CACHE_HASH_H_
@@ -35,7 +35,7 @@
 namespace wheelcache {
 namespace internal {
 
-// Brings both string views to one type: in older Abseils they are two.
+// Converts both string views to one type: in older Abseils they differ.
 inline std::string_view ToStringView(std::string_view s) { return s; }
 
 template <

@@ -1,4 +1,4 @@
-// What a cache may hold, how long, and who does its work.
+// The options of a cache: limits, expiry, sharding and maintenance.
 //
 //   wheelcache::CacheOptions options;
 //   options.name = "sessions";
@@ -8,9 +8,10 @@
 //   auto cache = wheelcache::Cache<std::string, Session>::Create(options);
 //
 // Every field has a default that works; the defaults give a cache without
-// limits whose entries never expire. Cache::Create answers a field that breaks
-// its rule with an InvalidArgument status that names the field, the value and
-// the rule.
+// limits whose entries never expire. If a field breaks its rule, Cache::Create
+// returns kInvalidArgument and names the field, the value and the rule.
+//
+// Threads. Thread-compatible.
 
 #ifndef WHEELCACHE_CACHE_OPTIONS_H_
 #define WHEELCACHE_CACHE_OPTIONS_H_
@@ -32,18 +33,18 @@ namespace wheelcache {
 // The value of max_entries and max_bytes that sets no limit.
 inline constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
-// Where the jittered TTL lies, for a TTL t and a jitter fraction f.
+// The range of the jittered TTL, for a TTL t and a jitter fraction f.
 enum class JitterMode {
   kAround,   // Uniform in [t - f * t, t + f * t].
   kShorten,  // Uniform in [t - f * t, t]: never longer than was asked.
 };
 
 struct CacheOptions {
-  // Stands in the statistics line and in error messages.
+  // Appears in the statistics line and in error messages.
   std::string name = "cache";
 
-  // The most entries, and the most accounted bytes, that live in the cache at
-  // any instant. At least 1 each; both may be set.
+  // The most entries, and the most charged bytes, in the cache at any instant.
+  // At least 1 each; both may be set.
   int64_t max_entries = kUnlimited;
   int64_t max_bytes = kUnlimited;
 
@@ -69,26 +70,27 @@ struct CacheOptions {
   // depend on it: deadlines are kept, and tested, to the nanosecond.
   absl::Duration tick = absl::Milliseconds(1);
 
-  // How long the reaper may let expired entries wait, so as to reclaim many at
-  // once. Zero or more.
+  // How long the reaper may delay reclaiming, to reclaim many entries at once.
+  // Zero or more.
   absl::Duration reclaim_delay = absl::Milliseconds(100);
 
-  // The most that one call does while it holds a lock: timers that it fires or
-  // cascades, entries that it evicts or moves within the LRU list. At least 1.
+  // The most work in one hold of a lock: timers that it fires or cascades,
+  // entries that it evicts or moves within the LRU list. At least 1.
   int64_t maintenance_budget = 64;
 
   // The clock by which entries expire, monotonic. Not owned, not null; must
   // outlive the cache.
   Clock* clock = &Clock::Monotonic();
 
-  // The background thread that reclaims expired entries while nobody calls.
-  // Not owned; must outlive the cache and run on the same clock. Null for
-  // none: then Set and RunMaintenance reclaim.
+  // The background thread that reclaims expired entries between calls. Not
+  // owned; must outlive the cache and run on the same clock. Null for none:
+  // then Set and RunMaintenance reclaim.
   Reaper* reaper = &Reaper::Shared();
 
   // Receives a line of statistics each minute in which the cache was used:
   //   cache(NAME) - qpm: 12, hit_ratio: 75.0%, elements: 3, hit: 9, miss: 3
-  // Called by whoever does the maintenance, with no lock held. Empty for none.
+  // Called by the thread that does the maintenance, with no lock held. Empty
+  // for none.
   std::function<void(absl::string_view line)> stats_log;
 };
 

@@ -1,14 +1,14 @@
-// Why an entry left the cache.
+// Why an entry was removed from the cache.
 //
 //   hooks.on_removal = [](std::string_view user, const Session& session,
 //                         wheelcache::RemovalCause cause) {
 //     if (cause == wheelcache::RemovalCause::kExpired) session.LogOut(user);
 //   };
 //
-// A removal listener is called once for each entry that leaves, after it has
-// left: by the thread whose call removed it (the Set that needed its room, the
-// Del that named it), or by the reaper's thread where nobody called. No lock
-// of the cache is held, so it may call the cache, this one or another.
+// A removal listener is called once for each removed entry, after its removal:
+// by the thread whose call removed it (the Set that needed its room, the Del
+// that named it), or by the reaper's thread. No lock of the cache is held, so
+// it may call the cache, this one or another.
 
 #ifndef WHEELCACHE_CACHE_REMOVAL_H_
 #define WHEELCACHE_CACHE_REMOVAL_H_

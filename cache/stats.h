@@ -1,10 +1,12 @@
-// What a cache has done since it was created, and what it holds.
+// The statistics of a cache: what it has done since its creation, and holds.
 //
 //   const wheelcache::CacheStats stats = cache->stats();
 //   std::cout << "hit ratio " << stats.hit_ratio() << "\n";
 //
 // Each number is exact once the calls that it counts have returned; numbers
-// read while other threads work are not of one instant.
+// read while other threads work are no consistent snapshot.
+//
+// Threads. Thread-compatible: a copy that belongs to the caller.
 
 #ifndef WHEELCACHE_CACHE_STATS_H_
 #define WHEELCACHE_CACHE_STATS_H_
@@ -25,18 +27,17 @@ struct CacheStats {
   // Values that became visible: by Set, or by a load.
   int64_t sets = 0;
 
-  // Entries that left, by cause. Always:
+  // Entries that were removed, by cause. Always:
   //   sets == entries + deletes + evictions + expirations + replaced.
   int64_t deletes = 0;
   int64_t evictions = 0;
   int64_t expirations = 0;
   int64_t replaced = 0;
 
-  // Exceptions that removal listeners let escape. They end there.
+  // Exceptions of removal listeners, all of them contained.
   int64_t listener_exceptions = 0;
 
-  // What is in the cache now, expired entries that are yet to be reclaimed
-  // included.
+  // What is in the cache now, including expired entries not yet reclaimed.
   int64_t entries = 0;
   int64_t bytes = 0;
 

@@ -1,4 +1,4 @@
-// How keys and values that lie in a cache are shown.
+// The type by which a cache shows a key or a value: a view of its own memory.
 //
 //   hooks.on_removal = [](std::string_view key, const Session& session,
 //                         wheelcache::RemovalCause cause) { ... };

@@ -9,7 +9,7 @@
 // cache's memory, strings included, and its share of the index. What a key or a
 // value owns elsewhere only you know, unless it is a std::string: for such
 // types give a weigher. Then an entry is charged with what that returns for key
-// and value, and with kEntryOverhead beside.
+// and value, plus kEntryOverhead.
 //
 // Threads. Thread-safe.
 
@@ -23,9 +23,8 @@
 
 namespace wheelcache {
 
-// The bytes of an entry beside its key and value: its links, deadline, age and
-// recency; its share of the index; and where there is a weigher, the charge
-// that follows from what that says.
+// The bytes of an entry besides its key and value: its links, deadline, age and
+// recency; its share of the index; and with a weigher, the stored charge.
 inline constexpr uint64_t kEntryBytes = 40;
 inline constexpr uint64_t kIndexBytes = 12;
 inline constexpr uint64_t kChargeBytes = 4;
@@ -34,7 +33,7 @@ inline constexpr uint64_t kEntryOverhead =
 
 namespace internal {
 
-// What a block of so many bytes takes under glibc: a word more, rounded up to
+// What malloc takes for so many bytes under glibc: a word more, rounded up to
 // 16, or to pages where the block is mapped.
 inline uint64_t MallocBytes(uint64_t bytes) {
   constexpr uint64_t kMapped = 128 << 10;
@@ -58,7 +57,7 @@ inline uint64_t MemoryOf(const std::string& s) {
   return sizeof(s) + internal::MallocBytes(uint64_t{s.capacity()} + 1);
 }
 
-// The characters alone: so a cache shows its strings, and so they lie in it.
+// The characters alone: so a cache stores its strings and shows them.
 inline uint64_t MemoryOf(std::string_view s) { return s.size(); }
 
 }  // namespace wheelcache

@@ -1,5 +1,5 @@
-// An LRU list in which a use is one store: the order is mended when somebody
-// asks for the least recently used element, not at each use.
+// An LRU list in which a use is one store: the order is fixed when the least
+// recently used element is needed, not at each use.
 //
 //   struct Page {
 //     wheelcache::LruLinks<Page*> links;
@@ -22,22 +22,22 @@
 //   Page* victim = list.FindOldest(&budget);  // The news.
 //   list.Remove(victim);
 //
-// Stamps. An element bears the time of its last use, counted in whatever the
-// owner counts; larger is later. The owner may raise a stamp at any time, and
-// from any thread if its own store allows that. Stamps wrap around, and are
-// compared by their difference.
+// Stamps. An element bears the time of its last use, in a unit that the owner
+// chooses; larger is later. The owner may raise a stamp at any time, and from
+// any thread if its own store allows that. Stamps wrap around, and are compared
+// by their difference.
 //
 // Structure. The list is cut into up to sixteen generations, by the stamps at
 // which elements were put there, each a sixteenth or so of the time between the
-// first and the last. An element that was used since comes to the end of the
-// oldest generation with a stamp of a younger one. FindOldest moves it there
-// and looks at the next, until it finds one that is where it belongs.
+// first and the last. An element that was used since reaches the tail with the
+// stamp of a younger generation. FindOldest moves it there and tries the next,
+// until one is where it belongs.
 //
 // Guarantees. What FindOldest returns was last used in the oldest generation.
 // If elements are moved to the front, with a new stamp, at each use, the order
 // is that of an exact LRU.
 //
-// Cost. O(1) for each method, CheckInvariants excepted. FindOldest moves each
+// Cost. Every method is O(1), except CheckInvariants. FindOldest moves each
 // element at most once for each use.
 //
 // Threads. Thread-compatible: calls need the owner's lock.
@@ -91,11 +91,11 @@ class LazyLruList {
   }
 
   // Returns the least recently used element, which is then back(), or null if
-  // there is none. Takes one from *budget for each element that it has to move,
-  // and returns null when nothing of that is left, too.
+  // there is none. Decrements *budget for each element that it moves; also
+  // returns null if it must move one and *budget is 0.
   Ref FindOldest(uint64_t* budget);
 
-  // The difference in stamps that the list does not see.
+  // The difference in stamps below which the order is not kept.
   uint32_t Resolution() const {
     return count_ == 0 ? 1 : Resolution(begins_[0]);
   }
@@ -135,8 +135,8 @@ class LazyLruList {
     return generation;
   }
 
-  // Whether the element is the newest of a generation. Without a branch for
-  // each: rarely one is.
+  // Whether the element is the newest of a generation. Branchless: rarely one
+  // is.
   bool IsNewest(Ref ref) const {
     uint32_t found = 0;
     for (const Ref newest : newest_) found |= newest == ref ? 1 : 0;
@@ -177,7 +177,8 @@ void LazyLruList<Store>::Remove(Ref ref) {
   list_.Remove(ref);
 }
 
-// Before the newest element of a generation leaves.
+// Makes the next older element the newest of the generation, or closes that,
+// before its newest is removed.
 template <typename Store>
 void LazyLruList<Store>::HandOnNewest(Ref ref) {
   int generation = 0;
@@ -208,8 +209,8 @@ auto LazyLruList<Store>::FindOldest(uint64_t* budget) -> Ref {
   return Ref{};
 }
 
-// Begins a generation at the front, of which there is one element so far. If
-// there are too many, two neighbours become one.
+// Begins a generation at the front, with one element so far. If there are too
+// many, merges two neighbours.
 template <typename Store>
 void LazyLruList<Store>::Open(uint32_t begin, Ref first) {
   if (count_ == kGenerations) {
@@ -236,7 +237,7 @@ void LazyLruList<Store>::Close(int generation) {
   newest_[--count_] = Ref{};
 }
 
-// The generation which, together with the next older one, took the least time.
+// The generation which, together with the next older one, spans the least time.
 template <typename Store>
 int LazyLruList<Store>::Shortest(uint32_t now) const {
   int shortest = 0;

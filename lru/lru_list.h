@@ -1,5 +1,5 @@
-// An intrusive list in the order of last use, written over the way its
-// elements are addressed.
+// An intrusive list in the order of last use, generic in how its elements are
+// addressed.
 //
 //   struct Page {
 //     wheelcache::LruLinks<Page*> links;
@@ -21,7 +21,7 @@
 //
 // The list owns nothing, allocates nothing and takes no lock.
 //
-// Cost. Every method is O(1), CheckInvariants excepted.
+// Cost. Every method is O(1), except CheckInvariants.
 //
 // Threads. Thread-compatible: calls that change the list need the owner's
 // lock.
@@ -36,8 +36,8 @@
 
 namespace wheelcache {
 
-// The part of an element that belongs to the list. Of no meaning while the
-// element is in none.
+// The part of an element that belongs to the list. Unspecified while it is in
+// none.
 template <typename Ref>
 struct LruLinks {
   Ref newer{};
@@ -90,7 +90,7 @@ class LruList {
     PushFront(ref);
   }
 
-  // Adds an element as the next more recently used than `older`.
+  // Inserts an element next to `older`, as the more recently used one.
   // REQUIRES: `older` is in this list, and the element in none.
   void InsertNewer(Ref older, Ref ref) {
     const Ref newer = store_.lru_links(older).newer;

@@ -1,8 +1,8 @@
-// A hierarchical timing wheel, written over the way its timers are addressed.
+// A hierarchical timing wheel, generic in how its timers are addressed.
 //
-// Most users want wheel/timing_wheel.h, which fixes this template to timers
-// that are linked by pointers. Use the template itself to keep timers in your
-// own storage, for instance by 32-bit references into an array:
+// Most users want wheel/timing_wheel.h, which instantiates this template for
+// timers linked by pointers. Use the template itself to keep timers in your own
+// storage, for instance by 32-bit references into an array:
 //
 //   struct Session {
 //     wheelcache::TimerLinks<uint32_t> links;
@@ -24,18 +24,18 @@
 //                 [](uint32_t ref) { Close(ref); });
 //
 // The wheel is passive: it knows no clock, takes no lock, starts no thread and
-// allocates nothing. Its time is a count of ticks, as long as the owner likes a
-// tick to be, over the full 64-bit range.
+// allocates nothing. Its time is a count of ticks over the full 64-bit range;
+// the owner chooses the length of a tick.
 //
 // Structure. Varghese and Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP
 // 1987), with the hand written in base 64. A timer waits in the level of the
 // highest digit in which its deadline differs from the hand, in the slot that
 // the deadline's digit names. So there is no horizon, and no timer is ever
 // behind the hand. When the hand enters a slot's range, the slot cascades: its
-// timers move to lower levels, or become due. One occupancy word a level lets
-// the hand jump from one occupied slot to the next. A slot has four lists and
-// gives timers from each in turn: while one is worked on, the next ones are on
-// their way from memory.
+// timers move to lower levels, or become due. One occupancy word per level lets
+// the hand jump from one occupied slot to the next. A slot has four lists,
+// which are emptied interleaved: while one timer is handled, the next of the
+// other lists are being prefetched.
 //
 // Guarantees. A timer fires in the first Advance to its deadline or past it,
 // never earlier, and once, whatever is scheduled, cancelled, destroyed or
@@ -43,14 +43,14 @@
 // tick in any order. The hand never goes back: an Advance to an earlier tick
 // works at the tick that the hand has reached.
 //
-// Moving a deadline. Later: the owner changes its own field and calls nothing,
-// the wheel finds out when the old deadline comes. Earlier: Cancel, change,
+// Moving a deadline. Later: the owner changes its own field and calls nothing;
+// the wheel reads it when the old deadline comes. Earlier: Cancel, change,
 // Schedule.
 //
 // Cost. Schedule and Cancel are O(1). Advance costs what fires and cascades,
-// each timer at most once a level, never the time that passed. NextWakeup is
-// O(levels). A timer needs two Refs and its deadline; the wheel itself is 2816
-// Refs and 704 ticks.
+// each timer at most once per level, and not the time that passed. NextWakeup
+// is O(levels). A timer needs two Refs and its deadline; the wheel itself is
+// 2816 Refs and 704 ticks.
 //
 // Threads. Thread-compatible: calls that change the wheel need the owner's
 // lock.
@@ -77,8 +77,8 @@ namespace wheelcache {
 // Lets Advance do all that is due in one call.
 inline constexpr uint64_t kNoBudget = std::numeric_limits<uint64_t>::max();
 
-// The deadline of a timer that never fires, and what a sum that overflows may
-// saturate to: the hand stops one tick before it.
+// The deadline of a timer that never fires, to which sums may saturate: the
+// hand stops one tick before it.
 inline constexpr uint64_t kNoDeadline = std::numeric_limits<uint64_t>::max();
 
 // A timing wheel over the timers of a `Store`, which supplies:
@@ -86,7 +86,7 @@ inline constexpr uint64_t kNoDeadline = std::numeric_limits<uint64_t>::max();
 //   links(Ref) const     a TimerLinks<Ref>&, untouched by anybody else;
 //   deadline(Ref) const  the tick at which the timer is to fire. It may grow
 //                        while the timer is scheduled, and must not shrink.
-// `Slots` says where the wheel's slots lie: in the wheel itself, unless given.
+// `Slots` provides the memory of the slots: by default, the wheel itself.
 template <typename Store,
           typename Slots = internal::OwnTimerSlots<typename Store::Ref>>
 class BasicTimingWheel {
@@ -120,22 +120,20 @@ class BasicTimingWheel {
   // REQUIRES: the timer is scheduled.
   void Cancel(Ref timer);
 
-  // Has the processor fetch what Cancel of a timer with these links will
-  // change: the timers beside it lie anywhere in memory. Does nothing if it is
-  // not scheduled.
+  // Prefetches what Cancel of a timer with these links will change: its
+  // neighbours, or its slot. Does nothing if it is not scheduled.
   void PrefetchNeighbours(const TimerLinks<Ref>& links) const;
 
-  // Has the processor fetch the slot where this timer would go.
+  // Prefetches the slot in which Schedule would put this timer.
   void PrefetchSlot(Ref timer) const;
 
   // Moves the hand to `now` and calls `fire(Ref)` for each timer that has
   // become due, after taking it out of the wheel. Stops early after `budget`
-  // timers were fired or moved to another slot; the next call goes on from
-  // there. Returns how many that were: less than `budget` means that nothing
-  // due is left.
+  // timers were fired or moved to another slot; the next call continues there.
+  // Returns their number: less than `budget` means that nothing due is left.
   //
   // `fire` may schedule, cancel and destroy timers, its own included, and may
-  // throw: then the hand rests where it stands. It must not call Advance nor
+  // throw: then the hand stays where it is. It must not call Advance nor
   // destroy the wheel.
   template <typename Fire>
   uint64_t Advance(uint64_t now, uint64_t budget, Fire&& fire);
@@ -155,8 +153,8 @@ class BasicTimingWheel {
   // resets the links of those it keeps.
   void Reset();
 
-  // For tests: finds the first broken invariant; and counts the timers of a
-  // wheel in which none is. O(timers + slots).
+  // For tests: the first broken invariant, and the number of timers in a wheel
+  // without one. O(timers + slots).
   absl::Status CheckInvariants() const;
   uint64_t CountTimers() const;
 
@@ -194,7 +192,7 @@ class BasicTimingWheel {
   uint32_t LevelOf(uint64_t tick) const {
     const auto zeros =
         static_cast<uint32_t>(absl::countl_zero((tick ^ now_) | 1));
-    // 63 - zeros, in the form that x86 need not compute.
+    // Equals 63 - zeros; on x86 the xor cancels that of countl_zero.
     return (63 ^ zeros) / kDigitBits;
   }
 

@@ -19,11 +19,11 @@ int64_t Read(clockid_t clock) {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-// The kernel sets the coarse clock at its own timer interrupt. Where that comes
-// late, because a hypervisor gave the core to somebody else, the reading is
-// older than the resolution that the kernel states, by tens of milliseconds
-// now and then. A second leaves a wide margin, and costs little: one exact
-// reading for those who ask within a second of the deadline.
+// The kernel sets the coarse clock at its own timer interrupt. If the interrupt
+// is late, because of CPU steal by a hypervisor, the reading lags by more than
+// the resolution that the kernel states, at times by tens of milliseconds. A
+// second leaves a wide margin, and costs little: exact readings within a second
+// of the deadline only.
 constexpr int64_t kCoarseLagNanos = 1'000'000'000;
 
 class MonotonicClock final : public Clock {
@@ -65,8 +65,8 @@ class RealTimeSleeper final : public Sleeper {
   bool woken_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-// Made while the program is loaded, if nobody was earlier: a fork() that comes
-// while another thread makes it would leave it half made in the child for ever.
+// Initialized at load time, if not earlier: a fork() while another thread
+// initializes it would leave it half initialized in the child forever.
 [[maybe_unused]] const Clock& made_at_load = Clock::Monotonic();
 
 }  // namespace

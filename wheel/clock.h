@@ -1,24 +1,25 @@
-// The time that everything in this library goes by, and a way to sleep on it.
+// The time source of this library, and a way to sleep on it.
 //
 //   wheelcache::Clock& clock = wheelcache::Clock::Monotonic();
 //   const int64_t deadline = clock.NanosAfter(absl::Milliseconds(20));
 //   std::unique_ptr<wheelcache::Sleeper> sleeper = clock.NewSleeper();
 //   sleeper->SleepUntil(deadline);  // Or until somebody calls Wake().
 //
-// A clock counts nanoseconds from a start of its own, so its readings mean
-// something only beside each other. Code that takes a Clock& runs unchanged on
-// a SimulatedClock (wheel/simulated_clock.h), its threads included: they sleep
-// on a Sleeper of the clock and on nothing else.
+// A clock counts nanoseconds from a start of its own, so its readings compare
+// only with each other. Code that takes a Clock& runs unchanged on a
+// SimulatedClock (wheel/simulated_clock.h), its threads included: they sleep on
+// a Sleeper of the clock and on nothing else.
 //
 // Guarantees. Monotonic() never goes back and is not moved when the wall clock
 // is set; it stands still while the computer is suspended.
 //
-// The coarse reading is for those who ask millions of times a second whether a
-// distant deadline has come: it costs a fraction of the exact one, and lags
-// behind it. If it is at least coarse_lag_nanos() before the deadline, the
-// deadline has not come; otherwise the exact reading decides.
+// The coarse reading is for code that tests a distant deadline millions of
+// times a second: it costs a fraction of the exact one, and lags behind it. If
+// it is at least coarse_lag_nanos() before the deadline, the deadline has not
+// come; otherwise the exact reading decides.
 //
-// Threads. Thread-safe; of a Sleeper, see there.
+// Threads. Thread-safe. One thread at a time sleeps on a Sleeper; any may wake
+// it.
 //
 // To write a clock, implement NowNanos(). The rest follows from it, for a clock
 // that runs at the speed of real time.
@@ -34,8 +35,8 @@
 
 namespace wheelcache {
 
-// Where one thread sleeps, with the clock that made it as its alarm clock. The
-// clock must outlive it.
+// Puts one thread to sleep until a time on the clock that made it. The clock
+// must outlive it.
 class Sleeper {
  public:
   virtual ~Sleeper() = default;
@@ -51,8 +52,7 @@ class Sleeper {
 
 class Clock {
  public:
-  // A point in time that does not come, and what sums that are too large for
-  // a reading saturate to.
+  // A point in time that never comes; sums that overflow saturate to it.
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
   // The process's real clock. Never destroyed.
@@ -70,11 +70,11 @@ class Clock {
   // by less than coarse_lag_nanos().
   virtual int64_t CoarseNowNanos() const { return NowNanos(); }
 
-  // Returns the bound of the lag, 0 where the coarse reading is exact. The same
-  // in each call, so that a hot caller may keep it.
+  // Returns the bound of the lag, 0 where the coarse reading is exact.
+  // Constant, so that a hot caller may keep it.
   virtual int64_t coarse_lag_nanos() const { return 0; }
 
-  // Makes a place for one thread to sleep on this clock.
+  // Creates a Sleeper on this clock, for one thread.
   virtual std::unique_ptr<Sleeper> NewSleeper();
 
   // Returns the exact reading as a length of time since the clock's start.
@@ -89,7 +89,7 @@ class Clock {
   // As above, counted from the reading `now_nanos`.
   static int64_t NanosAfter(int64_t now_nanos, absl::Duration delay);
 
-  // As above, of a delay in nanoseconds that is not negative.
+  // As above, for a non-negative delay in nanoseconds.
   static constexpr int64_t NanosAfter(int64_t now_nanos, int64_t delay_nanos) {
     return now_nanos <= kNever - delay_nanos ? now_nanos + delay_nanos : kNever;
   }

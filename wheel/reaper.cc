@@ -18,7 +18,7 @@
 namespace wheelcache {
 namespace {
 
-// Creates a thread that takes no signal: those are the program's own.
+// Creates a thread that blocks all signals: they are the program's own.
 int CreateWithoutSignals(Reaper::ThreadCreator create, pthread_t* thread,
                          void* (*main)(void*), void* argument) {
   sigset_t all, before;
@@ -100,12 +100,12 @@ void Reaper::PlanEarlier(Client* client, int64_t nanos) {
   MutexLock lock(&mu_);
   if (nanos >= client->planned_) return;
   PlanLocked(client, std::max(nanos, Client::kUnregistered + 1));
-  // In the child of a fork, which has to do without if this fails.
+  // For the child of fork(), which does without a thread if this fails.
   EnsureThreadLocked().IgnoreError();
   if (nanos < sleeping_until_) sleeper_->Wake();
 }
 
-// Moves the node that the client has, and so allocates nothing.
+// Moves the client's node, and so allocates nothing.
 void Reaper::PlanLocked(Client* client, int64_t nanos) {
   Plan::node_type node = plan_.extract(client);
   client->planned_ = nanos;
@@ -134,7 +134,7 @@ int64_t Reaper::exceptions() const {
 
 absl::Status Reaper::EnsureThreadLocked() {
   if (has_thread_) return absl::OkStatus();
-  // Made here, not by the thread, so that a simulated clock waits for that.
+  // Created here, not by the thread, so that a simulated clock waits for it.
   if (!internal::Contain([this] {
         mu_.AssertHeld();
         sleeper_ = clock_.NewSleeper();
@@ -191,7 +191,7 @@ void Reaper::RunFirstLocked(int64_t now_nanos) {
 
   if (!returned) ++exceptions_;
   if (!running_left_) {
-    // Whoever has more to do waits behind all that is due by now.
+    // A client with more to do waits behind all that are due by now.
     next = std::min(next, client->planned_.load());
     PlanLocked(client, std::max(next, clock_.NowNanos()));
   }
@@ -217,13 +217,13 @@ void Reaper::AfterForkInParent() { mu_.UnlockAmongMany(); }
 void Reaper::AfterForkInChild() {
   mu_.UnlockInChild();
   new (&run_ended_) CondVar;
-  if (OnOwnThreadLocked()) return;  // A RunDue forked: it goes on.
+  if (OnOwnThreadLocked()) return;  // A RunDue forked.
   has_thread_ = false;
   running_ = nullptr;
   sleeping_until_ = kAwake;
-  // Leaked: the sleep of a thread that is gone cannot be taken apart.
+  // Leaked: a thread that no longer exists may be waiting in it.
   static_cast<void>(sleeper_.release());
-  // Opens WakeAt's short cut, so that the next one gets here a new thread.
+  // Sends the next WakeAt to PlanEarlier, which creates a new thread.
   PlanAllLocked(Clock::kNever);
 }
 

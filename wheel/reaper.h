@@ -1,5 +1,4 @@
-// One background thread for any number of clients that have work to do at
-// points in time.
+// A background thread that calls each of its clients when that has work due.
 //
 //   class Sessions : public wheelcache::Reaper::Client {
 //    public:
@@ -15,31 +14,31 @@
 //     ...
 //   };
 //
-// Guarantees. The thread sleeps until the earliest point in time that a client
-// asked for; there is no ticker, and while nothing is due nothing wakes up.
-// Clients that always have more to do take turns. After Unregister(client) has
-// returned, `client` is not called any more.
+// Guarantees. The thread sleeps until the earliest time that a client asked
+// for; there is no ticker, and no wake-up while nothing is due. Clients that
+// always have more to do take turns. After Unregister(client) has returned,
+// `client` is no longer called.
 //
 // Threads. Thread-safe. RunDue() runs without any lock of the Reaper, and may
 // register, unregister and destroy clients, its own included.
 //
-// Errors. Where a thread cannot be created, Register says so and registers
-// nothing. An exception from RunDue() ends there: it is counted, and the client
-// is called again a little later.
+// Errors. If no thread can be created, Register returns the error and registers
+// nothing. An exception from RunDue() is contained and counted, and the client
+// is called again kPauseAfterException later.
 //
 // fork(). A child has no background thread until the first Register, or the
-// first WakeAt of a client that has something due earlier than what is planned;
-// then each client is called once, and plans anew. A call that another thread
-// was making, RunDue included, is over: a client whose RunDue takes a lock must
-// keep that lock whole itself (wheel/base/at_fork.h). It must not live on
-// the stack of another thread, which the child does not have.
+// first WakeAt for a time earlier than planned; then each client is called
+// once, and plans anew. Calls that other threads were making, RunDue included,
+// are cut off there: a client whose RunDue takes a lock must make that lock
+// usable in the child (wheel/base/at_fork.h). A client must not live on the
+// stack of another thread, which the child does not have.
 //
 // Exit. Shared() is never destroyed, so clients with static storage may
-// unregister from it as late as they like.
+// unregister from it at any time.
 //
-// Cost. WakeAt is one load and one comparison unless the new point in time is
-// earlier than what is planned; then, as each turn of a client, O(log clients)
-// under a lock. Only Register allocates.
+// Cost. WakeAt is one load and one comparison unless the new time is earlier
+// than planned; then, like each turn of a client, O(log clients) under a lock.
+// Only Register allocates.
 
 #ifndef WHEELCACHE_WHEEL_REAPER_H_
 #define WHEELCACHE_WHEEL_REAPER_H_
@@ -69,7 +68,7 @@ class Reaper final {
   using ThreadCreator = int (*)(pthread_t*, const pthread_attr_t*,
                                 void* (*main)(void*), void*);
 
-  // How long a client that threw is left alone.
+  // The time from an exception to the client's next call.
   static constexpr absl::Duration kPauseAfterException =
       absl::Milliseconds(100);
 
@@ -80,13 +79,13 @@ class Reaper final {
   // A reaper on `clock`, which must outlive it. Starts no thread yet.
   explicit Reaper(Clock& clock, ThreadCreator create_thread = &pthread_create);
 
-  // Ends the thread, after the RunDue that it may be in. Clients that are still
-  // registered are forgotten. REQUIRES: not called from a RunDue().
+  // Ends the thread, after the RunDue that is running, if any. Clients that are
+  // still registered are forgotten. REQUIRES: not called from a RunDue().
   ~Reaper();
 
-  // Makes `client` known, with nothing planned. Returns kUnavailable or what
-  // else pthread_create's error means, and does nothing, if there is no thread
-  // and none can be created; or kResourceExhausted if there is no memory.
+  // Registers `client`, with nothing planned. If there is no thread and none
+  // can be created, registers nothing and returns the error of pthread_create,
+  // for instance kUnavailable; or kResourceExhausted if there is no memory.
   // REQUIRES: `client` is not registered, here or elsewhere.
   absl::Status Register(Client* client);
 
@@ -94,12 +93,11 @@ class Reaper final {
   // that. Does nothing for a client that is not registered.
   void Unregister(Client* client);
 
-  // Tells that `client` has something due at `nanos`; it is called then or at
-  // an earlier time that was told before. Does nothing for a client that is not
-  // registered.
-  // REQUIRES: the work is visible to a RunDue that starts now; if it is guarded
-  // by a lock, this thread has taken that, and may hold it still; if not, it
-  // was noted by a sequentially consistent store, and RunDue loads it as such.
+  // Plans a call of `client` at `nanos`, unless one is planned earlier. Does
+  // nothing for a client that is not registered.
+  // REQUIRES: the work is visible to a RunDue that starts now; if a lock guards
+  // it, this thread has taken that lock, and may still hold it; if none does,
+  // the work was stored, and RunDue loads it, sequentially consistently.
   void WakeAt(Client* client, int64_t nanos);
 
   Clock& clock() const { return clock_; }
@@ -111,7 +109,7 @@ class Reaper final {
   struct Earlier {
     bool operator()(const Client* a, const Client* b) const;
   };
-  // The clients, by the time they are planned for, then by who waits longest.
+  // The clients by planned time, then the longest waiting first.
   using Plan = std::set<Client*, Earlier>;
 
   static void* ThreadMain(void* reaper);
@@ -144,7 +142,7 @@ class Reaper final {
   int64_t exceptions_ ABSL_GUARDED_BY(mu_) = 0;
 
   // The client whose RunDue runs, and whether it was unregistered meanwhile:
-  // then it may be destroyed already. runs_ tells one run from the next.
+  // then it may be destroyed already. runs_ counts the runs.
   Client* running_ ABSL_GUARDED_BY(mu_) = nullptr;
   bool running_left_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t runs_ ABSL_GUARDED_BY(mu_) = 0;
@@ -162,7 +160,7 @@ class Reaper final {
   internal::ForkRegistration fork_registration_{this};
 };
 
-// Who is called when time has come.
+// A client of a Reaper: called when it has work due.
 class Reaper::Client {
  public:
   Client() = default;
@@ -174,8 +172,8 @@ class Reaper::Client {
 
   // Does a bounded part of the work that is due at `now_nanos`, so that others
   // get their turn. Returns when it wants to be called next: `now_nanos` or
-  // less if there is more to do, Clock::kNever if there is nothing. What
-  // WakeAt was told during the call counts too. Called by the reaper's thread.
+  // less if there is more to do, Clock::kNever if there is nothing. A WakeAt
+  // during the call counts too. Called by the reaper's thread.
   virtual int64_t RunDue(int64_t now_nanos) = 0;
 
  private:
@@ -192,8 +190,8 @@ class Reaper::Client {
 
 // If a RunDue that starts meanwhile misses the work, it took the client's lock
 // before this thread did, and set planned_ to kNever before that: this load
-// then sees kNever or something later still. Where there is no lock, the one
-// order of sequentially consistent operations says the same.
+// then sees kNever or something later still. Without a lock, the total order of
+// sequentially consistent operations implies the same.
 inline void Reaper::WakeAt(Client* client, int64_t nanos) {
   if (nanos < client->planned_.load(std::memory_order_seq_cst)) {
     PlanEarlier(client, nanos);

@@ -62,7 +62,8 @@ class SimulatedClock::SimulatedSleeper final : public Sleeper {
  private:
   static constexpr int64_t kAwake = std::numeric_limits<int64_t>::min();
 
-  // Does nothing but for a thread that forked: its clock has forgotten it.
+  // For a new sleeper, or in the child of fork(), where the clock has forgotten
+  // all sleepers; otherwise does nothing.
   void AttachLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(clock_.mu_) {
     if (!absl::c_linear_search(clock_.sleepers_, this)) {
       clock_.sleepers_.push_back(this);

@@ -15,8 +15,8 @@
 // the moment it is woken; so after WaitUntilAsleep() everything that was due,
 // or that the calling thread had asked for, has been done.
 //
-// Threads. Thread-safe. In the child of fork() the clock goes on; the sleepers
-// of the parent's other threads are forgotten.
+// Threads. Thread-safe. In the child of fork() the clock remains usable; the
+// sleepers of the parent's other threads are forgotten.
 
 #ifndef WHEELCACHE_WHEEL_SIMULATED_CLOCK_H_
 #define WHEELCACHE_WHEEL_SIMULATED_CLOCK_H_
@@ -61,8 +61,8 @@ class SimulatedClock final : public Clock {
   // REQUIRES: not called by a thread that has a sleeper.
   void RunFor(absl::Duration by);
 
-  // Blocks until every thread that has a sleeper sleeps, for a deadline to
-  // come. REQUIRES: as RunFor.
+  // Blocks until every thread that has a sleeper sleeps until a later deadline.
+  // REQUIRES: as RunFor.
   void WaitUntilAsleep();
 
   // Returns how often a sleeping thread was woken, by time or by Wake().
@@ -84,7 +84,7 @@ class SimulatedClock final : public Clock {
   const int64_t coarse_lag_nanos_;
 
   mutable Mutex mu_;
-  CondVar fell_asleep_;  // Signalled whenever AllAsleepLocked() may have come.
+  CondVar fell_asleep_;  // Signalled when AllAsleepLocked() may hold.
   std::atomic<int64_t> now_nanos_;  // Written under mu_.
   int64_t wake_ups_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<SimulatedSleeper*> sleepers_ ABSL_GUARDED_BY(mu_);

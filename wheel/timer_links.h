@@ -1,7 +1,9 @@
-// What a timing wheel keeps in each of its timers: two links.
+// The two links that a timing wheel keeps in each of its timers.
 //
-// Links are pointers or unsigned integers, whatever the owner of the timers
-// addresses them by. See wheel/basic_timing_wheel.h.
+// Links are pointers or unsigned integers, as the owner of the timers addresses
+// them. See wheel/basic_timing_wheel.h.
+//
+// Threads. Thread-compatible, as the wheel.
 
 #ifndef WHEELCACHE_WHEEL_TIMER_LINKS_H_
 #define WHEELCACHE_WHEEL_TIMER_LINKS_H_
@@ -23,8 +25,8 @@ struct TimerLinks {
 
 namespace internal {
 
-// The lists of all wheels have the same numbers: 4 in each of 64 slots in each
-// of 11 levels, which stand for the 11 digits of 6 bits that hold 64 bits.
+// Every wheel has 11 levels, one for each 6-bit digit of a 64-bit tick, of 64
+// slots of 4 lists.
 inline constexpr uint32_t kTimerLevels = 11;
 inline constexpr uint32_t kSlotsPerTimerLevel = 64;
 inline constexpr uint32_t kListsPerTimerSlot = 4;

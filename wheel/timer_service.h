@@ -15,9 +15,9 @@
 //
 // Guarantees. A timer fires once, never early, and is handed out at most one
 // interval late, however often it was moved and however long the process stood
-// still. A key has one timer: Set replaces it, value included. Until a callback
-// has begun, Set, Move, Remove, Drain and Stop win: it does not begin any more.
-// A value that is replaced, removed or dropped is destroyed at once.
+// still. A key has one timer: Set replaces it, value included. Set, Move,
+// Remove, Drain and Stop prevent a callback that has not begun. A value that is
+// replaced, removed or dropped is destroyed at once.
 //
 // Threads. Thread-safe. Callbacks run without a lock, one after the other on
 // the service's thread, or on the executor that the options name, and may call
@@ -30,10 +30,10 @@
 // contained and counted, and stops no other callback.
 //
 // fork(). The child has the service with all timers whose callbacks had not
-// begun. They go on with its first Set, Move or After that is due earlier than
-// all others, or that finds none planned; see wheel/reaper.h.
+// begun. They run from the child's first Set, Move or After on that is due
+// earlier than all others, or that finds none planned; see wheel/reaper.h.
 //
-// Cost. Each call is O(1) but Drain and Stop, which are O(timers); no call
+// Cost. Each call is O(1), except Drain and Stop, which are O(timers); no call
 // holds the lock for longer than O(1). The thread sleeps until a timer is due;
 // there is no ticker.
 
@@ -72,16 +72,16 @@ class TimerService {
     // Called for each key whose delay has passed. Required.
     std::function<void(const Key& key, Value value)> execute;
 
-    // If set, is given a task for each callback, to be run once, sooner or
-    // later and by whatever thread; one that comes after Stop does nothing. If
-    // it throws, it is asked again an interval later.
+    // If set, receives a task for each callback, to be run once, at any time
+    // and by any thread; a task that runs after Stop does nothing. If the
+    // executor throws, it is called again an interval later.
     std::function<void(std::function<void()> task)> executor;
 
-    // The time to go by; Clock::Monotonic() if null.
+    // The time source; Clock::Monotonic() if null.
     Clock* clock = nullptr;
 
-    // The thread to run on, instead of one of the service's own; brings its own
-    // clock. Meant for services with an executor: a slow callback holds up the
+    // The thread to run on, instead of the service's own; has its own clock.
+    // Meant for services with an executor: a slow callback holds up the
     // reaper's other clients.
     Reaper* reaper = nullptr;
   };
@@ -95,14 +95,14 @@ class TimerService {
   TimerService(const TimerService&) = delete;
   TimerService& operator=(const TimerService&) = delete;
 
-  // Has `key` and `value` called back after `delay`, in place of what was set
-  // for that key before. A delay of zero is due at once, an infinite one never.
+  // Calls back with `key` and `value` after `delay`; replaces the key's timer.
+  // A delay of zero is due at once, an infinite one never.
   absl::Status Set(Key key, Value value, absl::Duration delay) {
     return items_->Set(std::move(key), std::move(value), delay);
   }
 
-  // Has the key's present value called back after `delay` from now instead:
-  // one of less than an interval does not wait for the interval's end.
+  // Moves the key's callback to `delay` from now. A delay of less than an
+  // interval does not wait for the end of the interval.
   absl::Status Move(const Key& key, absl::Duration delay) {
     return items_->Move(key, delay);
   }
@@ -110,15 +110,15 @@ class TimerService {
   // Drops the key and its value.
   absl::Status Remove(const Key& key) { return items_->Remove(key); }
 
-  // Takes all items out and hands them to `drained(const Key&, Value)`, here
-  // and now; returns how many. An exception from it is contained and counted.
+  // Takes all items out and hands them to `drained(const Key&, Value)`, in this
+  // call; returns how many. An exception from it is contained and counted.
   // Leaves the timers of After alone.
   template <typename Drained>
   absl::StatusOr<size_t> Drain(Drained&& drained) {
     return items_->Drain(drained);
   }
 
-  // Has `callback` called after `delay`: a timer without a key.
+  // Calls `callback` after `delay`: a timer without a key.
   absl::StatusOr<TimerId> After(absl::Duration delay,
                                 std::function<void()> callback);
 
@@ -151,7 +151,7 @@ class TimerService {
       [](TimerId /*id*/, const std::function<void()>& callback) { callback(); };
   std::atomic<uint64_t> next_id_{1};
 
-  // Shared with the tasks at the executor, which may come too late.
+  // Shared with the executor's tasks, which may run after the service's end.
   const std::shared_ptr<Items> items_;
   const std::shared_ptr<Calls> calls_;
 };

@@ -1,4 +1,4 @@
-// A timing wheel for timers that live inside the objects they time.
+// An intrusive timing wheel: timers live inside the objects that they time.
 //
 //   struct Connection {
 //     int fd;
@@ -13,13 +13,16 @@
 //   wheel.Advance(NowInTicks(), wheelcache::kNoBudget,
 //                 [](wheelcache::Timer* timer) { CloseOwnerOf(timer); });
 //
-// A tick is whatever the owner counts in. The wheel holds pointers to timers
-// and owns none; a timer that is destroyed leaves its wheel by itself, and a
-// wheel that is destroyed lets its timers go unfired.
+// The owner chooses the length of a tick. The wheel holds pointers to timers
+// and owns none; a timer that is destroyed cancels itself, and a wheel that is
+// destroyed unschedules its timers without firing them.
 //
-// Guarantees, cost and threads are those of BasicTimingWheel
+// Guarantees and cost are those of BasicTimingWheel
 // (wheel/basic_timing_wheel.h): O(1) Schedule and Cancel, exact to the tick, no
-// horizon, and an Advance that costs what is due and not what time has passed.
+// horizon, and an Advance that costs what is due, not the time passed.
+//
+// Threads. Thread-compatible: calls that change the wheel need the owner's
+// lock, as does the destruction of a scheduled timer.
 //
 // Use TimerService (wheel/timer_service.h) for keys, threads and a clock.
 
@@ -48,7 +51,7 @@ class Timer {
   Timer& operator=(const Timer&) = delete;
   inline ~Timer();  // Cancels.
 
-  // Whether the timer waits in a wheel.
+  // Whether the timer is in a wheel.
   bool scheduled() const { return links_.scheduled(); }
 
   // The tick at which it fires, or for which it was last scheduled.
@@ -59,7 +62,7 @@ class Timer {
 
   TimerLinks<Timer*> links_;
   uint64_t deadline_ = 0;
-  TimingWheel* wheel_ = nullptr;  // Of meaning while scheduled.
+  TimingWheel* wheel_ = nullptr;  // Valid while scheduled.
 };
 
 class TimingWheel {
@@ -129,7 +132,7 @@ inline void TimingWheel::Schedule(Timer* timer, uint64_t deadline) {
   if (timer->scheduled()) {
     assert(timer->wheel_ == this);
     if (deadline >= timer->deadline_) {
-      timer->deadline_ = deadline;  // The wheel finds out at the old one.
+      timer->deadline_ = deadline;  // The wheel reads it at the old one.
       return;
     }
     wheel_.Cancel(timer);

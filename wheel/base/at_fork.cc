@@ -63,8 +63,8 @@ class ForkRegistry {
 
 namespace {
 
-// Made while the program is loaded, if nobody was earlier: a fork() that comes
-// while another thread makes it would leave it half made in the child for ever.
+// Initialized at load time, if not earlier: a fork() while another thread
+// initializes it would leave it half initialized in the child forever.
 [[maybe_unused]] const ForkRegistry& made_at_load = ForkRegistry::Get();
 
 }  // namespace

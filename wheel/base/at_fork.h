@@ -1,4 +1,4 @@
-// Keeps an object whole across fork().
+// Keeps an object usable in the child of fork().
 //
 //   class Queue {
 //     ...
@@ -19,18 +19,21 @@
 //     internal::ForkRegistration fork_registration_{this};  // The last member.
 //   };
 //
-// In the child of fork() only the calling thread goes on. What another thread
-// had locked stays locked, and what it was changing stays half changed, unless
-// the forking thread held that lock itself.
+// Only the calling thread exists in the child. What another thread had locked
+// stays locked there, and what it was changing stays half changed, unless the
+// forking thread held that lock itself.
 //
-// BeforeFork() is called for the youngest registration first and the others for
-// the oldest first, so that an object may lock itself and then one that it was
-// built upon. A lock that is taken here must never be held while user code
-// runs: a thread that forks under a lock of its own would wait for a callback
-// that waits for that lock.
+// BeforeFork() runs from the youngest registration to the oldest, the others in
+// reverse, so that an object may lock itself and then one that it uses. A lock
+// that is taken here must never be held while user code runs: a thread that
+// forks under a lock of its own would deadlock with a callback that waits for
+// that lock.
 //
-// A condition variable has to be built anew in the child, without destroying
-// the old one: threads that no longer exist may wait in it.
+// A condition variable must be constructed anew in the child, without
+// destroying the old one: threads that no longer exist may wait in it.
+//
+// Threads. Thread-safe; not to be created or destroyed under a lock that one of
+// the three methods takes.
 
 #ifndef WHEELCACHE_WHEEL_BASE_AT_FORK_H_
 #define WHEELCACHE_WHEEL_BASE_AT_FORK_H_
@@ -39,12 +42,9 @@
 
 namespace wheelcache::internal {
 
-// Has the three methods of an object called, by the thread that forks, at every
-// fork() of the process during its own lifetime. Not virtual methods: a fork()
-// may come while a derived class is being constructed.
-//
-// Thread-safe; not to be created or destroyed under a lock that one of these
-// methods takes.
+// Calls the three methods of an object, on the forking thread, at every fork()
+// of the process during its own lifetime. Not virtual methods: a fork() may
+// come while a derived class is being constructed.
 class ForkRegistration {
  public:
   template <typename T>

@@ -1,4 +1,4 @@
-// Keeps exceptions of user code out of threads that nobody could catch them on.
+// Contains exceptions of user code where no caller could catch them.
 
 #ifndef WHEELCACHE_WHEEL_BASE_CONTAIN_H_
 #define WHEELCACHE_WHEEL_BASE_CONTAIN_H_
@@ -9,8 +9,8 @@
 
 namespace wheelcache::internal {
 
-// Calls `function` and returns whether it came back without an exception, which
-// it always does in a build that has none.
+// Calls `function` and returns whether it returned without an exception:
+// always, in a build without exceptions.
 template <typename Function>
 bool Contain(Function&& function) {
 #ifdef ABSL_HAVE_EXCEPTIONS

@@ -1,5 +1,5 @@
-// The project's lock: std::mutex and std::condition_variable, with the
-// annotations by which Clang checks who holds what.
+// The project's lock: std::mutex and std::condition_variable, with Clang's
+// thread annotations.
 //
 //   class Mailbox {
 //    public:
@@ -24,18 +24,17 @@
 //
 // Why not absl::Mutex: a prebuilt Abseil may have been built with its deadlock
 // detector, as Debian's was, which costs more than the lock at each use, and
-// hides its locks from ThreadSanitizer. The standard library's locks have
-// neither fault.
+// hides its locks from ThreadSanitizer. The standard locks have neither fault.
 //
-// Guarantees: those of std::mutex and std::condition_variable.
+// Guarantees. Those of std::mutex and std::condition_variable.
 //
-// Threads: thread-safe; the thread that locked a Mutex must unlock it. In the
+// Threads. Thread-safe; the thread that locked a Mutex must unlock it. In the
 // child of fork() the forking thread may unlock what it held; a CondVar that
 // other threads waited on must be neither used nor destroyed there.
 //
-// Cost: each method is one inline call of the standard library's, and each
-// object has its size. A Lock that another thread holds is asked for again for
-// some microseconds before the caller sleeps.
+// Cost. Each method is one inline call of the standard library's, and each
+// object has its size. On contention, Lock spins for some microseconds before
+// it sleeps.
 
 #ifndef WHEELCACHE_WHEEL_BASE_MUTEX_H_
 #define WHEELCACHE_WHEEL_BASE_MUTEX_H_
@@ -103,8 +102,8 @@ class ABSL_LOCKABLE Mutex {
     UnlockAmongMany();
   }
 
-  // Takes the lock if that needs no waiting; returns whether it did. On rare
-  // occasions returns false for a lock that is free.
+  // Takes the lock if that needs no waiting; returns whether it did. May rarely
+  // fail for a lock that is free.
   bool TryLock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) {
     return mu_.try_lock();
   }
@@ -116,9 +115,9 @@ class ABSL_LOCKABLE Mutex {
  private:
   friend class CondVar;
 
-  // Most locks are held for less than it takes to fall asleep and be woken, and
-  // who is woken interrupts a thread that works: so looks again for a few
-  // microseconds before it sleeps.
+  // Spins for a few microseconds before it sleeps: most locks are held for less
+  // than it takes to sleep and wake up, and a woken thread preempts one that
+  // works.
   void LockContended() {
     constexpr int kLooks = 64;
     for (int i = 0; i < kLooks; ++i) {
@@ -128,7 +127,7 @@ class ABSL_LOCKABLE Mutex {
     mu_.lock();
   }
 
-  // Some hundred cycles that leave the core to its other thread.
+  // Leaves the core to its other hardware thread for some hundred cycles.
   static void Pause() {
     for (int i = 0; i < 8; ++i) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -188,8 +187,8 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex& mu_;
 };
 
-// Lets threads sleep until another one reports a change of what a Mutex guards.
-// Wake-ups may come without cause: wait in a loop that tests for the change.
+// Lets threads sleep until another one signals a change of what a Mutex guards.
+// Wake-ups may be spurious: wait in a loop that tests for the change.
 class CondVar {
  public:
   CondVar() = default;
@@ -207,7 +206,7 @@ class CondVar {
   // length because a point in time would be one of the wall clock, which jumps.
   bool WaitWithTimeout(Mutex* mu, absl::Duration timeout)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
-    // A sum of points in time does not saturate. This is as good as for ever.
+    // Sums of time points do not saturate. This is as good as forever.
     constexpr absl::Duration kLongest = absl::Hours(24 * 365);
     std::unique_lock<std::mutex> lock(mu->mu_, std::adopt_lock);
     const std::cv_status status = cv_.wait_for(

@@ -1,4 +1,4 @@
-// Asks the processor for a cache line ahead of its use, where the compiler can.
+// Prefetches cache lines, where the compiler can.
 //
 // An address that is not mapped is ignored.
 
@@ -14,18 +14,16 @@ namespace wheelcache::internal {
 inline void PrefetchLine(const void* address) {
 #if defined(__GNUC__)
   __builtin_prefetch(address, /*writes=*/0, /*locality=*/3);
-  // GCC would take a function that does nothing but this for one without
-  // effects, and drop the calls of it.
+  // Otherwise GCC takes the function for one without effects, and drops calls.
   asm volatile("");
 #else
   static_cast<void>(address);
 #endif
 }
 
-// For a line that will be written to, so that another core that has it gives it
-// up at once. Compilers have x86 processors fetch it as for reading, unless
-// they are told of the instruction (-mprfchw); those of Intel take it since
-// 2006, and do something since 2014.
+// For a line that will be written to: takes it away from other cores at once.
+// On x86, compilers prefetch as for reading unless -mprfchw is given; Intel's
+// CPUs accept the instruction since 2006, and act on it since 2014.
 inline void PrefetchLineToWrite(const void* address) {
 #if defined(__GNUC__) && defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));

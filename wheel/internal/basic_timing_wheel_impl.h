@@ -1,5 +1,5 @@
-// The definitions of BasicTimingWheel's methods, of which
-// wheel/basic_timing_wheel.h shows the declarations. Included by that alone.
+// The method definitions of BasicTimingWheel. Included by
+// wheel/basic_timing_wheel.h alone.
 
 #ifndef WHEELCACHE_WHEEL_INTERNAL_BASIC_TIMING_WHEEL_IMPL_H_
 #define WHEELCACHE_WHEEL_INTERNAL_BASIC_TIMING_WHEEL_IMPL_H_
@@ -39,8 +39,8 @@ inline void BasicTimingWheel<Store, Slots>::Schedule(Ref timer) {
   LinkAt(std::max(store_.deadline(timer), now_ + (firing_ ? 1 : 0)), timer);
 }
 
-// Links the timer where it belongs if it is to fire at `tick`, which is its
-// deadline or, for one that is due, the hand.
+// Links the timer into the slot for `tick`: its deadline or, if that has
+// passed, the hand's tick or the one after.
 // REQUIRES: tick >= now_.
 template <typename Store, typename Slots>
 inline void BasicTimingWheel<Store, Slots>::LinkAt(uint64_t tick, Ref timer) {
@@ -52,8 +52,8 @@ inline void BasicTimingWheel<Store, Slots>::LinkAt(uint64_t tick, Ref timer) {
     slot.set_earliest(tick);
     occupied_[level] |= uint64_t{1} << digit;
   }
-  // Most slots have one timer. If that is in list 0, it is where the processor
-  // predicts it when the slot is emptied.
+  // Most slots have one timer. In list 0, it is where the branch predictor
+  // expects it when the slot is emptied.
   const uint32_t turn = links_made_++ % kListsPerSlot;
   const uint32_t list = slot.first[0] == Ref{} ? 0 : turn;
   Ref& first = slot.first[list];
@@ -116,8 +116,8 @@ uint64_t BasicTimingWheel<Store, Slots>::Advance(uint64_t now, uint64_t budget,
   return done;
 }
 
-// Takes out the timer that `first`, a member of a slot, names, and has the
-// processor fetch the one that it names then.
+// Takes the first timer out of the list whose head in its slot is `first`, and
+// prefetches the next one.
 template <typename Store, typename Slots>
 inline typename BasicTimingWheel<Store, Slots>::Ref
 BasicTimingWheel<Store, Slots>::TakeFirst(const Ref& first) {
@@ -127,9 +127,9 @@ BasicTimingWheel<Store, Slots>::TakeFirst(const Ref& first) {
   return timer;
 }
 
-// Takes up to `budget` timers out of a slot and hands each to `take(Ref)`.
-// They leave one by one, so that a callback finds every other timer linked.
-// Returns how many that were.
+// Takes up to `budget` timers out of a slot and hands each to `take(Ref)`. Each
+// is taken out right before its call, so that a callback finds every other
+// timer linked. Returns their number.
 template <typename Store, typename Slots>
 template <typename Take>
 inline uint64_t BasicTimingWheel<Store, Slots>::TakeFrom(uint32_t slot,
@@ -166,7 +166,7 @@ uint64_t BasicTimingWheel<Store, Slots>::FireAtHand(uint64_t budget,
     if (deadline <= now_) {
       fire(timer);
     } else {
-      LinkAt(deadline, timer);  // It was moved to later.
+      LinkAt(deadline, timer);  // Its deadline has grown.
     }
   });
 }
@@ -196,7 +196,7 @@ std::optional<uint64_t> BasicTimingWheel<Store, Slots>::NextWakeup() const {
   for (uint32_t level = 0; level < kLevels; ++level) {
     if (occupied_[level] == 0) continue;
     wakeup = std::min(wakeup, slot(FirstOccupiedSlot(level)).earliest());
-    // The levels above begin later, up to a slot that is not yet emptied.
+    // The levels above begin later, up to a slot that is being emptied.
     if (level >= cascading_level_) break;
   }
   if (wakeup == kNoDeadline) return std::nullopt;
@@ -288,7 +288,7 @@ absl::Status BasicTimingWheel<Store, Slots>::CheckList(uint32_t list) const {
       return absl::InternalError("a wrong back link");
     }
     prev = timer;
-    // What was due when it was linked waits at the hand or one tick after.
+    // A timer that was due when linked is at the hand or one tick after.
     const uint64_t deadline = store_.deadline(timer);
     const bool was_due = deadline <= now_ && start <= now_ + 1;
     if (deadline < slot.earliest() && !was_due) {

@@ -138,8 +138,8 @@ int64_t TimerQueue::RunDue(int64_t now_nanos) {
   return next;
 }
 
-// Makes ready what is due, up to the budget; returns when to come back, which
-// is by now if more is due.
+// Makes ready what is due, up to the budget; returns when to run next: at
+// `now_nanos` or earlier if more is due.
 int64_t TimerQueue::CollectDueLocked(int64_t now_nanos) {
   timers_.wheel->Advance(TickAt(now_nanos), kBudget,
                          [this](Timer* timer) ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -149,7 +149,7 @@ int64_t TimerQueue::CollectDueLocked(int64_t now_nanos) {
   return tick.has_value() ? NanosAt(*tick) : Clock::kNever;
 }
 
-// Returns whether there is a ready entry without a task, and counts that one.
+// Returns whether a ready entry lacks a task, and counts one for it.
 bool TimerQueue::ClaimTask() {
   MutexLock lock(&mu_);
   if (timers_.ready <= tasks_) return false;
@@ -186,7 +186,7 @@ void TimerQueue::RunTask() {
   if (--running_ == 0) none_running_.SignalAll();
 }
 
-// Returns null if all that was ready has been moved or taken back since.
+// Returns null if all that was ready has been moved or removed since.
 std::unique_ptr<TimerQueue::Entry> TimerQueue::TakeReady() {
   MutexLock lock(&mu_);
   // An executor that threw may have kept the task, which then does not count.
@@ -245,7 +245,7 @@ void TimerQueue::BeforeFork() { mu_.LockAmongMany(); }
 
 void TimerQueue::AfterForkInParent() { mu_.UnlockAmongMany(); }
 
-// The callbacks of other threads end in the parent only, and their tasks too.
+// The callbacks and the tasks of other threads end in the parent only.
 void TimerQueue::AfterForkInChild() {
   mu_.UnlockInChild();
   new (&none_running_) CondVar;

@@ -1,14 +1,16 @@
-// What a TimerService does with timers whatever their keys and values are: the
-// lock, the wheel, and the way of a due timer to its callback.
+// The part of a TimerService that is independent of key and value types: the
+// lock, the wheel, and the path of a due timer to its callback.
 //
-// An entry is in one of three places. In the wheel until its tick has come; in
-// the list of the ready until a callback is free; out of the queue, and out of
-// the index of the TimerTable that derives from this class, from when its
-// callback begins. Up to there it can be moved and taken back.
+// An entry is in the wheel until its tick has come, and then in the ready list
+// until a task takes it. From the start of its callback on, it is in neither,
+// nor in the index of the derived TimerTable. Before that, it can be moved and
+// removed.
 //
-// A ready entry waits for a task. Tasks are all alike: each calls back the
-// entry that has been ready longest, if there is any. They run right on the
-// reaper's thread or, if there is an executor, wherever that runs them.
+// A ready entry waits for a task. Tasks are interchangeable: each calls back
+// the entry that has been ready longest, if any. They run on the reaper's
+// thread or, if there is an executor, wherever that runs them.
+//
+// Threads. Thread-safe. Callbacks run without the lock.
 
 #ifndef WHEELCACHE_WHEEL_INTERNAL_TIMER_QUEUE_H_
 #define WHEELCACHE_WHEEL_INTERNAL_TIMER_QUEUE_H_
@@ -41,8 +43,8 @@ class TimerQueue : public Reaper::Client,
  public:
   using Executor = std::function<void(std::function<void()>)>;
 
-  // `executor` may be an empty function. All three must stay until the last
-  // callback has ended.
+  // `executor` may be an empty function. Both references must outlive the last
+  // callback.
   TimerQueue(absl::Duration interval, const Executor& executor, Reaper& reaper);
 
   absl::Status Start() { return reaper_.Register(this); }
@@ -69,7 +71,7 @@ class TimerQueue : public Reaper::Client,
     Entry* next_ready_ = nullptr;
   };
 
-  // All timers of a queue, which are taken out of it by exchanging this.
+  // All timers of a queue; swapping it out empties the queue.
   struct Timers {
     std::unique_ptr<TimingWheel> wheel = std::make_unique<TimingWheel>();
     Entry* first_ready = nullptr;
@@ -100,7 +102,8 @@ class TimerQueue : public Reaper::Client,
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void UnscheduleLocked(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // Runs `function` and counts the exception that it may end with.
+  // Runs `function`; contains and counts an exception. Returns whether there
+  // was none.
   template <typename Function>
   bool ContainAndCount(Function&& function);
 
@@ -109,7 +112,7 @@ class TimerQueue : public Reaper::Client,
   Timers timers_ ABSL_GUARDED_BY(mu_);
 
  private:
-  // How many timers are fired or cascaded under one turn of the lock.
+  // How many timers are fired or cascaded in one hold of the lock.
   static constexpr uint64_t kBudget = 64;
 
   int64_t RunDue(int64_t now_nanos) final;
@@ -138,8 +141,8 @@ class TimerQueue : public Reaper::Client,
   Reaper& reaper_;
   const int64_t start_nanos_;  // Tick 0. A tick is a nanosecond.
 
-  // Tasks that have been started and not yet taken an entry. A ready entry
-  // beyond their number needs another one.
+  // Tasks that were started and have not yet taken an entry. More ready entries
+  // than that need more tasks.
   size_t tasks_ ABSL_GUARDED_BY(mu_) = 0;
   int running_ ABSL_GUARDED_BY(mu_) = 0;  // Callbacks.
   CondVar none_running_;

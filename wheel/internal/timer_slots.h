@@ -1,8 +1,8 @@
-// The slots of a timing wheel, and where they lie: in the wheel, or in memory
-// that its owner provides.
+// The slots of a timing wheel, in the wheel or in memory that its owner
+// provides.
 //
-// All bytes zero is a wheel without timers. So slots in fresh memory of the
-// system cost nothing until a timer comes near them.
+// All bytes zero is a wheel without timers, so slots in fresh pages take no
+// memory until a timer is put there.
 //
 // Threads. Thread-compatible, as the wheel.
 

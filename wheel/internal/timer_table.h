@@ -1,8 +1,11 @@
-// A TimerQueue with an index: the entries are found by their keys.
+// A TimerQueue with an index, which finds the entries by their keys.
 //
 // The index holds pointers only, so that no key or value is moved, let alone
-// destroyed, under the lock; entries are made before it is taken and destroyed
-// after it is released.
+// destroyed, under the lock; entries are created before it is taken and
+// destroyed after it is released.
+//
+// Threads. Thread-safe. Of user code, only hash and equality of keys run under
+// the lock.
 
 #ifndef WHEELCACHE_WHEEL_INTERNAL_TIMER_TABLE_H_
 #define WHEELCACHE_WHEEL_INTERNAL_TIMER_TABLE_H_
@@ -30,7 +33,7 @@ class TimerTable final : public TimerQueue {
  public:
   using Callback = std::function<void(const Key&, Value)>;
 
-  // `callback` must stay until the last one has ended.
+  // `callback` must outlive its last call.
   TimerTable(absl::Duration interval, const Callback& callback,
              const Executor& executor, Reaper& reaper)
       : TimerQueue(interval, executor, reaper), callback_(callback) {}
@@ -60,7 +63,7 @@ class TimerTable final : public TimerQueue {
     Value value;
   };
 
-  // Mutable, so that an item may take the place of another of equal key.
+  // Mutable, so that an item may replace another of equal key.
   struct Slot {
     mutable Item* item;
   };

@@ -1,4 +1,4 @@
-// How old a value is, from four bytes of its entry.
+// The age of a value, kept in four bytes of its entry.
 //
 //   const CreationTime created = CreationTimeAt(clock.NowNanos());
 //   clock.Advance(absl::Seconds(5));
@@ -6,12 +6,11 @@
 //
 // A clock is read in steps of 20 ms from its start, and the time of creation is
 // the number of the step, modulo 2^32. An age is a whole number of steps: exact
-// where such a time has passed, and else off by less than a step either way.
+// for whole steps, else off by less than a step either way.
 //
 // Range. 2^32 steps are 2.7 years. The first 31 of 32 parts of that, 2.6 years,
 // stand for ages; the last one, 31 days, for a clock that was turned back since
-// by as much: the age is zero then, and not years. What lies further apart is
-// told as if multiples of 2.7 years were not there.
+// by as much: the age is zero then. Greater distances count modulo 2.7 years.
 //
 // Threads. Functions of their arguments alone.
 
@@ -24,8 +23,7 @@ namespace wheelcache::internal {
 
 using CreationTime = uint32_t;
 
-// A step. Shorter ones would reach less far; who asks for an age thinks in
-// seconds.
+// A step. Shorter ones would reach less far, and ages matter in seconds.
 inline constexpr int64_t kAgeStepNanos = 20'000'000;
 
 // The largest age, in steps.

@@ -1,19 +1,18 @@
-// An entry of a cache: a header of 40 bytes, which is what index, wheel and
-// list need to know of it, and its key and value behind that in the same block.
+// An entry of a cache: a header of 40 bytes with the fields of index, wheel and
+// list, and behind it in the same block key and value.
 //
 // Once an entry is published, its key and value do not change: a Set on the
 // same key makes another entry. EntryPool (cache/internal/entry/entry_pool.h)
 // makes entries and destroys them.
 //
-// The engine does not know the types of key and value. What it needs to do with
-// them is a table of functions, EntryOperations, of which there is one for each
-// type of cache.
+// The engine does not know the types of key and value. It handles them through
+// a table of functions, EntryOperations, one for each type of cache.
 //
 // Threads. `birth`, `created`, key, value and charge are written before the
-// entry is published and constant from then on; readers look at these and at
-// the atomic fields, in a ReadSection or under a pin. The links belong to the
-// lock of the entry's shard or, once it has been removed, to the thread that
-// removed it.
+// entry is published and constant from then on; readers read these and the
+// atomic fields, in a ReadSection or under a pin. The links belong to the lock
+// of the entry's shard or, once it has been removed, to the thread that removed
+// it.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENTRY_ENTRY_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENTRY_ENTRY_H_
@@ -45,16 +44,17 @@ struct EntryHeader {
   TimerLinks<EntryRef> timer;
 
   // When the value is no longer returned, on the cache's clock. Relaxed: the
-  // index publishes the first one with the entry, later ones come with nothing.
+  // index publishes the first one with the entry, and later ones publish no
+  // other data.
   std::atomic<int64_t> deadline_nanos{Clock::kNever};
 
-  // Added relaxed, by a thread that a section, a lock or another pin protects;
-  // the end of that orders it before the cache's Unpin. Given up with release,
-  // and by the last one with acquire: all looks come before the destruction.
+  // Added relaxed, by a thread that a section, a lock or another pin protects,
+  // whose end orders it before the cache's Unpin. Given up with release, and by
+  // the last one with acquire: all reads come before the destruction.
   std::atomic<uint32_t> pins{0};
 
-  // The cache's count of uses at the entry's last use, as far as that was
-  // noted. Relaxed: a hint, by which nothing is found.
+  // The use clock at the entry's last recorded use. Relaxed: a hint that
+  // publishes nothing.
   std::atomic<uint32_t> stamp{0};
 
   Birth birth = 0;
@@ -82,13 +82,14 @@ class Entry : public EntryHeader {
       sizeof(EntryHeader) + LayoutType::kLeastBytes;
 
   // The bytes from the entry's first to the last of key and value; for a pair
-  // to be, given their Sources.
+  // to be made, given its Sources.
   template <typename K, typename V>
   static size_t Bytes(const K& key, const V& value) {
     return sizeof(Entry) + LayoutType::Bytes(key, value);
   }
 
-  // What the entry takes: inside its block, the header included, and elsewhere.
+  // The bytes of the entry: inside its block, the header included, and
+  // elsewhere.
   Footprint footprint() const {
     Footprint pair = LayoutType::FootprintAt(begin());
     pair.inside += sizeof(Entry);

@@ -16,7 +16,7 @@ namespace {
 
 static_assert(kChargeBytes == sizeof(uint32_t));
 
-// Where the charge of an entry is stored, at any address, if it is.
+// Where the charge of an entry is stored, unaligned, if it is.
 std::byte* ChargeAt(EntryHeader& entry, Footprint footprint) {
   return reinterpret_cast<std::byte*>(&entry) + footprint.inside;
 }
@@ -43,7 +43,7 @@ void EntryPool::SetCharge(EntryRef ref, uint32_t charge) {
 }
 
 void EntryPool::Unpin(EntryRef ref) {
-  // Nobody finds the entry any more, so a last pin stays the last.
+  // No reader can find the entry any more, so a last pin remains the last.
   if (At(ref).pins.load(std::memory_order_acquire) == 1 || DropPin(ref)) {
     Delete(ref);
   } else {

@@ -1,5 +1,5 @@
-// The entries of a cache: makes them, finds them by reference, and destroys
-// them when nobody needs them any more.
+// The reference-counted entries of a cache: makes them, resolves references to
+// them, and destroys them with their last pin.
 //
 //   EntryPool* const pool = new EntryPool(&operations, Charges::kFromSizes);
 //   const EntryRef ref = MakeEntry<int, int>(pool, 1, 2);  // One pin.
@@ -11,16 +11,16 @@
 // Pins keep an entry in its block of the arena: the cache's own, which it gives
 // up when no reader can find the entry any more, and one for each handle. The
 // thread that gives up the last pin destroys key and value and frees the block;
-// no thread does so under a lock.
+// never under a lock.
 //
 // The charge of an entry follows from the sizes of key and value, unless there
-// is a weigher: then the charge is stored, behind them in the same block. All
-// entries of a pool are alike in this.
+// is a weigher: then the charge is stored, behind them in the same block. That
+// is the same for all entries of a pool.
 //
 // The end. Entries may outlive the cache. An entry that is still pinned when
 // the cache gives up its own pin is an orphan. The pool counts the orphans, and
 // ends when the cache and the last orphan have ended; so a handle that ends
-// before its entry leaves the cache costs nothing here.
+// before its entry is removed costs nothing here.
 //
 // Threads. Thread-safe.
 
@@ -46,7 +46,7 @@ enum class Charges { kFromSizes, kStored };
 
 class EntryPool {
  public:
-  // A pool that will hold so many entries; 0 for not known.
+  // A pool that will hold about `entries` entries; 0 if unknown.
   EntryPool(const EntryOperations* operations, Charges charges,
             uint64_t entries = 0);
   EntryPool(const EntryPool&) = delete;
@@ -58,8 +58,8 @@ class EntryPool {
     return *static_cast<EntryHeader*>(arena_.At(ref));
   }
 
-  // Gives a block for an entry of `bytes`, and takes back one whose entry was
-  // not made after all. For MakeEntry, below.
+  // Allocate a block for an entry of `bytes`; free one whose entry was not made
+  // after all. For MakeEntry, below.
   EntryRef Allocate(size_t bytes) {
     return arena_.Allocate(bytes + charge_bytes_);
   }
@@ -79,7 +79,7 @@ class EntryPool {
     return operations_.footprint(At(ref));
   }
 
-  // The bytes that are accounted to an entry, and the same with its footprint.
+  // The bytes charged to an entry; the second, given its footprint.
   int64_t Charge(EntryRef ref) const { return Charge(ref, FootprintOf(ref)); }
   int64_t Charge(EntryRef ref, Footprint footprint) const {
     return charge_bytes_ == 0 ? static_cast<int64_t>(MemoryOf(footprint))
@@ -89,8 +89,8 @@ class EntryPool {
   // REQUIRES: charges are stored, and the entry is not published yet.
   void SetCharge(EntryRef ref, uint32_t charge);
 
-  // Whether an entry takes no more than so many bytes, all of them in its
-  // block, and to destroy it does nothing but free that.
+  // Whether an entry takes at most `most_bytes`, all of them in its block, and
+  // destroying it only frees that.
   bool IsPlain(Footprint footprint, size_t most_bytes) const {
     return operations_.trivial && footprint.outside == 0 &&
            footprint.inside <= most_bytes;
@@ -109,8 +109,8 @@ class EntryPool {
   void UnpinOutside(EntryRef ref);
 
   // Ends the pool as soon as the last orphan has ended, now if there is none.
-  // REQUIRES: the cache has given up all of its pins, and nobody calls any
-  // other method from now on but UnpinOutside.
+  // REQUIRES: the cache has given up all of its pins, and from now on no method
+  // but UnpinOutside is called.
   void Abandon() { DropOwners(kCache); }
 
   // For tests.
@@ -123,7 +123,7 @@ class EntryPool {
 
  private:
   // The cache counts as more owners than there can be orphans: an orphan may be
-  // counted off just before it is counted.
+  // counted down just before it is counted up.
   static constexpr int64_t kCache = int64_t{1} << 40;
 
   ~EntryPool() = default;

@@ -1,10 +1,11 @@
-// How a key and a value lie in memory, one behind the other.
+// The memory layout of a key and a value, stored one behind the other.
 //
 // A std::string is its length, in as few bytes as that takes, and then its
 // characters: no object, no pointer, no padding. Any other T is a T at its
-// alignment. What is larger than kMaxInside is a pointer to memory of its own.
+// alignment. A key or value larger than kMaxInside is stored elsewhere, by a
+// pointer.
 //
-// A short key and what is looked at to find it thus share a cache line.
+// A short key thus mostly shares a cache line with its entry's header.
 //
 // Threads. Thread-compatible: constant from Construct to Destroy.
 
@@ -30,11 +31,11 @@
 
 namespace wheelcache::internal {
 
-// The most bytes of a key or a value that lie where the other lies, so that
+// The most bytes of a key or a value that are stored inside the entry, so that
 // both fit into a block of the arena.
 inline constexpr size_t kMaxInside = 16 << 10;
 
-// A pointer that lies anywhere.
+// A pointer at any address, unaligned.
 inline constexpr size_t kPointerBytes = sizeof(void*);
 template <typename T>
 T* LoadPointer(const std::byte* at) {
@@ -47,7 +48,7 @@ void StorePointer(std::byte* at, T* pointer) {
   std::memcpy(at, &pointer, kPointerBytes);
 }
 
-// The memory that is taken where a key or a value lies, and elsewhere.
+// The bytes that a key or a value takes inside the entry, and elsewhere.
 struct Footprint {
   size_t inside;
   uint64_t outside;
@@ -144,9 +145,8 @@ class Stored<std::string> {
     std::allocator<char>().deallocate(const_cast<char*>(s.data()), s.size());
   }
 
-  // Called twice by a hit, as FootprintAt is several times by a Set: what is
-  // short enough for one byte of length, and thus inside, is found without a
-  // call.
+  // Called twice by a hit, as FootprintAt is several times by a Set: strings
+  // with a length of one byte, which are inside, are handled inline.
   ABSL_ATTRIBUTE_ALWAYS_INLINE static std::string_view Get(
       const std::byte* at) {
     const auto size = static_cast<size_t>(*at);
@@ -191,8 +191,8 @@ class Stored<std::string> {
   }
 };
 
-// A key and a value, in memory that begins aligned to 8. A string does not come
-// before an object, which would need padding behind it.
+// A key and a value, in memory that begins aligned to 8. A string never comes
+// before an object, which would need padding.
 template <typename Key, typename Value>
 class Layout {
  public:
@@ -203,13 +203,13 @@ class Layout {
   static constexpr bool kOneSize =
       !StoredKey::kIsString && !StoredValue::kIsString;
 
-  // Whether a pair of which nothing is outside ends when its memory does.
+  // Whether a pair with nothing outside needs no destruction.
   static constexpr bool kPlain = StoredKey::kPlain && StoredValue::kPlain;
 
   // The memory of the smallest pair.
   static constexpr size_t kLeastBytes = StoredKey::kBytes + StoredValue::kBytes;
 
-  // The memory that a pair needs here, given their Sources; and that it has.
+  // The memory that a pair needs here, given its Sources; and that it takes.
   template <typename K, typename V>
   static size_t Bytes(const K& key, const V& value) {
     return BytesOf(StoredKey::Bytes(key), StoredValue::Bytes(value));

@@ -70,9 +70,9 @@ bool Limbo::empty() const {
   return !has_waiting_.load(std::memory_order_seq_cst);
 }
 
-// Adds the entry to the stripe's chain and returns the chain's weight. The
-// thread that takes the chain sees what was written before: the removal from
-// the index, so that the epoch it ends is late enough, and the links.
+// Adds the entry to the stripe's list and returns the list's weight. The thread
+// that takes the list sees what was written before: the removal from the index,
+// so that the epoch it ends is late enough, and the links.
 uint32_t Limbo::Push(Stripe& stripe, EntryRef ref) {
   auto& entry = pool_.At(ref);
   const uint64_t weight = 1 + static_cast<uint64_t>(pool_.Charge(ref)) / 256;
@@ -91,11 +91,11 @@ EntryRef Limbo::TakeChain(Stripe& stripe) {
   return static_cast<EntryRef>(stripe.exchange(0, std::memory_order_acquire));
 }
 
-// Ends an epoch for the stripe's chain, if any, and destroys what can be of it
-// and of those that wait.
+// Advances the epoch for the stripe's list, if any, and destroys all entries in
+// it and in waiting batches whose grace period has ended.
 void Limbo::Release(Stripe* stripe) {
   Batches batches;
-  // Before anything is taken that would have to be put back.
+  // Allocates before anything is taken that would have to be put back.
   if (stripe != nullptr && !Contain([&] { batches.emplace_back(); })) return;
   Batches waiting;
   {
@@ -112,7 +112,7 @@ void Limbo::Release(Stripe* stripe) {
     if (fresh.first == 0) {
       batches.pop_back();  // Another thread was faster.
     } else {
-      // What is made from here on, a reader that has stalled cannot see.
+      // A stalled reader cannot see what is made from here on.
       fresh.epoch = stalled ? AdvanceBirth() : AdvanceEpoch();
     }
   }

@@ -1,16 +1,16 @@
 // Where retired entries wait until no reader can be looking at them: the grace
 // period of epoch-based reclamation.
 //
-// Each thread collects the entries that it removed in a stripe of its own.
-// When these weigh enough, it ends an epoch for all of them at once, and gives
-// up the cache's pin on those that no reader can see any more; the rest waits
-// for the next time. While only one thread uses caches there is no reader to
-// wait for, and entries are destroyed at once.
+// Each thread collects the entries that it retires in its stripe. When these
+// weigh enough, it advances the epoch once for all of them, and gives up the
+// cache's pin on those whose grace period has ended; the rest stays for the
+// next time. While only one thread uses caches, there is no reader to wait for,
+// and entries are destroyed at once.
 //
-// Memory. At most 256 KiB a stripe is collected at a time. A reader that does
-// not end its section holds back what existed when it began and what was made
-// until that was noticed, sixteen collections later: about as much again as the
-// cache holds, however long it stalls.
+// Memory. At most 256 KiB a stripe is collected at a time. A reader that stalls
+// in its section holds back what existed when it began and what was made until
+// that was noticed, sixteen collections later: about as much again as the cache
+// holds, however long it stalls.
 //
 // Threads. Thread-safe. Entries are destroyed without a lock.
 //
@@ -37,8 +37,8 @@ namespace wheelcache::internal {
 
 class Limbo {
  public:
-  // Collects up to `patience` entries, less if they are large, before it ends
-  // an epoch for them.
+  // Collects up to `patience` entries, fewer if they are large, before it
+  // advances the epoch for them.
   Limbo(EntryPool* pool, int64_t patience);
 
   Limbo(const Limbo&) = delete;
@@ -47,27 +47,27 @@ class Limbo {
   // REQUIRES: it is empty.
   ~Limbo() = default;
 
-  // Takes over the cache's pin on an entry that no index shows any more.
+  // Retires an entry that is in no index any more: takes over the cache's pin.
   void Add(EntryRef ref);
 
-  // Destroys, of what has been added before, all that no reader holds back.
+  // Destroys all entries added before that no reader holds back.
   void Flush();
 
   // Whether this thread has left anything for Flush. Relaxed: a thread sees its
-  // own additions; if another one has taken them, that one asks for itself.
+  // own additions; if another one has taken them, that one calls this itself.
   bool HasOwn() const;
 
   // Destroys all that has been added, at the end of the cache.
   // REQUIRES: no other thread is in the cache.
   void DestroyAll();
 
-  // Whether there is nothing for Flush to look at. Sequentially consistent,
-  // with the stores of what is added: a RunDue that finds nothing began before
-  // the addition in that order, so that the WakeAt after the addition sees that
-  // it began, and plans another.
+  // Whether there is nothing for Flush to do. Sequentially consistent, as the
+  // stores of Add: a RunDue that finds nothing began before the addition in
+  // that order, so that the WakeAt after the addition sees that it began, and
+  // plans another.
   bool empty() const;
 
-  // Around fork(): keeps the one lock whole in the child.
+  // Around fork(): keep the lock usable in the child.
   void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
   void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
   void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -77,13 +77,13 @@ class Limbo {
  private:
   static constexpr size_t kStripes = 16;
 
-  // A chain of entries linked by their LRU links: the first one in the low 32
-  // bits, what they weigh in the high ones.
+  // A list of entries, linked by their LRU links: the first one in the low 32
+  // bits, their weight in the high ones.
   struct alignas(ABSL_CACHELINE_SIZE) Stripe : std::atomic<uint64_t> {
     Stripe() : std::atomic<uint64_t>(0) {}
   };
 
-  // A chain that was unlinked before `epoch` ended.
+  // A list of entries that were unlinked before `epoch` ended.
   struct Batch {
     EntryRef first = 0;
     Epoch epoch = 0;

@@ -1,10 +1,9 @@
-// Entries that have left the cache, on their way to the removal listener and
-// to limbo.
+// Removed entries of one call, on their way to the removal listener and limbo.
 //
 // They are collected under a shard's lock, where no user code may run, and
-// disposed of after it. They are linked through their own LRU links, which also
-// have room for the cause, so that collecting allocates nothing; and all that a
-// shard has can be taken over at once, without a look at each.
+// disposed of after its release. They are linked through their own LRU links,
+// which also have room for the cause, so that collecting allocates nothing; and
+// all entries of a shard can be taken over at once, in O(1).
 //
 // Threads. Thread-compatible; each call of the cache has its own.
 
@@ -32,15 +31,15 @@ class RemovedList {
     Dispose([](EntryRef, RemovalCause) {});
   }
 
-  // Takes over the pin that the cache had on the entry.
+  // Takes over the cache's pin on the entry.
   void Add(EntryRef ref, RemovalCause cause) {
     pool_.At(ref).lru = {/*newer=*/static_cast<EntryRef>(cause), /*older=*/0};
     Append(&removed_, {ref, ref});
   }
 
-  // The same in two parts, where nobody asks which entry it is. What was
-  // announced, one at most, Dispose tells of as 0; the entry comes later, maybe
-  // to another list.
+  // The same in two parts, where it does not matter which entry it is. Dispose
+  // reports an announced removal, at most one, as reference 0; the entry is
+  // added later, maybe to another list.
   void Announce(RemovalCause cause) {
     assert(!announced_.has_value());
     announced_ = cause;
@@ -82,12 +81,12 @@ class RemovedList {
   }
 
  private:
-  // In the place of a cause.
+  // In place of a cause.
   static constexpr EntryRef kAnnounced = ~EntryRef{0};
 
   struct Chain {
     EntryRef first = 0;
-    EntryRef last = 0;  // Of meaning while there is a first.
+    EntryRef last = 0;  // Valid if there is a first.
   };
 
   void Append(Chain* chain, Chain more) {

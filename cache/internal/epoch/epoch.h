@@ -1,27 +1,27 @@
-// Tells when nobody can be looking any more at what was unlinked from a
-// structure that is read without a lock.
+// Epoch-based reclamation: tells when no lock-free reader can still hold a
+// reference to an unlinked object.
 //
 // A reader opens a ReadSection before it follows the first link and closes it
-// after its last look. A writer unlinks, calls AdvanceEpoch(), and may destroy
-// what it unlinked as soon as NewestReaderUpTo() of the epoch that it got finds
-// nobody. (K. Fraser, "Practical lock-freedom", 2004, chapter 5.)
+// after its last access. A writer unlinks, calls AdvanceEpoch(), and may
+// destroy what it unlinked as soon as NewestReaderUpTo() of the returned epoch
+// is 0. (K. Fraser, "Practical lock-freedom", 2004, chapter 5.)
 //
-// Epochs are numbers that writers count up. A section announces the epoch in
+// Epochs are numbers that writers increment. A section announces the epoch in
 // which it was opened, in its thread's own record; so opening and closing one
 // costs a few instructions and no shared write. All caches of a process share
 // the records: a thread has one, whatever it reads, and a cache may come and go
-// without a word to the threads.
+// without informing the threads.
 //
 // A thread that stalls in a section holds back what was unlinked since. To
 // bound that by what existed when it stalled, each object carries the epoch of
-// its birth (Birth below, coarse), and a section looks at no object without
-// having made sure that Covers() it. What was born after the newest section
-// that could hold it back may then go at once. (H. Wen et al., "Interval-based
-// memory reclamation", PPoPP 2018.)
+// its birth (Birth below, coarse), and a section accesses no object before
+// Covers() holds. An object born after the newest section that could hold it
+// back may then be destroyed at once. (H. Wen et al., "Interval-based memory
+// reclamation", PPoPP 2018.)
 //
-// Between announcing and the first look a reader needs a fence, or a writer
-// might miss the announcement and the reader the unlinking. It is the cheap
-// side of an asymmetric pair; AdvanceEpoch() has the expensive one.
+// Between announcing and its first access a reader needs a fence, or the writer
+// might miss the announcement and the reader the unlinking. It is the light one
+// of an asymmetric pair; AdvanceEpoch() has the heavy one.
 //
 // Threads. Thread-safe; a section belongs to the thread that opened it. In the
 // child of fork() the sections of other threads are forgotten.
@@ -43,14 +43,13 @@ namespace wheelcache::internal {
 
 using Epoch = uint64_t;  // From 1; 0 for none.
 
-// The epoch in which an object was made, rounded down, in 32 bits. The largest
-// value stands for all that is too late for them; such objects are only freed
-// later than need be.
+// The epoch in which an object was made, rounded down, in 32 bits. It
+// saturates; objects beyond that are only freed later than need be.
 using Birth = uint32_t;
 
 inline constexpr int kEpochsPerBirthBits = 8;
 
-// Counted up after unlinking, and acquired by Announce(): a reader that
+// Incremented after unlinking, and acquired by Announce(): a reader that
 // announces the later epoch sees the unlinking. All changes are
 // read-modify-writes, so that this holds for each earlier epoch, too.
 struct alignas(ABSL_CACHELINE_SIZE) EpochCounter : std::atomic<Epoch> {
@@ -58,9 +57,8 @@ struct alignas(ABSL_CACHELINE_SIZE) EpochCounter : std::atomic<Epoch> {
 };
 inline EpochCounter current_epoch;
 
-// What a thread has announced that it reads. Code that goes on reading out of
-// line makes it anew from the record: a section whose address nobody takes
-// stays in registers.
+// The epoch that a thread has announced. Out-of-line code constructs it anew
+// from the record: a section whose address is never taken stays in registers.
 class Announcement {
  public:
   explicit Announcement(ThreadRecord* record)
@@ -80,8 +78,8 @@ class Announcement {
     return (now ^ announced_) >> kEpochsPerBirthBits == 0;
   }
 
-  // Announces the current epoch in the place of an earlier one; what was found
-  // before that is no longer protected.
+  // Announces the current epoch instead of an earlier one; what was found
+  // before is no longer protected.
   void Announce() {
     // Acquire: a section of a later epoch sees what was unlinked before it. If
     // it reads an older epoch than the current one, it holds back too much.
@@ -89,8 +87,8 @@ class Announcement {
 #ifdef ABSL_HAVE_THREAD_SANITIZER
     record_->announced.exchange(announced_, std::memory_order_seq_cst);
 #else
-    // Release: a writer that reads this epoch, too late to matter to it, frees
-    // what the section looked at under an earlier one.
+    // Release: a writer that reads this epoch, which does not hold it back,
+    // frees what the section accessed under an earlier one.
     record_->announced.store(announced_, std::memory_order_release);
 #endif
     LightFence();
@@ -113,7 +111,7 @@ class ReadSection {
   ~ReadSection() {
     if (nested_) return;
     ThreadRecord* const record = announcement_.record();
-    // Release: the last look comes before the writer's knowledge of the end.
+    // Release: the last access happens before a writer sees the end.
     record->announced.store(0, std::memory_order_release);
     if (ABSL_PREDICT_FALSE(thread_record == nullptr)) LeaveThreadRecord(record);
   }
@@ -129,7 +127,7 @@ class ReadSection {
   bool Covers() const { return announcement_.Covers(); }
   void Announce() { announcement_.Announce(); }
 
-  // The record in which it is announced.
+  // The record of the announcement.
   ThreadRecord* record() const { return announcement_.record(); }
 
  private:
@@ -145,8 +143,8 @@ inline Birth BirthNow() {
   return now < kTooLate ? static_cast<Birth>(now) : kTooLate;
 }
 
-// Whether a section that announced `reader` may be looking at an object of this
-// birth that has been unlinked.
+// Whether a section that announced `reader` may hold a reference to an unlinked
+// object of this birth.
 inline bool MaySee(Epoch reader, Birth birth) {
   return Epoch{birth} << kEpochsPerBirthBits <= reader;
 }
@@ -155,16 +153,16 @@ inline bool MaySee(Epoch reader, Birth birth) {
 // announces a later one sees nothing that was unlinked before this call.
 Epoch AdvanceEpoch();
 
-// As AdvanceEpoch, and what is made from now on has a later birth than all that
-// was made before.
+// As AdvanceEpoch; besides, objects made from now on have a later birth than
+// all that were made before.
 Epoch AdvanceBirth();
 
 // The newest epoch up to `limit` that an open section has announced, or 0.
 Epoch NewestReaderUpTo(Epoch limit);
 
-// Whether no thread but the calling one has ever read and lives, and the
-// calling one has no section open; so that what it unlinked before this call
-// can be destroyed at once.
+// Whether no other live thread has ever read, and the calling thread has no
+// open section: then what it unlinked before this call can be destroyed at
+// once.
 bool NobodyReads();
 
 }  // namespace wheelcache::internal

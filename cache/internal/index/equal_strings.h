@@ -1,4 +1,4 @@
-// Compares strings as long as keys mostly are without a call.
+// Inline equality for strings of typical key length (8 to 32 bytes).
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_INDEX_EQUAL_STRINGS_H_
 #define WHEELCACHE_CACHE_INTERNAL_INDEX_EQUAL_STRINGS_H_

@@ -1,4 +1,4 @@
-// Compares sixteen bytes with one, at once where the processor can.
+// Finds a byte among sixteen, by SSE2 where the target has it.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_INDEX_FIND_BYTES_H_
 #define WHEELCACHE_CACHE_INTERNAL_INDEX_FIND_BYTES_H_
@@ -26,7 +26,7 @@ inline uint32_t FindBytes(uint64_t low, uint64_t high, uint8_t byte) {
     const uint64_t differ = word ^ (kOnes * byte);
     // The top bit of each byte that is zero, without a carry between bytes.
     const uint64_t zeros = ~(((differ & kLows) + kLows) | differ | kLows);
-    // The eight top bits, brought side by side.
+    // The eight top bits, gathered.
     return static_cast<uint32_t>((zeros >> 7) * 0x0102040810204080 >> 56);
   };
   return find(low) | find(high) << 8;

@@ -1,4 +1,4 @@
-// The part of a key's hash by which the index of a shard finds the entry.
+// The 32 bits of a key's hash that a shard's index uses.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_INDEX_HASH32_H_
 #define WHEELCACHE_CACHE_INTERNAL_INDEX_HASH32_H_

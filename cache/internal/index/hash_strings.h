@@ -1,12 +1,12 @@
-// Hashes strings as long as keys mostly are without a call: docs/decisions.md
-// says why here, and not by absl::Hash.
+// Inline hash for strings of typical key length (8 to 32 bytes). Why not
+// absl::Hash: docs/decisions.md.
 //
 // A string of 8 to 32 bytes is read as the words at its two ends, which may
-// overlap; they are multiplied to 128 bits, of which one half is folded on the
-// other, as in Wang Yi's wyhash (2019). Others go to absl::Hash.
+// overlap; they are multiplied to 128 bits, whose halves are xored, as in Wang
+// Yi's wyhash (2019). Others go to absl::Hash.
 //
-// As those of absl::Hash, the hashes of a program that is loaded at another
-// address each time differ from run to run. All bits are alike in quality.
+// As with absl::Hash, hashes differ from run to run of a program that is loaded
+// at a random address. All bits are of equal quality.
 //
 // Threads. Thread-safe.
 
@@ -33,7 +33,7 @@ inline uint64_t FoldedProduct(uint64_t a, uint64_t b) {
   return absl::Uint128High64(product) ^ absl::Uint128Low64(product);
 }
 
-// Its address is a number that who chooses the keys does not know.
+// Its address is the seed: whoever chooses the keys does not know it.
 inline constexpr char kHashSeed = 0;
 
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline uint64_t HashString(std::string_view s) {
@@ -53,8 +53,8 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline uint64_t HashString(std::string_view s) {
     std::memcpy(&result, s.data() + at, sizeof(result));
     return result;
   };
-  // A secret in each factor, so that no word that is known makes it 0; and not
-  // the same in both, so that it counts where words change places.
+  // A secret in each factor, so that no chosen word makes it 0; different ones,
+  // so that the order of the words counts.
   const auto seed = reinterpret_cast<uintptr_t>(&kHashSeed);
   const uint64_t secret = seed + kOdd;
   const uint64_t other = seed + kOther;
@@ -63,7 +63,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline uint64_t HashString(std::string_view s) {
   if (size < 16) {
     first = FoldedProduct(word(0) ^ secret, word(size - 8) ^ other);
     second = kOdd;
-  } else {  // Two products, of which neither waits for the other.
+  } else {  // Two independent products.
     first = FoldedProduct(word(0) ^ secret, word(8) ^ other);
     second = FoldedProduct(word(size - 16) ^ secret, word(size - 8) ^ other);
   }

@@ -17,7 +17,7 @@ namespace wheelcache::internal {
 namespace {
 
 // The buckets that hold `expected` entries at a load of 9/11, which leaves room
-// for chance; up to 4 MiB. What is expected to be larger starts small.
+// for variance; up to 4 MiB. Larger indexes start small.
 size_t BucketsFor(size_t expected) {
   constexpr size_t kMostWanted = size_t{1} << 16;
   const size_t buckets = expected / (IndexTable::kCellsPerBucket * 9) * 11;
@@ -65,7 +65,7 @@ void Index::PublishTable(std::unique_ptr<IndexTable> table) {
 void Index::Grow(absl::FunctionRef<Hash32(Ref)> hash_of) {
   IndexTable& small = table();
   if (larger_ == nullptr) {
-    // A cache of a few entries, whatever its limit, keeps to a few lines.
+    // A cache of a few entries, whatever its limit, uses few cache lines.
     constexpr size_t kFew = 8;
     const size_t twice = small.buckets() * 2;
     auto larger = std::make_unique<IndexTable>(

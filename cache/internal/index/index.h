@@ -1,25 +1,24 @@
-// The hash index of a shard: finds an entry's reference by hash and key, and
-// grows with the entries.
+// The hash index of a shard: maps hash and key to an entry's reference, and
+// grows incrementally.
 //
-// All look-ups go to one table (cache/internal/index/index_table.h). While the
-// index grows there is a larger one as well, which will take its place. Keys
-// and hashes are not stored: `match(ref)` tells whether the entry is the one
-// looked for, and `hash_of(ref)` where it belongs in the larger table.
+// It has a table (cache/internal/index/index_table.h) to which all look-ups go,
+// and while it grows a larger one that will replace it. Keys and hashes are not
+// stored: `match(ref)` tells whether the entry has the key, and `hash_of(ref)`
+// where it belongs in the larger table.
 //
-// Growth. From a load of 7/8 on, a larger table is filled, with two buckets of
-// the smaller one for each entry that is added: nobody has to wait until all of
-// them are copied. Meanwhile look-ups go on in the smaller table, which has
-// every entry; what is copied is kept in both. Then the larger one is published
-// in its place.
+// Growth. From a load of 7/8 on, each Reserve copies two buckets to a larger
+// table: none has to wait until all are copied. Meanwhile look-ups use the
+// smaller table, which has every entry; copied buckets are kept up to date in
+// both. Then the larger one is published in its place.
 //
 // Threads. One thread at a time may change the index (the shard's lock). Find
-// runs beside it without a lock, in a ReadSection: a larger table is filled
-// before it is published. A reader of the smaller one meets no entry that was
-// added since; its look-up then counts as made before that.
+// runs concurrently without a lock, in a ReadSection: a larger table is filled
+// before it is published. A reader of the smaller one finds no entry that was
+// added since; its look-up is then ordered before that.
 //
-// Cost. O(1) expected, but for the allocator: a table is asked for, as zeros,
-// and given back in one piece. The load is at most 11/12; while the index
-// grows, there are two tables.
+// Cost. O(1) expected, except for the allocator: a table is allocated, zeroed,
+// and freed as a whole. The load is at most 11/12; while the index grows, there
+// are two tables.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_INDEX_INDEX_H_
 #define WHEELCACHE_CACHE_INTERNAL_INDEX_INDEX_H_
@@ -43,16 +42,16 @@ class Index {
  public:
   using Ref = IndexTable::Ref;  // 0 is null.
 
-  // An empty index, made for about `expected` entries; 0 for not known. Its
-  // tables' arrays come from `memory`, which must outlive it.
+  // An empty index, made for about `expected` entries; 0 if unknown. `memory`
+  // provides its tables, and must outlive it.
   explicit Index(TableMemory* memory, size_t expected = 0);
   ~Index();
 
   Index(const Index&) = delete;
   Index& operator=(const Index&) = delete;
 
-  // The bytes of the table of such an index when it is full, if it will get
-  // there at once, and not by growing bit by bit; or 0.
+  // The bytes of the full table of such an index, if it grows to that in one
+  // step, not by doubling; or 0.
   static size_t TableBytesFor(size_t expected);
 
   size_t size() const { return size_; }
@@ -63,10 +62,9 @@ class Index {
     return TableForReaders().Find(hash, match);
   }
 
-  // As Find, in two parts: where a look-up begins, which nearly always decides
-  // it, and only if *rest says so, FindBeyondHome with the same hash and a
-  // `match` that does the same. The first is short enough for a hot caller's
-  // line.
+  // As Find, in two parts: the home bucket, which nearly always decides it, and
+  // only if *rest is not empty, FindBeyondHome with the same hash and an equal
+  // `match`. The first is short enough to be inlined into a hot caller.
   class Rest;
   template <typename Match>
   ABSL_ATTRIBUTE_ALWAYS_INLINE Ref FindAtHome(Hash32 hash, Rest* rest,
@@ -74,14 +72,13 @@ class Index {
   template <typename Match>
   static Ref FindBeyondHome(Rest rest, Hash32 hash, Match&& match);
 
-  // Has the processor fetch the line where a look-up begins. Takes no lock, and
-  // needs a ReadSection.
+  // Prefetches the home bucket. Takes no lock; needs a ReadSection.
   void Prefetch(Hash32 hash) const { TableForReaders().Prefetch(hash); }
 
-  // Makes sure that there is a place for one more. `hash_of(ref)` gives the
-  // hash of any reference in the index, and is asked for no more than
-  // kMostCopied. Throws std::bad_alloc, or ends a program without exceptions,
-  // where there is no memory for one; not if it is called again for the same.
+  // Reserves a cell for one more. `hash_of(ref)` returns the hash of any
+  // reference in the index, and is called at most kMostCopied times. Throws
+  // std::bad_alloc, or ends a program without exceptions, if there is no
+  // memory; not if it is called again for the same.
   void Reserve(absl::FunctionRef<Hash32(Ref)> hash_of) {
     if (ABSL_PREDICT_FALSE(larger_ != nullptr || size_ >= GrowsAt(table()))) {
       Grow(hash_of);
@@ -97,7 +94,7 @@ class Index {
     ++size_;
   }
 
-  // Puts `ref` in the place of `old`, whose key has the same hash.
+  // Replaces `old` by `ref`, whose key has the same hash.
   // REQUIRES: `old` is in the index.
   void Replace(Hash32 hash, Ref old, Ref ref) {
     const size_t bucket = table().Replace(hash, old, ref);
@@ -116,10 +113,10 @@ class Index {
     return TableForReaders().Holds(hash, ref);
   }
 
-  // Forgets every reference, and the memory of a large index.
+  // Forgets every reference, and shrinks to one bucket.
   void Clear();
 
-  // Frees the tables that were grown out of, once nobody reads them.
+  // Frees the old tables that no reader uses any more.
   void FreeOldTables();
 
  private:
@@ -130,10 +127,10 @@ class Index {
     return table.buckets() * kCells / 8 * 7;
   }
 
-  // Begins to grow, or goes on.
+  // Begins or continues to grow.
   void Grow(absl::FunctionRef<Hash32(Ref)> hash_of);
 
-  // Whether the larger table has what is in this bucket.
+  // Whether the larger table has a copy of this bucket.
   bool IsCopied(size_t bucket) const {
     return ABSL_PREDICT_FALSE(larger_ != nullptr) && bucket < copied_;
   }
@@ -141,32 +138,33 @@ class Index {
   const IndexTable& TableForReaders() const {
     return *table_.load(std::memory_order_acquire);
   }
-  // The table of whoever changes the index.
+  // The table for the thread that changes the index.
   IndexTable& table() const { return *table_.load(std::memory_order_relaxed); }
 
-  // Shows readers another table, and keeps theirs for as long as they need it.
+  // Publishes a table, and retires the old one until no reader uses it.
   void PublishTable(std::unique_ptr<IndexTable> table);
 
   struct OldTable {
     std::unique_ptr<IndexTable> table;
-    Epoch epoch = 0;  // Ended when the table was taken from the readers.
+    Epoch epoch = 0;  // Ended when the table was unlinked.
   };
 
   TableMemory& memory_;
-  const size_t wanted_;  // Buckets in the end, as far as is known.
-  // Exchanged with release and loaded with acquire: who has a table sees what
-  // it was filled with. The lock holder's own loads are relaxed.
+  const size_t wanted_;  // Expected buckets when full; 0 if unknown.
+  // Exchanged with release and loaded with acquire: a reader of a table sees
+  // what it was filled with. The lock holder's own loads are relaxed.
   std::atomic<IndexTable*> table_;
   std::vector<OldTable> old_tables_;
-  // While the index grows: the table that is to come, which has exactly what is
-  // in the first copied_ buckets of table_.
+  // While the index grows: the next table, with exactly the references in the
+  // first copied_ buckets of table_.
   std::unique_ptr<IndexTable> larger_;
-  // Away from what readers look at.
+  // On another cache line than what readers load.
   alignas(ABSL_CACHELINE_SIZE) size_t copied_ = 0;
   size_t size_ = 0;
 };
 
-// The table in which a look-up has begun. An entry may be elsewhere in another.
+// The table in which a look-up has begun: in another, the entry may be
+// elsewhere.
 class Index::Rest {
  public:
   bool empty() const { return table_ == nullptr; }

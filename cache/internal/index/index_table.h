@@ -1,30 +1,30 @@
-// The table of a shard's hash index: finds an entry's reference by hash and
-// key, among as many entries as it was made for. cache/internal/index/index.h,
-// which owns it, replaces it by a larger one.
+// A hash table of fixed size, which maps hash and key to an entry's reference.
+// cache/internal/index/index.h, which owns it, replaces it by a larger one.
 //
 // An array of buckets, each one cache line: twelve one-byte tags, twelve 32-bit
-// references, and the numbers of entries that would have liked this bucket but
-// went on to another one because it was full, counted apart for each of eight
-// classes of hashes. A look-up compares the tags of the home bucket at once,
-// asks the caller about the few references whose tag agrees, and goes on only
-// if an entry of its class did. So a look-up, hit or miss, nearly always reads
-// one line here, and one of the entry.
+// references, and for each of eight classes of hashes the count of entries that
+// passed on to another bucket because this one was full, its overflow count. A
+// look-up compares all tags of its home bucket at once, calls `match` for the
+// few references whose tag agrees, and goes on only if an entry of its class
+// did. So a look-up, hit or miss, nearly always reads one cache line here; a
+// hit reads the entry besides.
 //
-// What goes on tries a bucket that depends on all of its hash, and then those
-// that follow that one: a full bucket fills others evenly, not its neighbours.
+// An overflowing entry tries a second bucket, chosen by its whole hash, and
+// then those that follow: a full bucket fills others evenly, not its
+// neighbours.
 //
-// Keys are not stored: `match(ref)` tells whether the entry is the one looked
-// for. Hashes are not stored either.
+// Keys are not stored: `match(ref)` tells whether the entry has the key. Hashes
+// are not stored either.
 //
-// Threads. One thread at a time may change the table. Look-ups run beside it
+// Threads. One thread at a time may change the table. Look-ups run concurrently
 // without a lock, in a ReadSection: an entry never moves, and its reference is
 // written before its tag.
 //
 // Errors. A Hash that gives another value for a key than before, so that an
-// entry is not where it must be, ends the program with a message: to go on
-// would be to look for it for ever.
+// entry is not where it must be, ends the program with a message: the entry
+// could never be removed.
 //
-// Cost. O(1) expected, up to a load of 11/12: 64 / (12 * load) bytes an entry.
+// Cost. O(1) expected, up to a load of 11/12: 64 / (12 * load) bytes per entry.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_INDEX_INDEX_TABLE_H_
 #define WHEELCACHE_CACHE_INTERNAL_INDEX_INDEX_TABLE_H_
@@ -53,9 +53,8 @@ class IndexTable {
 
   static constexpr int kCellsPerBucket = 12;
 
-  // An empty table. Its array comes from `memory`, which must outlive it.
-  // Throws std::bad_alloc, or ends a program without exceptions, where there is
-  // none.
+  // An empty table. `memory` provides its array, and must outlive it. Throws
+  // std::bad_alloc, or ends a program without exceptions, if there is none.
   IndexTable(TableMemory* memory, size_t buckets)
       : count_(buckets),
         memory_(*memory),
@@ -69,7 +68,7 @@ class IndexTable {
   IndexTable(const IndexTable&) = delete;
   IndexTable& operator=(const IndexTable&) = delete;
 
-  // One bucket more than asked for: the first begins where a line does.
+  // One bucket more than asked for: the first begins at a cache line.
   static size_t Bytes(size_t buckets) { return (buckets + 1) * sizeof(Bucket); }
 
   size_t buckets() const { return count_; }
@@ -83,8 +82,8 @@ class IndexTable {
   }
 
   // As Find, in two parts: the home bucket, which nearly always decides it, and
-  // only if *goes_on was set, all others. The first is short enough for a hot
-  // caller's line.
+  // only if *goes_on was set, all others. The first is short enough to be
+  // inlined into a hot caller.
   template <typename Match>
   ABSL_ATTRIBUTE_ALWAYS_INLINE Ref FindAtHome(Hash32 hash, bool* goes_on,
                                               Match&& match) const;
@@ -100,7 +99,7 @@ class IndexTable {
     return CellOf(hash, ref) != nullptr;
   }
 
-  // Has the processor fetch the home bucket.
+  // Prefetches the home bucket.
   void Prefetch(Hash32 hash) const { PrefetchLine(&buckets_[Home(hash)]); }
 
   // Calls `visit(ref)` for each reference in a bucket.
@@ -117,7 +116,7 @@ class IndexTable {
   // Adds a reference.
   // REQUIRES: a cell is free, and no entry with the same key is in the table.
   size_t Insert(Hash32 hash, Ref ref);
-  // Puts `ref` in the place of `old`, whose key has the same hash.
+  // Replaces `old` by `ref`, whose key has the same hash.
   // REQUIRES: `old` is in the table.
   size_t Replace(Hash32 hash, Ref old, Ref ref);
   // REQUIRES: `ref` is in the table.
@@ -127,15 +126,14 @@ class IndexTable {
   static constexpr uint32_t kAllCells = (1 << kCellsPerBucket) - 1;
 
   // Two words hold the tags of cells 0 to 7, and of cells 8 to 11 below the
-  // counts of the entries that passed on, four bits for each class. Tag 0 marks
-  // a free cell. Made of zeros, not by a constructor: pages that nobody touched
-  // take no memory.
+  // overflow counts, four bits for each class. Tag 0 marks a free cell. Zeroed
+  // memory, not constructed: untouched pages take no memory.
   //
-  // Cells are stored with release and loaded with acquire, so that who has a
-  // reference sees the entry. Words likewise: who sees a tag sees the reference
-  // that was written before it, or a later one. The count of those that passed
-  // on is raised before such an entry is there, and lowered before it goes: who
-  // reads zero may take the entry for one that is not there.
+  // Cells are stored with release and loaded with acquire, so that a reader of
+  // a reference sees the entry. Words likewise: a reader of a tag sees the
+  // reference that was written before it, or a later one. The overflow count is
+  // raised before such an entry is there, and lowered before it is erased: a
+  // reader of zero may take the entry for absent.
   struct alignas(ABSL_CACHELINE_SIZE) Bucket {
     std::atomic<uint64_t> words[2];
     std::atomic<Ref> cells[kCellsPerBucket];
@@ -144,8 +142,8 @@ class IndexTable {
     uint32_t PassedOn(Hash32 hash) const {
       return PassedOn(words[1].load(std::memory_order_relaxed), hash);
     }
-    // Counts an entry that passes on, or no longer does. A count that was full
-    // once stays so: it tells no more how many there are.
+    // Counts an entry that passes on, or no longer does. A count saturates for
+    // good: how many there are is then unknown.
     void AddPassedOn(Hash32 hash);
     // REQUIRES: such an entry is in another bucket.
     void RemovePassedOn(Hash32 hash);
@@ -179,7 +177,7 @@ class IndexTable {
 
     size_t index() const { return bucket_; }
     Bucket& bucket() const { return table_.buckets_[bucket_]; }
-    // Goes on. Returns whether any was left.
+    // Advances. Returns whether a bucket was left.
     bool Next() {
       bucket_ = steps_ == 0 ? table_.Other(hash_) : After(bucket_);
       if (bucket_ == home_) bucket_ = After(home_);
@@ -197,11 +195,12 @@ class IndexTable {
   };
 
   size_t Home(Hash32 hash) const { return (uint64_t{hash} * count_) >> 32; }
-  // Where an entry with this hash goes from its home.
+  // The second bucket for an entry with this hash.
   size_t Other(Hash32 hash) const { return Home(hash * 0x9e3779b1); }
 
   // The cell of a bucket with this hash for whose reference `match` holds. If
-  // there is none, and others have passed on, says so.
+  // there is none, sets *goes_on to whether entries of its class have passed
+  // on.
   template <typename Match>
   ABSL_ATTRIBUTE_ALWAYS_INLINE static std::atomic<Ref>* FindIn(Bucket& bucket,
                                                                Hash32 hash,
@@ -210,13 +209,13 @@ class IndexTable {
 
   template <typename Match>
   std::atomic<Ref>* FindCell(Hash32 hash, Match&& match) const;
-  // As FindCell, after the bucket that `path` is at.
+  // As FindCell, in the buckets of `path` after its present one.
   template <typename Match>
   static std::atomic<Ref>* FindCellBeyond(Path path, Hash32 hash,
                                           Match&& match);
 
-  // A match that notes its reference: loaded once, what was matched is what is
-  // returned, whatever the cell comes to hold.
+  // A match that stores its reference: the cell, which may change, is not
+  // loaded again for the result.
   template <typename Match>
   static auto Noting(Ref* found, Match& match) {
     return [found, &match](Ref ref) ABSL_ATTRIBUTE_ALWAYS_INLINE {

@@ -1,5 +1,5 @@
-// The hash of a key as the cache uses it: parts of one 64-bit number choose
-// the shard, the bucket of its index and the tag there.
+// The hash of a key, split for its uses: parts of one 64-bit number choose the
+// shard, the bucket of its index and the tag there.
 //
 // Threads. Thread-safe.
 
@@ -21,8 +21,8 @@ struct KeyHash {
   Hash32 for_index;
 };
 
-// Spreads the bits of the user's hash, which may be as plain as the number
-// itself; those of our own are spread.
+// Mixes the bits of the user's hash, which may be the identity; our own are
+// mixed.
 template <typename Hash, typename K>
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline KeyHash HashKey(const K& key) {
   uint64_t hash = Hash()(key);

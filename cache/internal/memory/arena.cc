@@ -50,8 +50,8 @@ auto Arena::Pop(Stripe& stripe, uint32_t granules) -> Ref {
   const Ref next = chunks_.Load(ref, 0);
   list.store(next, std::memory_order_relaxed);
   if (next != 0) {
-    // All of the block that is to be written next: who freed it did not look at
-    // its last lines.
+    // All of the block that is to be written next: freeing it did not touch its
+    // last lines.
     const auto* const begin = static_cast<const char*>(At(next));
     PrefetchToWrite(begin, begin + size_t{granules} * Chunks::kGranuleBytes);
   }
@@ -77,9 +77,8 @@ bool Arena::GiveToStripe(Ref ref, uint32_t granules) {
   return false;
 }
 
-// Hands an eighth of what the stripe holds to the depot, of one size after the
-// other, so that no size stays that nobody asks for any more. Returns how many
-// granules those are.
+// Moves an eighth of the stripe to the depot, one size after the other, so that
+// sizes no longer in use do not stay. Returns the granules moved.
 uint32_t Arena::Trim(Stripe& stripe) {
   const uint32_t before = stripe.granules;
   while (stripe.granules > kStripeGranules / 8 * 7) {
@@ -99,8 +98,8 @@ uint32_t Arena::Trim(Stripe& stripe) {
   return before - stripe.granules;
 }
 
-// Takes a chain for the depot out of the stripe, or nothing if that has not
-// enough blocks of the size. REQUIRES: it has one.
+// Takes a batch for the depot out of the stripe, or nothing if that has too few
+// blocks of the size. REQUIRES: it has one.
 auto Arena::CutChain(Stripe& stripe, uint32_t granules) -> Ref {
   std::atomic<Ref>& list = stripe.lists[granules];
   const Ref first = list.load(std::memory_order_relaxed);
@@ -116,21 +115,21 @@ auto Arena::CutChain(Stripe& stripe, uint32_t granules) -> Ref {
   return first;
 }
 
-// From what all threads share, and fresh where there is nothing.
+// From the depot or the bins or, where they have none, fresh memory.
 auto Arena::TakeShared(uint32_t granules) -> Ref {
   Ref ref = granules <= kMaxSmall ? TakeFromDepot(granules) : 0;
   if (ref != 0) return ref;
   MutexLock lock(&heap_mu_);
   ref = heap_.Take(granules);
-  // A chain, not all that the depot has: others wait for the lock.
+  // A batch, not all that the depot has: others wait for the lock.
   if (ref == 0 && MoveToHeap(/*keep=*/0, Depot::kChainGranules)) {
     ref = heap_.Take(granules);
   }
   return ref != 0 ? ref : heap_.Carve(granules);
 }
 
-// Takes a chain, and leaves all but its first block to a stripe or, where none
-// takes them, to the heap.
+// Takes a batch, and leaves all but its first block to a stripe or, if none
+// takes them, to the depot as loose blocks.
 auto Arena::TakeFromDepot(uint32_t granules) -> Ref {
   Ref first;
   {
@@ -149,7 +148,7 @@ auto Arena::TakeFromDepot(uint32_t granules) -> Ref {
   return first;
 }
 
-// To the first that has no other blocks of the size, from the thread's own on.
+// To the first that has no blocks of the size, from the thread's own on.
 bool Arena::GiveRestToStripe(Ref rest, uint32_t granules) {
   const size_t own = ThreadIndex();
   for (size_t i = 0; i < kStripes; ++i) {
@@ -167,9 +166,9 @@ bool Arena::GiveRestToStripe(Ref rest, uint32_t granules) {
   return false;
 }
 
-// Takes what the depot is not to keep to the heap: twice as much as the caller
-// has handed to it. A thread that has lost its processor in there must not stop
-// all others: they leave the blocks to the next one, unless too many wait.
+// Moves the depot's surplus to the heap: up to twice what the caller handed to
+// it. A preempted holder of the heap's lock must not stop all others: they
+// leave the blocks to the next one, unless too many wait.
 void Arena::MoveSurplusToHeap(uint32_t handed) {
   if (!heap_mu_.TryLock()) {
     if (!TooManyWait()) return;
@@ -190,8 +189,8 @@ bool Arena::TooManyWait() const {
   return depot_.granules() > kept_ + kMostWaiting;
 }
 
-// Moves what the depot has, but for `keep`, up to `most` granules and the
-// blocks that go beyond. Returns whether there was anything.
+// Moves the depot's loose blocks, and what it has beyond `keep`, to the heap,
+// until `most` granules are reached. Returns whether anything was moved.
 bool Arena::MoveToHeap(uint64_t keep, uint64_t most) {
   uint64_t moved = 0;
   while (moved < most) {
@@ -207,7 +206,7 @@ bool Arena::MoveToHeap(uint64_t keep, uint64_t most) {
   return moved > 0;
 }
 
-// Fetches the neighbours of some blocks ahead: they lie anywhere in memory.
+// Prefetches the neighbours of some blocks ahead: they are likely cache misses.
 void Arena::GiveToHeap(Depot::Blocks blocks) {
   constexpr int kAhead = 6;
   Ref ahead = blocks.first;

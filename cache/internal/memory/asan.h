@@ -1,5 +1,5 @@
-// What an allocator of its own tells AddressSanitizer and LeakSanitizer, as
-// the standard one does. Without them, nothing.
+// Tells AddressSanitizer and LeakSanitizer about a custom allocator's memory.
+// Without them, does nothing.
 //
 // Threads. Thread-safe.
 
@@ -19,7 +19,7 @@ namespace wheelcache::internal {
 
 #ifdef ABSL_HAVE_ADDRESS_SANITIZER
 
-// From now on, any use of this memory is an error; or none is.
+// Make any use of this memory an error from now on; or no use.
 inline void Poison(void* memory, size_t bytes) {
   __asan_poison_memory_region(memory, bytes);
 }
@@ -27,7 +27,7 @@ inline void Unpoison(void* memory, size_t bytes) {
   __asan_unpoison_memory_region(memory, bytes);
 }
 
-// What pointers in this memory lead to is no leak; or may be one again.
+// What pointers in this memory refer to is no leak; or may be one again.
 inline void AddLeakRoot(void* memory, size_t bytes) {
   __lsan_register_root_region(memory, bytes);
 }

@@ -49,7 +49,7 @@ int BlockHeap::FirstBin(int from) const {
 auto BlockHeap::Carve(uint32_t granules) -> Ref {
   assert(granules >= 2 && granules <= kMaxBlock);
   // Blocks lie in one chunk. The last granule of a chunk stays unused, so that
-  // blocks of different chunks are not taken for neighbours.
+  // blocks of different chunks are not coalesced.
   const Ref last = carved_ | (Chunks::kChunk - 1);
   const bool fits = last - carved_ >= granules;
   const Ref ref = fits ? carved_ : last + 1;
@@ -81,7 +81,7 @@ void BlockHeap::Give(Ref ref, uint32_t granules) {
   if (HasMuchFree()) Release(ref, ref + granules, begin, end);
 }
 
-// The edges of the free block stay: they say what it is.
+// Keeps both ends of the free block, which hold its size and links.
 void BlockHeap::Release(Ref given, Ref given_end, Ref begin, Ref end) {
   for (Ref unit = given / kMaxBlock * kMaxBlock; unit < given_end;
        unit += kMaxBlock) {

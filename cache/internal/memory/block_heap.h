@@ -1,25 +1,22 @@
-// Blocks of granules, of any size, by best fit.
+// A best-fit allocator of blocks of granules, with coalescing.
 //
-// Nothing is stored beside a block; its owner says its size when giving it
-// back. What must be known of a free block stands inside it: its size at both
-// ends, and its neighbours in the list of its bin. One bit tells of each
-// granule whether a free block begins or ends there, so that a block that
-// comes back finds free neighbours and becomes one with them: no memory is
-// bound to the size in which it was used once.
+// A block has no header; its owner passes its size to Give. A free block has
+// inside it its size, at both ends, and its links in the free list of its bin.
+// One bit for each granule tells whether a free block begins or ends there, so
+// that a block that is given back is coalesced with free neighbours: no memory
+// is bound to the size in which it was used once.
 //
 // Bins hold free blocks by size, one size each up to 63 granules and a range of
-// 3 % above. Take looks at a few blocks of the bin in which the size lies, and
-// then takes the first of the next bin that has any; what is too much stays
-// free. It touches a few lines of memory that are likely not in the cache:
-// the price of coalescing, which Arena's stripes keep small.
+// 3 % above. Take looks at a few blocks of the bin of the size, and then takes
+// the first of the next bin that has any; the rest of the block stays free. It
+// has a few cache misses: the price of coalescing, which Arena's stripes keep
+// small.
 //
-// While more than a fifth is free, as after a Clear or when other sizes come
-// to be asked for, memory goes back to the system: whenever 64 KiB have become
-// free at a stretch.
+// While more than a fifth is free, as after a Clear or a change of sizes,
+// memory goes back to the system: each aligned 64 KiB that become free.
 //
-// With Sizes::kOne all blocks are promised to have one size. Then there is
-// nothing to fit, to coalesce and to give back, and a block costs its granules
-// alone.
+// With Sizes::kOne all blocks are promised to have one size. Then there is no
+// search, no coalescing and no giving back to the system.
 //
 // Threads. Thread-compatible.
 
@@ -59,8 +56,8 @@ class BlockHeap {
   // Takes a block back.
   void Give(Ref ref, uint32_t granules);
 
-  // Has the processor fetch what Give of this block will look at first: whether
-  // its neighbours are free.
+  // Prefetches what Give of this block will read first: whether its neighbours
+  // are free.
   void PrefetchNeighbours(Ref ref, uint32_t granules) const {
     if (sizes_ == Sizes::kOne) return;
     PrefetchLineToWrite(chunks_.At(ref - 1));
@@ -79,8 +76,8 @@ class BlockHeap {
   absl::Status CheckInvariants() const;
 
  private:
-  // Not 0, which is null; and blocks of a size that fills cache lines begin
-  // where a line does.
+  // Not 0, which is null; aligned, so that blocks that fill cache lines begin
+  // at one.
   static constexpr Ref kFirstBlock = 8;
 
   static constexpr uint32_t kExactBins = 64;
@@ -95,8 +92,7 @@ class BlockHeap {
   // A free block of two or more granules has its size in the first word of the
   // first granule and in the last word of the last; the next block of its bin
   // in the second word, the previous one in the third. A single granule has its
-  // size twice and is in no bin: of no use to anybody, it waits for a
-  // neighbour.
+  // size twice and is in no bin: unusable until it is coalesced.
   uint32_t Size(Ref ref) const { return chunks_.Load(ref, 0); }
   uint32_t SizeBefore(Ref end) const { return chunks_.Load(end - 1, 1); }
   Ref Next(Ref ref) const { return chunks_.Load(ref, 1); }
@@ -117,9 +113,8 @@ class BlockHeap {
   Ref FindFit(uint32_t granules) const;
   int FirstBin(int from) const;  // That is not empty; or kBins.
 
-  // Gives the memory back of which the granules from `given` to `given_end`
-  // were the last in use. They now belong to the free block from `begin` to
-  // `end`.
+  // Gives back to the system the memory whose last granules in use were `given`
+  // to `given_end`, now a part of the free block from `begin` to `end`.
   void Release(Ref given, Ref given_end, Ref begin, Ref end);
 
   // Adds a free block to the bins, or takes it out of them.
@@ -132,7 +127,7 @@ class BlockHeap {
   uint64_t free_granules_ = 0;
   // A bit for each bin.
   std::array<uint64_t, (kBins + 63) / 64> occupied_ = {};
-  // Of each bin, the first block, or null. Outside, so that small heaps are
+  // Of each bin, the first block, or null. Not inside, so that small heaps are
   // small.
   const ZeroPages bin_pages_{kBins * sizeof(Ref)};
   Ref* const bins_ = reinterpret_cast<Ref*>(bin_pages_.begin());

@@ -42,8 +42,9 @@ void Chunks::AddChunk() {
   ++count_;
 }
 
-// Whether the huge page that begins with the granule is to be one. Who needs an
-// eighth more than expected has larger blocks than expected, and needs more.
+// Whether to request a huge page that begins with this granule. An owner that
+// needs an eighth more than expected has larger blocks than expected, and will
+// need more.
 bool Chunks::WantsHugePage(Ref begin) const {
   constexpr uint64_t kFewBytes = 8 << 20;
   constexpr uint64_t kManyBytes = 32 << 20;
@@ -56,7 +57,7 @@ bool Chunks::WantsHugePage(Ref begin) const {
 
 void Chunks::Release(Ref ref, uint32_t granules) {
 #ifdef MADV_NOHUGEPAGE
-  // Or the kernel makes a huge page again of what is left of one.
+  // Otherwise the kernel makes the rest a huge page again.
   const Ref end = ref + granules;
   for (Ref page = ref / kHugePage * kHugePage; page < end; page += kHugePage) {
     madvise(At(page), kHugePageBytes, MADV_NOHUGEPAGE);

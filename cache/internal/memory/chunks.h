@@ -1,19 +1,19 @@
-// The memory under an arena: 8-byte granules addressed by 32-bit references.
+// The memory of an arena: 8-byte granules addressed by 32-bit references.
 //
 // Granules lie in chunks of 256 MiB, so that an address is a shift, one load
 // and one addition. Nothing moves, and nothing is unmapped before the end. A
-// chunk is mapped when its first granule comes into use, and made usable from
-// there on, a huge page at a time: what is not yet usable has addresses alone.
+// chunk is reserved when its first granule comes into use, and made usable a
+// huge page at a time: the rest is a reservation of addresses alone.
 //
-// Huge pages are asked for where they take no more than what will be in use
-// soon: as far as the owner expects to need memory, if that is 8 MiB or more;
-// and from 32 MiB on for all that clearly needs more than was expected of it.
+// Huge pages are requested where they take no more than what will be in use
+// soon: up to the owner's expectation, if that is 8 MiB or more; and from 32
+// MiB on, where that is clearly exceeded.
 //
-// Beside its granules a chunk has one bit for each, for the use of who manages
-// them. Fresh memory and bits are zero and cost nothing until they are touched.
+// Next to its granules a chunk has one bit for each, for the owner's use. Fresh
+// memory and bits are zero and cost nothing until they are touched.
 //
 // Threads. At is thread-safe for references that were handed over with some
-// synchronization. The rest is thread-compatible.
+// synchronization. The others are thread-compatible.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_MEMORY_CHUNKS_H_
 #define WHEELCACHE_CACHE_INTERNAL_MEMORY_CHUNKS_H_
@@ -46,7 +46,7 @@ class Chunks {
   static constexpr uint32_t kMaxChunks = (uint32_t{1} << (32 - kChunkBits)) - 1;
   static constexpr Ref kLastRef = kMaxChunks * kChunk - 1;
 
-  // Chunks that will be in use up to `expected_bytes`, as far as is known.
+  // Chunks whose first `expected_bytes` will probably come into use.
   explicit Chunks(uint64_t expected_bytes = 0)
       : expected_bytes_(expected_bytes) {}
   Chunks(const Chunks&) = delete;
@@ -55,14 +55,14 @@ class Chunks {
 
   // The granule, aligned to 8.
   void* At(Ref ref) const {
-    // No atomic: whoever handed the reference over, after that chunk was
-    // mapped, has handed over this address with it.
+    // No atomic: the synchronization that handed the reference over handed over
+    // this address, too.
     return reinterpret_cast<void*>(bases_[ref >> kChunkBits] +
                                    uint64_t{ref} * kGranuleBytes);
   }
 
-  // The two 32-bit words of a granule that is in nobody's use. AddressSanitizer
-  // takes free memory for poisoned, but not for these.
+  // The two 32-bit words of a free granule, which is poisoned for
+  // AddressSanitizer, but not for these.
   ABSL_ATTRIBUTE_NO_SANITIZE_ADDRESS
   uint32_t Load(Ref ref, int word) const {
     return static_cast<const uint32_t*>(At(ref))[word];
@@ -86,13 +86,13 @@ class Chunks {
   }
 
   // Makes all granules before `end` usable. Throws std::bad_alloc, or ends a
-  // program without exceptions, if there is no memory or no number for them.
+  // program without exceptions, if there is no memory or no reference for them.
   void Extend(Ref end) {
     while (usable_ < end) ExtendByHugePage();
   }
 
-  // Gives the memory of granules in nobody's use back to the system. They read
-  // as anything, and may be used again.
+  // Gives the memory of free granules back to the system. They remain usable,
+  // with unspecified content.
   // REQUIRES: both numbers are multiples of a page's granules.
   void Release(Ref ref, uint32_t granules);
 

@@ -1,14 +1,14 @@
-// Free blocks on their way from one thread to another, many at a time, or to a
-// BlockHeap.
+// Passes free blocks in batches from thread to thread, or to a BlockHeap.
 //
-// A thread may free much more than it allocates: the first to see that a reader
-// has gone destroys what all others have removed meanwhile. It hands the blocks
-// over in chains: about 16 KiB of blocks of one size, linked through their
-// first words. A thread that has none of a size takes a chain. Either is O(1)
-// and touches one block, where a BlockHeap looks at the neighbours of each.
+// A thread may free much more than it allocates: the first to see that a grace
+// period has ended destroys what all others have retired meanwhile. It hands
+// the blocks over in batches: about 16 KiB of blocks of one size, linked
+// through their first words. A thread that has none of a size takes a batch.
+// Either is O(1) and touches one block, where a BlockHeap reads the neighbours
+// of each.
 //
-// Blocks that are too few for a chain, or too large, are loose: they only wait
-// here until a thread has time to take them to the heap.
+// Blocks that are too few for a batch, or too large, are loose: they wait here
+// until a thread moves them to the heap.
 //
 // Threads. Thread-compatible.
 
@@ -26,10 +26,10 @@ class Depot {
  public:
   using Ref = GranuleRef;
 
-  // The largest block that it takes, in granules: 512 bytes.
+  // The largest block of a batch, in granules: 512 bytes.
   static constexpr uint32_t kMaxBlock = 64;
 
-  // The blocks of a chain: as many as it takes to have 16 KiB.
+  // The number of blocks in a batch: enough for 16 KiB.
   static constexpr uint32_t ChainBlocks(uint32_t granules) {
     return (kChainGranules + granules - 1) / granules;
   }
@@ -39,18 +39,18 @@ class Depot {
   Depot(const Depot&) = delete;
   Depot& operator=(const Depot&) = delete;
 
-  // The sum of the sizes, with those of loose blocks.
+  // The sum of the sizes, loose blocks included.
   uint64_t granules() const { return granules_; }
 
-  // Takes over a chain of ChainBlocks(granules) blocks of that size. Each has
-  // the next one in its first word, the last one null.
+  // Adds a batch of ChainBlocks(granules) blocks of that size. Each has the
+  // next one in its first word, the last one null.
   void Put(Ref first, uint32_t granules) {
     chunks_.Store(first, 1, chains_[granules]);
     chains_[granules] = first;
     granules_ += uint64_t{ChainBlocks(granules)} * granules;
   }
 
-  // Gives such a chain, or null.
+  // Takes such a batch out; null if there is none.
   Ref Take(uint32_t granules) {
     const Ref first = chains_[granules];
     if (first == 0) return 0;
@@ -59,7 +59,7 @@ class Depot {
     return first;
   }
 
-  // Takes over a block that nobody is to have but a heap.
+  // Adds a block that only a heap may take.
   void PutLoose(Ref ref, uint32_t granules) {
     chunks_.Store(ref, 0, loose_);
     chunks_.Store(ref, 1, granules);
@@ -75,8 +75,8 @@ class Depot {
     uint32_t count = 0;
   };
 
-  // Gives, for a heap, a loose block or, where there is none, a chain of the
-  // smallest size if all chains together have more than `keep` granules.
+  // Takes out, for a heap, a loose block or, if there is none, a batch of the
+  // smallest size if all batches together have more than `keep` granules.
   Blocks TakeForHeap(uint64_t keep) {
     if (loose_ != 0) return TakeLoose();
     if (granules_ <= keep) return {};
@@ -95,7 +95,7 @@ class Depot {
   }
 
   const Chunks& chunks_;
-  // By size, the first of each chain linked through their second words.
+  // By size, the batches: their first blocks, linked by their second words.
   std::array<Ref, kMaxBlock + 1> chains_ = {};
   // The first of the loose blocks: each has the next one in its first word, and
   // its size in the second.

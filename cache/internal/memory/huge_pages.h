@@ -1,7 +1,7 @@
-// Memory from the system for which huge pages may be asked.
+// Memory from the system, with huge pages on request.
 //
-// The processor finds what lies anywhere in much memory faster if its pages are
-// large. A huge page is resident as a whole from its first use.
+// Huge pages save TLB misses on random accesses to much memory. A huge page is
+// resident as a whole from its first use.
 //
 // Threads. Thread-safe.
 
@@ -15,20 +15,20 @@ namespace wheelcache::internal {
 inline constexpr size_t kHugePageBytes = 2 << 20;
 
 // Reserves `bytes` of addresses that begin at a multiple of kHugePageBytes.
-// Returns null where there is no room. The caller gives them back with munmap.
+// Returns null if there is no room. The caller releases them with munmap.
 void* ReserveMemory(size_t bytes);
 
-// Makes reserved memory usable: zeros, which cost nothing until they are
-// touched. Returns whether there is memory for them.
+// Makes reserved memory usable: zeros, which take no memory until they are
+// touched. Returns whether that succeeded.
 // REQUIRES: `begin` is the beginning of a page.
 bool MakeUsable(void* begin, size_t bytes);
 
-// Both at once; returns null where one of them fails.
+// Both at once; returns null if either fails.
 void* MapZeros(size_t bytes);
 
-// Asks for huge pages for the whole ones from `begin` to `begin + bytes`,
-// before their first use: of small pages that are in use the system makes huge
-// ones in its own time only, or at a price that the caller would notice.
+// Requests huge pages for the whole ones from `begin` to `begin + bytes`,
+// before their first use: the system collapses small pages in use into huge
+// ones late, or at a price that the caller would notice.
 // REQUIRES: `begin` is a multiple of kHugePageBytes.
 void AskForHugePages(void* begin, size_t bytes);
 

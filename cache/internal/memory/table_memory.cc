@@ -18,7 +18,7 @@ TableMemory::TableMemory(size_t tables, size_t bytes, size_t ahead) {
   if (size < kHugePageBytes) return;
   states_.resize(tables, State::kZero);
   memory_ = MapZeros(size);
-  if (memory_ == nullptr) return;  // Malloc has to do.
+  if (memory_ == nullptr) return;  // Malloc serves all.
   AskForHugePages(memory_, size);
   size_ = size;
   begin_ = static_cast<std::byte*>(memory_) + ahead;

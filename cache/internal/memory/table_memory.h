@@ -1,9 +1,8 @@
 // Memory for the hash tables of a cache's shards.
 //
-// Where it is known how large they will become, their places lie side by side,
-// so that huge pages serve them: at every look-up the processor needs a line
-// anywhere in one of them. All other tables come from malloc. Ahead of the
-// places the same pages can hold what else is looked at as often.
+// Tables whose final size is known have adjacent places in huge pages, against
+// TLB misses: each look-up reads a random line of one. All other tables come
+// from malloc. The same huge pages can hold other hot data ahead of the places.
 //
 // Threads. Thread-safe.
 //
@@ -24,7 +23,7 @@ class TableMemory {
  public:
   TableMemory() = default;
   // Has places for `tables` tables of `bytes` each, behind `ahead` bytes for
-  // whoever makes it, if all that fills huge pages.
+  // the caller's own use, if all of that fills a huge page.
   TableMemory(size_t tables, size_t bytes, size_t ahead = 0);
   // REQUIRES: all was freed.
   ~TableMemory();
@@ -36,7 +35,7 @@ class TableMemory {
   // null if there are no huge pages.
   void* ahead() const { return memory_; }
 
-  // Returns so many zeros, in one of the places if it is for these.
+  // Returns `bytes` zeros, in a free place if that has this size.
   void* Allocate(size_t bytes);
   void Free(void* memory);
 

@@ -1,4 +1,4 @@
-// What to do where there is no memory, in builds with and without exceptions.
+// Reports that there is no memory, in builds with and without exceptions.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_MEMORY_THROW_BAD_ALLOC_H_
 #define WHEELCACHE_CACHE_INTERNAL_MEMORY_THROW_BAD_ALLOC_H_

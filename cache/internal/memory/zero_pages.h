@@ -1,7 +1,7 @@
-// Zeros from the system, which take memory a page at a time, when they are
-// first written to.
+// Zeroed pages from the system, each of which takes memory from its first use.
 //
-// Threads. Constant: whoever has it may use the memory.
+// Threads. Constant after construction; its user synchronizes accesses to the
+// memory.
 //
 // Errors. The constructor throws std::bad_alloc, or ends a program without
 // exceptions.

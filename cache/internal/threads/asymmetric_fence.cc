@@ -28,8 +28,8 @@ void Membarrier() {
   // Some kernels forget the registration at a fork.
   RegisterMembarrier();
   if (syscall(SYS_membarrier, kPrivateExpedited, 0, 0) == 0) return;
-  // A sandbox has forbidden it since. Readers rely on it: to go on without it
-  // would be to destroy what they look at.
+  // A sandbox has forbidden it since. Readers rely on it: going on without it
+  // would free what they are reading.
   std::abort();
 }
 
@@ -40,9 +40,9 @@ void Membarrier() {}
 
 #endif
 
-// While the program is loaded, if no thread came earlier: a fork() during the
-// initialization of the static variable in PrepareFences() would leave that
-// half done in the child for ever.
+// At load time, if not earlier: a fork() while another thread initializes the
+// static variable in PrepareFences() would leave it half initialized in the
+// child forever.
 [[maybe_unused]] const bool prepared_at_load = (PrepareFences(), true);
 
 }  // namespace

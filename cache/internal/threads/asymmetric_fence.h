@@ -1,14 +1,14 @@
-// A pair of memory fences of which one side costs next to nothing.
+// An asymmetric pair of memory fences: the light one costs next to nothing.
 //
 // A reader stores what it announces, calls LightFence(), and loads a link. A
-// writer clears the link, calls HeavyFence(), and loads the announcement. Then
-// at least one of the two sees the other's store, as with two sequentially
+// writer clears the link, calls HeavyFence(), and loads the announcement. At
+// least one of the two then sees the other's store, as with two sequentially
 // consistent fences.
 //
 // Where Linux offers membarrier(2), HeavyFence() makes every running thread of
-// the process execute a fence, so that LightFence() only has to restrain the
-// compiler. Elsewhere, and under ThreadSanitizer, which does not know
-// membarrier, both are full fences.
+// the process execute a fence, so that LightFence() is a compiler barrier only.
+// Elsewhere both are full fences. Under ThreadSanitizer, which knows no fences,
+// read-modify-writes take their place.
 //
 // Threads. Thread-safe.
 

@@ -1,10 +1,10 @@
-// Marks the points between two steps of the engine where it matters what other
-// threads do meanwhile, so that a test can have them do it there: between
-// replacing an entry in the index and in the list, for instance.
+// Interleaving points, at which a test can run code between two steps of the
+// engine: between replacing an entry in the index and in the list, for
+// instance.
 //
-// In builds with NDEBUG a point is nothing. In others it calls what a test has
-// set, if anything; that may yield, and may call the cache where no lock is
-// held.
+// In builds with NDEBUG a point does nothing. In others it calls the function
+// that a test has set, if any, which may yield, and may call the cache where no
+// lock is held.
 //
 // Threads. Thread-safe.
 
@@ -22,7 +22,7 @@ inline void Interleave([[maybe_unused]] const char* point) {
 #endif
 }
 
-// For tests: has each point call `function` with its name; null for nothing.
+// For tests: makes each point call `function` with its name; null for none.
 void SetInterleaving(void (*function)(const char* point));
 
 }  // namespace wheelcache::internal

@@ -1,13 +1,13 @@
-// The number of the calling thread, by which striped structures keep threads
-// apart: small, and no two threads have the same at a time.
+// A small number for the calling thread, by which it picks its stripe: no two
+// threads have the same one at a time.
 //
-// A thread that comes takes over the number of one that has ended, and sees all
-// that was written under it.
+// A new thread takes over the number of one that has ended, and sees all that
+// was written under it.
 //
 // Threads. Thread-safe.
 //
-// Errors. None: a thread for whose record there is no memory shares a number
-// meanwhile.
+// Errors. None: without memory for a record, the thread shares
+// kSharedThreadIndex.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_THREADS_THREAD_INDEX_H_
 #define WHEELCACHE_CACHE_INTERNAL_THREADS_THREAD_INDEX_H_
@@ -20,8 +20,8 @@
 
 namespace wheelcache::internal {
 
-// The number of all threads that can have none of their own: they are so near
-// their end, or there is no memory for a record.
+// The number shared by all threads without one of their own: those at their
+// very end, and those without memory for a record.
 inline constexpr size_t kSharedThreadIndex = std::numeric_limits<size_t>::max();
 
 // As ThreadIndex, for a thread that has no record yet.

@@ -11,13 +11,13 @@ namespace wheelcache::internal {
 namespace {
 
 // Never destroyed: threads may outlive static objects. Pushed with release and
-// read with acquire, for the constants of a record; that a writer does not miss
-// the record of a new reader is the fences' matter.
+// read with acquire, for the constants of a record; the fences ensure that a
+// writer does not miss the record of a new reader.
 std::atomic<ThreadRecord*> all_records{nullptr};
 
-// How many records are taken. Counted down with release: a thread that finds
-// no other, acquiring, comes after all that those did. Counted up before a
-// fence; see TakeThreadRecord().
+// How many records are taken. Counted down with release: a thread that acquires
+// the count and finds no other comes after all that those did. Counted up
+// before a fence; see TakeThreadRecord().
 std::atomic<int> taken_records{0};
 
 ThreadRecord* TakeAnyRecord() {
@@ -44,8 +44,8 @@ class ThreadEnd {
  public:
   void Expect() { expected_ = true; }
   ~ThreadEnd() {
-    // From here on destructors of other thread-local objects that read caches
-    // borrow a record each time.
+    // From here on, destructors of other thread-local objects that read a cache
+    // take a record for each read.
     ended = true;
     if (!expected_ || thread_record == nullptr) return;
     LeaveThreadRecord(thread_record);
@@ -61,7 +61,7 @@ class ThreadEnd {
 thread_local bool ThreadEnd::ended = false;
 thread_local ThreadEnd thread_end;
 
-// In a child of fork() only the forking thread goes on.
+// In the child of fork() only the forking thread exists.
 class ForgetOtherThreads {
  public:
   void BeforeFork() {}
@@ -90,9 +90,8 @@ bool PrepareForFork() {
   return forget != nullptr;
 }
 
-// While the program is loaded, if no thread came earlier: a fork() that comes
-// while another thread is about it would leave it half done in the child for
-// ever.
+// At load time, if not earlier: a fork() while another thread does this would
+// leave it half done in the child forever.
 [[maybe_unused]] const bool prepared_at_load = PrepareForFork();
 
 }  // namespace
@@ -102,7 +101,8 @@ ThreadRecord* TakeThreadRecord() {
   PrepareFences();
   ThreadRecord* record = TakeAnyRecord();
   // A writer that misses this record, or that light fences are free, has
-  // unlinked before this thread's first look: it has a fence before it asks.
+  // unlinked before this thread's first look: its own fence comes before its
+  // check.
   taken_records.fetch_add(1, std::memory_order_relaxed);
   FullFence();
   if (!ThreadEnd::ended) {
@@ -129,7 +129,7 @@ ThreadRecord* FirstThreadRecord() {
 
 bool NoOtherThreadHasRecord() {
   const int own = thread_record != nullptr ? 1 : 0;
-  // The usual answer, which needs no proof, comes without the fence.
+  // The usual answer needs no fence.
   if (taken_records.load(std::memory_order_relaxed) > own) return false;
   FullFence();
   return taken_records.load(std::memory_order_acquire) == own;

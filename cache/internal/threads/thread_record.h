@@ -1,6 +1,5 @@
-// A record for each thread that uses a cache: a small number, by which striped
-// structures keep threads apart, and a word in which the thread announces what
-// it is reading.
+// A record for each thread that uses a cache: a small number, by which the
+// thread picks its stripes, and a word in which it announces its epoch.
 //
 // No two threads have the same record at a time. A thread gives its record back
 // when it ends; the next thread that takes it sees all that was written under
@@ -22,7 +21,7 @@
 namespace wheelcache::internal {
 
 struct alignas(ABSL_CACHELINE_SIZE) ThreadRecord {
-  // What the thread is reading; 0 for nothing. The epochs are written here: see
+  // What the thread is reading; 0 for nothing. An epoch: see
   // cache/internal/epoch/epoch.h. In the record, so that a read touches one
   // cache line of its thread's.
   std::atomic<uint64_t> announced{0};
@@ -41,14 +40,14 @@ struct alignas(ABSL_CACHELINE_SIZE) ThreadRecord {
 inline thread_local ThreadRecord* thread_record = nullptr;
 
 // Gives the calling thread a record; at the very end of the thread, one that it
-// has to give back by LeaveThreadRecord. Throws std::bad_alloc, or ends a
-// program without exceptions, where there is no memory for one.
+// must give back by LeaveThreadRecord. Throws std::bad_alloc, or ends a program
+// without exceptions, where there is no memory for one.
 ThreadRecord* TakeThreadRecord();
 
 // As TakeThreadRecord, but returns null where there is no memory.
 ThreadRecord* TryTakeThreadRecord();
 
-// Gives back a record that was taken at the very end of a thread.
+// Gives back a record.
 void LeaveThreadRecord(ThreadRecord* record);
 
 // The first of all records, in use or not; the others follow by `next`.
