@@ -115,7 +115,7 @@ class Engine::Call {
 
 // Adds the overhead to what the weigher says, and stores that with the entry.
 // Returns false if no cache with these limits can hold it.
-inline bool Engine::SetCharge(Shard::Write* write) {
+inline bool Engine::SetCharge(Shard::Write* write) const {
   const auto weight = static_cast<uint64_t>(write->room.bytes);
   const uint64_t overhead = weighs_ ? kEntryOverhead : 0;
   const uint64_t most =

@@ -144,7 +144,7 @@ class Engine {
   // What a call takes out of the cache; settled at the end of the call.
   class Call;
 
-  ABSL_ATTRIBUTE_ALWAYS_INLINE bool SetCharge(Shard::Write* write);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool SetCharge(Shard::Write* write) const;
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool StoreInShard(const Shard::Write& write);
   void ReclaimAll(int64_t now_nanos, Departures* departures);
   Shard& ShardWithOldestBut(const Shard& home) const;

@@ -34,7 +34,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-const EntryOperations& kIntEntries =
+constexpr EntryOperations kIntEntries =
     kEntryOperations<int, int, DefaultHash<int>, DefaultEqual<int>>;
 
 KeyHash HashOf(int key) { return HashKey<DefaultHash<int>>(key); }
