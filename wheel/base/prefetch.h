@@ -5,7 +5,9 @@
 #ifndef WHEELCACHE_WHEEL_BASE_PREFETCH_H_
 #define WHEELCACHE_WHEEL_BASE_PREFETCH_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "absl/base/optimization.h"
 
@@ -33,6 +35,14 @@ inline void PrefetchLineToWrite(const void* address) {
 #else
   static_cast<void>(address);
 #endif
+}
+
+// For so many lines from the one of an address on, without a loop.
+template <size_t... kLines>
+inline void PrefetchLinesToWrite(const void* begin,
+                                 std::index_sequence<kLines...>) {
+  const auto* const at = static_cast<const char*>(begin);
+  (PrefetchLineToWrite(at + kLines * ABSL_CACHELINE_SIZE), ...);
 }
 
 // For the lines from one address up to another.

@@ -15,12 +15,6 @@
 
 namespace wheelcache::internal {
 
-EntryRef PrefetchedOrder::Settle() {
-  const EntryRef settled = RemovalOrder::Settle();
-  if (settled == victim_.ref) victim_ = Victim();
-  return settled;
-}
-
 uint64_t PrefetchedOrder::Advance(int64_t now_nanos, uint64_t budget,
                                   absl::FunctionRef<void(EntryRef)> fire) {
   std::array<EntryRef, 4> fired = {};

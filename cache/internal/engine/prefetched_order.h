@@ -52,7 +52,7 @@ class PrefetchedOrder final : public RemovalOrder {
 
   // As Settle, before a Set of the entry `next`.
   ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef SettleForSet(EntryRef next);
-  EntryRef Settle();
+  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef Settle();
 
   // Says that the entry is about to be replaced or removed.
   void ExpectRemoval(EntryRef ref) const { Prefetch(NeighboursOf(ref)); }
@@ -97,6 +97,12 @@ class PrefetchedOrder final : public RemovalOrder {
 inline Hash32 PrefetchedOrder::HashOf(EntryRef ref) const {
   if (ref == victim_.ref) return victim_.hash;
   return pool().operations().hash(pool().At(ref));
+}
+
+inline EntryRef PrefetchedOrder::Settle() {
+  const EntryRef settled = RemovalOrder::Settle();
+  if (settled == victim_.ref) victim_ = Victim();
+  return settled;
 }
 
 inline EntryRef PrefetchedOrder::SettleForSet(EntryRef next) {

@@ -74,7 +74,7 @@ EntryRef Shard::FindAndPin(const KeyQuery& key, Use use) {
 }
 
 void Shard::PrepareStore(Hash32 hash) const {
-  PrefetchToWrite(&mu_, this + 1);
+  PrefetchLinesToWrite(&mu_, std::make_index_sequence<kWriterLines>());
   recency_.Prefetch();
   const ReadSection section;
   index_.Prefetch(hash);

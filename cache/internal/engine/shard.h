@@ -22,6 +22,7 @@
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_SHARD_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/base/attributes.h"
@@ -190,7 +191,7 @@ class Shard {
   bool TryMoveToFront(EntryRef ref, Hash32 hash);
 
   template <typename Query>
-  EntryRef FindLocked(const Query& key) const
+  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef FindLocked(const Query& key) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   EntryRef FindLiveLocked(const KeyQuery& key, int64_t now_nanos) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -234,7 +235,8 @@ class Shard {
   Recency recency_;
 
   // From here on, what only the holder of the lock looks at, away from what
-  // readers do. PrepareStore asks for all of it.
+  // readers do. PrepareStore prefetches these lines, all of it on x86-64.
+  static constexpr size_t kWriterLines = 8;
   alignas(ABSL_CACHELINE_SIZE) mutable Mutex mu_;
   Jitter jitter_ ABSL_GUARDED_BY(mu_);
   Loads loads_ ABSL_GUARDED_BY(mu_);

@@ -46,12 +46,6 @@ void Limbo::Flush() {
   if (has_waiting_.load(std::memory_order_relaxed)) Release(nullptr);
 }
 
-bool Limbo::HasOwn() const {
-  return stripes_[ThreadIndex() % kStripes].load(std::memory_order_relaxed) !=
-             0 ||
-         has_waiting_.load(std::memory_order_relaxed);
-}
-
 void Limbo::DestroyAll() {
   for (Stripe& stripe : stripes_) UnpinChain(TakeChain(stripe));
   Batches batches;

@@ -31,6 +31,7 @@
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
+#include "wheelcache/cache/internal/threads/thread_index.h"
 #include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::internal {
@@ -55,7 +56,11 @@ class Limbo {
 
   // Whether this thread has left anything for Flush. Relaxed: a thread sees its
   // own additions; if another one has taken them, that one calls this itself.
-  bool HasOwn() const;
+  bool HasOwn() const {
+    const Stripe& own = stripes_[ThreadIndex() % kStripes];
+    return own.load(std::memory_order_relaxed) != 0 ||
+           has_waiting_.load(std::memory_order_relaxed);
+  }
 
   // Destroys all that has been added, at the end of the cache.
   // REQUIRES: no other thread is in the cache.
