@@ -38,11 +38,11 @@ inline void PrefetchLineToWrite(const void* address) {
 }
 
 // For so many lines from the one of an address on, without a loop.
-template <size_t... kLines>
+template <size_t... Lines>
 inline void PrefetchLinesToWrite(const void* begin,
-                                 std::index_sequence<kLines...>) {
+                                 std::index_sequence<Lines...>) {
   const auto* const at = static_cast<const char*>(begin);
-  (PrefetchLineToWrite(at + kLines * ABSL_CACHELINE_SIZE), ...);
+  (PrefetchLineToWrite(at + Lines * ABSL_CACHELINE_SIZE), ...);
 }
 
 // For the lines from one address up to another.

@@ -57,7 +57,7 @@ void PrefetchedOrder::PrefetchForThisThread(EntryRef next) const {
 absl::Status PrefetchedOrder::CheckInvariants(
     absl::FunctionRef<void(EntryRef)> visit) {
   bool has_victim = victim_.ref == 0;
-  const absl::Status status = RemovalOrder::CheckInvariants([&](EntryRef ref) {
+  absl::Status status = RemovalOrder::CheckInvariants([&](EntryRef ref) {
     const auto& hash = pool().operations().hash;
     if (ref == victim_.ref) has_victim = victim_.hash == hash(pool().At(ref));
     visit(ref);

@@ -286,7 +286,7 @@ absl::Status Shard::CheckInvariants(Room* used) {
   MutexLock lock(&mu_);
   Room sum;
   bool all_found = true;
-  const absl::Status status = order_.CheckInvariants([&](EntryRef ref) {
+  absl::Status status = order_.CheckInvariants([&](EntryRef ref) {
     mu_.AssertHeld();
     sum += RoomOf(ref);
     const EntryHeader& entry = At(ref);
