@@ -104,7 +104,7 @@ class Recency {
     return clock_.Now();
   }
 
-  // Has the processor fetch what NextStamp writes to. For any thread.
+  // Prefetches what NextStamp writes to. Any thread may call it.
   void Prefetch() const { PrefetchLineToWrite(&uses_); }
 
   // Tells what difference in stamps the shard's list does not see.
