@@ -120,9 +120,7 @@ class Cache final {
   // Returns a copy of the live value, which becomes the most recently used.
   template <typename K>
   std::optional<Value> Get(const K& key) {
-    std::optional<Value> value = typed_.Copy(key, internal::Use::kCount);
-    typed_.CountRead(value.has_value());
-    return value;
+    return typed_.Copy(key, internal::Use::kCount);
   }
 
   // As Get, but pins the value instead of copying it.
@@ -136,10 +134,10 @@ class Cache final {
   // leaves the cache is not destroyed.
   template <typename K, typename Function>
   bool Visit(const K& key, Function&& visit) {
-    return typed_.CountRead(typed_.Read(
-        key, internal::Use::kCount, [&](internal::EntryRef, const auto& entry) {
-          std::forward<Function>(visit)(entry.value());
-        }));
+    return typed_.Read(key, internal::Use::kCount,
+                       [&](internal::EntryRef, const auto& entry) {
+                         std::forward<Function>(visit)(entry.value());
+                       });
   }
 
   // As Get, but counts as no use and in no statistics.

@@ -16,12 +16,13 @@ int64_t Counters::AddShared(Count what) {
                  1, std::memory_order_relaxed);
 }
 
-int64_t Counters::AddFirst(size_t thread, Count what) {
+Counters::Stripe* Counters::MakeOwn(size_t thread) {
+  if (thread >= kOwnStripes) return nullptr;
   auto* const stripe = new (std::nothrow) Stripe;
-  if (stripe == nullptr) return AddShared(what);
-  stripe->counts[static_cast<size_t>(what)].store(1, std::memory_order_relaxed);
-  own_[thread].store(stripe, std::memory_order_release);
-  return 1;
+  if (stripe != nullptr) {
+    own_[thread].store(stripe, std::memory_order_release);
+  }
+  return stripe;
 }
 
 int64_t Counters::Sum(Count what) const {

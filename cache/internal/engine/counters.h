@@ -45,20 +45,12 @@ class Counters {
   Counters(const Counters&) = delete;
   Counters& operator=(const Counters&) = delete;
 
-  // Adds 1, and returns what the count of the thread's stripe has become.
-  int64_t Add(Count what) {
-    const size_t thread = ThreadIndex();
-    if (ABSL_PREDICT_FALSE(thread >= kOwnStripes)) return AddShared(what);
-    // Relaxed: each stripe is made by the one thread that has the index, or by
-    // one that had it before.
-    Stripe* const stripe = own_[thread].load(std::memory_order_relaxed);
-    if (ABSL_PREDICT_FALSE(stripe == nullptr)) return AddFirst(thread, what);
-    // The only writer: nothing can come between load and store.
-    std::atomic<int64_t>& count = stripe->counts[static_cast<size_t>(what)];
-    const int64_t sum = count.load(std::memory_order_relaxed) + 1;
-    count.store(sum, std::memory_order_relaxed);
-    return sum;
-  }
+  // The calling thread's stripe, for those who count more than one event.
+  class Mine;
+  Mine ForThisThread();
+
+  // As Mine::Add, for one event.
+  int64_t Add(Count what);
 
   int64_t Sum(Count what) const;
 
@@ -73,14 +65,50 @@ class Counters {
     std::array<std::atomic<int64_t>, kCounts> counts = {};
   };
 
+  // The stripe of a thread that has none yet; null if it is to use the shared
+  // one.
+  ABSL_ATTRIBUTE_NOINLINE Stripe* MakeOwn(size_t thread);
+
   ABSL_ATTRIBUTE_NOINLINE int64_t AddShared(Count what);
-  ABSL_ATTRIBUTE_NOINLINE int64_t AddFirst(size_t thread, Count what);
 
   // Stored with release and, to sum, loaded with acquire: a sum sees the zeros
   // that a stripe begins with.
   std::array<std::atomic<Stripe*>, kOwnStripes> own_ = {};
   Stripe shared_;
 };
+
+class Counters::Mine {
+ public:
+  // Adds 1, and returns what the count of the stripe has become.
+  int64_t Add(Count what) {
+    if (ABSL_PREDICT_FALSE(own_ == nullptr)) return counters_.AddShared(what);
+    // The only writer: nothing can come between load and store.
+    std::atomic<int64_t>& count = own_->counts[static_cast<size_t>(what)];
+    const int64_t sum = count.load(std::memory_order_relaxed) + 1;
+    count.store(sum, std::memory_order_relaxed);
+    return sum;
+  }
+
+ private:
+  friend class Counters;
+  Mine(Counters* counters, Stripe* own) : counters_(*counters), own_(own) {}
+
+  Counters& counters_;
+  Stripe* const own_;  // Null: the shared one.
+};
+
+inline Counters::Mine Counters::ForThisThread() {
+  const size_t thread = ThreadIndex();
+  if (ABSL_PREDICT_TRUE(thread < kOwnStripes)) {
+    // Relaxed: each stripe is made by the one thread that has the index, or by
+    // one that had it before.
+    Stripe* const own = own_[thread].load(std::memory_order_relaxed);
+    if (ABSL_PREDICT_TRUE(own != nullptr)) return Mine(this, own);
+  }
+  return Mine(this, MakeOwn(thread));
+}
+
+inline int64_t Counters::Add(Count what) { return ForThisThread().Add(what); }
 
 }  // namespace wheelcache::internal
 

@@ -93,6 +93,7 @@ class Engine::Call {
   explicit Call(Engine* engine, const Shard* shard = nullptr,
                 int64_t now_nanos = 0)
       : departures(&engine->shared_),
+        counts(engine->counters_.ForThisThread()),
         engine_(*engine),
         shard_(shard),
         now_nanos_(now_nanos) {}
@@ -101,13 +102,27 @@ class Engine::Call {
   ~Call() {
     // First: a listener that calls Set must find the room that is left.
     departures.claim.GiveBack();
-    engine_.Dispose(&departures.removed);
+    Dispose();
     if (shard_ != nullptr) engine_.WakeReaperFor(*shard_, now_nanos_);
   }
 
   Departures departures;
+  Counters::Mine counts;
 
  private:
+  // Tells the listener of what was removed, and retires it. No lock is held.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Dispose() {
+    departures.removed.Dispose([this](EntryRef ref, RemovalCause cause) {
+      // The counters are in the order of the causes.
+      counts.Add(static_cast<Count>(static_cast<int>(Count::kExpired) +
+                                    static_cast<int>(cause)));
+      if (engine_.tell_ != nullptr &&
+          !engine_.tell_(engine_.pool().At(ref), cause)) {
+        counts.Add(Count::kListenerExceptions);
+      }
+    });
+  }
+
   Engine& engine_;
   const Shard* const shard_;
   const int64_t now_nanos_;
@@ -135,7 +150,7 @@ inline bool Engine::StoreInShard(const Shard::Write& write) {
     switch (home.TryStore(write, &call.departures)) {
       case StoreOutcome::kStored:
         // Before the listener is told of what it replaced.
-        counters_.Add(internal::Count::kSets);
+        call.counts.Add(Count::kSets);
         return true;
       case StoreOutcome::kSuperseded:
         return false;
@@ -201,18 +216,6 @@ void Engine::EvictFromOthers(const Shard& home, Departures* departures) {
   std::this_thread::yield();
 }
 
-// Tells the listener of what was removed, and retires it. No lock is held.
-void Engine::Dispose(RemovedList* removed) {
-  removed->Dispose([this](EntryRef ref, RemovalCause cause) {
-    // The counters are in the order of the causes.
-    counters_.Add(static_cast<internal::Count>(
-        static_cast<int>(internal::Count::kExpired) + static_cast<int>(cause)));
-    if (tell_ != nullptr && !tell_(pool().At(ref), cause)) {
-      counters_.Add(internal::Count::kListenerExceptions);
-    }
-  });
-}
-
 bool Engine::Remove(const KeyQuery& key, RemovalCause cause) {
   Shard& shard = ShardOf(key.hash());
   const int64_t now_nanos = clock_.NowNanos();
@@ -238,15 +241,14 @@ void Engine::Clear() {
 
 CacheStats Engine::stats() const {
   CacheStats stats;
-  stats.hits = counters_.Sum(internal::Count::kHits);
-  stats.misses = counters_.Sum(internal::Count::kMisses);
-  stats.sets = counters_.Sum(internal::Count::kSets);
-  stats.deletes = counters_.Sum(internal::Count::kDeleted);
-  stats.evictions = counters_.Sum(internal::Count::kEvicted);
-  stats.expirations = counters_.Sum(internal::Count::kExpired);
-  stats.replaced = counters_.Sum(internal::Count::kReplaced);
-  stats.listener_exceptions =
-      counters_.Sum(internal::Count::kListenerExceptions);
+  stats.hits = counters_.Sum(Count::kHits);
+  stats.misses = counters_.Sum(Count::kMisses);
+  stats.sets = counters_.Sum(Count::kSets);
+  stats.deletes = counters_.Sum(Count::kDeleted);
+  stats.evictions = counters_.Sum(Count::kEvicted);
+  stats.expirations = counters_.Sum(Count::kExpired);
+  stats.replaced = counters_.Sum(Count::kReplaced);
+  stats.listener_exceptions = counters_.Sum(Count::kListenerExceptions);
   stats.entries = used().entries;
   stats.bytes = used().bytes;
   return stats;

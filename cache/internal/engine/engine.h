@@ -91,13 +91,15 @@ class Engine {
     return ABSL_PREDICT_TRUE(!shared_.clearing.load(std::memory_order_acquire));
   }
 
-  void Count(internal::Count what) const { counters_.Add(what); }
+  void CountMiss() const { counters_.Add(Count::kMisses); }
 
-  // Counts a hit that gave an entry a new stamp; advances the use clock once
-  // per kStride of them.
-  void CountStamped() const {
+  // Counts a hit, and whether it gave its entry a new stamp; advances the use
+  // clock once per kStride stamps.
+  void CountHit(bool stamped) const {
     constexpr uint32_t kStride = UseClock::kStride;
-    if (counters_.Add(internal::Count::kStamped) % kStride == 0) {
+    Counters::Mine mine = counters_.ForThisThread();
+    mine.Add(Count::kHits);
+    if (stamped && mine.Add(Count::kStamped) % kStride == 0) {
       shared_.uses.Advance(kStride);
     }
   }
@@ -149,7 +151,6 @@ class Engine {
   void ReclaimAll(int64_t now_nanos, Departures* departures);
   Shard& ShardWithOldestBut(const Shard& home) const;
   void EvictFromOthers(const Shard& home, Departures* departures);
-  void Dispose(RemovedList* removed);
 
   int64_t RunDue(int64_t now_nanos);
   int64_t LimboDue(int64_t now_nanos) const;

@@ -60,7 +60,8 @@ enum class StoreOutcome {
   kEvictOthers,    // This shard has nothing left to evict.
 };
 
-// Whether a read makes the entry the most recently used.
+// Whether a read counts: in the statistics, and as a use of the entry, which
+// makes it the most recently used.
 enum class Use { kCount, kIgnore };
 
 class Shard {

@@ -79,18 +79,13 @@ class TypedEngine {
   const Engine& engine() const { return engine_; }
 
   // Calls `on_hit(ref, entry)` with the live entry of the key, and protects the
-  // entry meanwhile. Returns whether there is one. Takes no lock, with these
+  // entry meanwhile. Returns whether there is one. Counts as a hit or miss, and
+  // as a use of the entry, or not. Takes no lock, with these
   // exceptions: the entry that it finds has expired; a Clear is under way; this
   // is within another read of the thread. And in a cache of one shard it tries
   // the lock, to make the entry the most recently used, and never waits for it.
   template <typename K, typename OnHit>
   bool Read(const K& key, Use use, OnHit&& on_hit) const;
-
-  // Counts a read in the statistics, and returns `hit`.
-  bool CountRead(bool hit) const {
-    engine_.Count(hit ? Count::kHits : Count::kMisses);
-    return hit;
-  }
 
   template <typename K>
   std::optional<Value> Copy(const K& key, Use use) const {
@@ -104,10 +99,10 @@ class TypedEngine {
   template <typename K>
   Handle Find(const K& key) const {
     Handle handle;
-    CountRead(Read(key, Use::kCount, [&](EntryRef ref, const EntryType&) {
+    Read(key, Use::kCount, [&](EntryRef ref, const EntryType&) {
       engine_.pool().Pin(ref);
       handle = HandleOf(ref);
-    }));
+    });
     return handle;
   }
 
@@ -216,13 +211,16 @@ bool TypedEngine<Key, Value, Hash, Equal>::Read(const K& key, Use use,
     }
     Interleave("read: between index and deadline");
     if (found.ref != 0 && engine_.IsLive(*found.entry)) {
-      if (use == Use::kCount && shard.NoteUse(found, hash.for_index)) {
-        engine_.CountStamped();
+      if (use == Use::kCount) {
+        engine_.CountHit(shard.NoteUse(found, hash.for_index));
       }
       on_hit(found.ref, static_cast<const EntryType&>(*found.entry));
       return true;
     }
-    if (found.ref == 0 && engine_.MissIsSure()) return false;
+    if (found.ref == 0 && engine_.MissIsSure()) {
+      if (use == Use::kCount) engine_.CountMiss();
+      return false;
+    }
     // Two kinds of misses are sure under the lock alone. A Clear that has
     // emptied this shard may not have emptied others: a thread that has seen
     // the one must not see the other. And an entry whose time had come when the
@@ -232,8 +230,12 @@ bool TypedEngine<Key, Value, Hash, Equal>::Read(const K& key, Use use,
   // protect.
   Interleave("read: before the lock");
   const EntryRef ref = FindAndPin(key, use);
-  if (ref == 0) return false;
+  if (ref == 0) {
+    if (use == Use::kCount) engine_.CountMiss();
+    return false;
+  }
   const Handle handle = HandleOf(ref);
+  if (use == Use::kCount) engine_.CountHit(/*stamped=*/false);
   on_hit(ref, At(ref));
   return true;
 }
@@ -321,7 +323,7 @@ absl::StatusOr<Value> TypedEngine<Key, Value, Hash, Equal>::GetOrLoad(
     const K& key, int64_t ttl_nanos,
     absl::FunctionRef<absl::StatusOr<Value>()> loader) {
   std::optional<Value> value = Copy(key, Use::kCount);
-  if (CountRead(value.has_value())) return *std::move(value);
+  if (value.has_value()) return *std::move(value);
   const KeyHash hash = HashKey<Hash>(key);
   Shard& shard = engine_.ShardOf(hash);
   const auto mine = std::make_shared<LoadType>(Key(key), hash.for_index);

@@ -57,14 +57,12 @@ void HeavyFence() {
   if (light_fence_is_free.load(std::memory_order_relaxed)) Membarrier();
 }
 
-void FullFence() {
 #ifdef ABSL_HAVE_THREAD_SANITIZER
+void FullFence() {
   static std::atomic<int> anything{0};
   anything.fetch_add(0, std::memory_order_seq_cst);
-#else
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-#endif
 }
+#endif
 
 void UseMembarrier(bool use) {
 #ifdef ABSL_HAVE_THREAD_SANITIZER

@@ -46,7 +46,11 @@ inline void LightFence() {
 void HeavyFence();
 
 // A sequentially consistent fence that ThreadSanitizer understands.
+#ifdef ABSL_HAVE_THREAD_SANITIZER
 void FullFence();
+#else
+inline void FullFence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+#endif
 
 // For tests: whether HeavyFence() is to use membarrier where that exists, as it
 // does by default. REQUIRES: no other thread is between its store and its load.
