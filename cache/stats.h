@@ -41,6 +41,11 @@ struct CacheStats {
   int64_t entries = 0;
   int64_t bytes = 0;
 
+  // The resident memory of the cache's entries and indexes, with what is free
+  // for the next ones: close to what the process pays for it. Not what the
+  // values themselves allocate.
+  int64_t resident_bytes = 0;
+
   // Hits as a fraction of all counted reads; 0 before the first.
   double hit_ratio() const {
     const int64_t reads = hits + misses;

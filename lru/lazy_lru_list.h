@@ -90,6 +90,13 @@ class LazyLruList {
     PushFront(ref);
   }
 
+  // Puts an element with the same stamp in the place of another one.
+  // REQUIRES: `old` is in this list, and `ref` in none.
+  void Substitute(Ref old, Ref ref) {
+    std::replace(newest_.begin(), newest_.end(), old, ref);
+    list_.Substitute(old, ref);
+  }
+
   // Returns the least recently used element, which is then back(), or null if
   // there is none. Decrements *budget for each element that it moves; also
   // returns null if it must move one and *budget is 0.

@@ -99,6 +99,17 @@ class LruList {
     (newer == Ref{} ? newest_ : store_.lru_links(newer).older) = ref;
   }
 
+  // Puts an element in the place of another one.
+  // REQUIRES: `old` is in this list, and `ref` in none.
+  void Substitute(Ref old, Ref ref) {
+    const LruLinks<Ref> links = store_.lru_links(old);
+    store_.lru_links(ref) = links;
+    (links.newer == Ref{} ? newest_ : store_.lru_links(links.newer).older) =
+        ref;
+    (links.older == Ref{} ? oldest_ : store_.lru_links(links.older).newer) =
+        ref;
+  }
+
   // Empties the list without touching its elements, whose `older` links still
   // lead from the returned front to the back.
   Ref TakeAll() {

@@ -166,7 +166,7 @@ TEST_F(CacheMemoryFailureTest, SetThatFailsEvictsNobody) {
 }
 
 TEST_F(CacheMemoryFailureTest, SetKeepsTheOldValueOfAStringOrReplacesIt) {
-  const std::string large(20'000, 'x');  // Outside of the arena.
+  const std::string large(200'000, 'x');  // Outside of the arena.
   auto cache = New<std::string, std::string>();
   cache->Set("key", "old");
   int failures = 0;

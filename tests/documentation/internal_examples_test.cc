@@ -79,7 +79,7 @@ TEST(InternalExamples, Age) {
 
 TEST(InternalExamples, Arena) {
   // Static: GCC misaligns locals that AddressSanitizer watches.
-  static Arena arena(Arena::Sizes::kMany);
+  static Arena arena;
   const Arena::Ref ref = arena.Allocate(100);  // 104 bytes, aligned to 8.
   new (arena.At(ref)) Page();
   arena.Free(ref, 100);

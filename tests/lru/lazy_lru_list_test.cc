@@ -187,6 +187,22 @@ TEST_F(LazyLruListTest, AnyElementCanBeRemoved) {
   EXPECT_TRUE(list_.empty());
 }
 
+// Also the newest ones of the generations.
+TEST_F(LazyLruListTest, ASubstituteLeavesInTheOrderOfTheOther) {
+  constexpr uint32_t kHalf = kPages / 2;
+  for (uint32_t page = 1; page <= kHalf; ++page) Push(page);
+  for (uint32_t page = 1; page <= kHalf; ++page) {
+    pages_[page + kHalf].stamp = pages_[page].stamp;
+    list_.Substitute(page, page + kHalf);
+    ASSERT_TRUE(list_.CheckInvariants().ok()) << list_.CheckInvariants();
+  }
+  for (uint32_t page = 1; page <= kHalf; ++page) {
+    ASSERT_EQ(FindOldest(), page + kHalf);
+    list_.Remove(page + kHalf);
+  }
+  EXPECT_TRUE(list_.empty());
+}
+
 TEST_F(LazyLruListTest, TakeAllLeavesAChainFromTheFrontToTheBack) {
   PushAll();
   uint32_t page = list_.TakeAll();

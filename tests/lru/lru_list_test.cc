@@ -110,6 +110,17 @@ TYPED_TEST(LruListTest, InsertionTakesThePlaceBeforeAnOlderElement) {
   }
 }
 
+TYPED_TEST(LruListTest, ASubstituteTakesThePlaceOfTheOther) {
+  this->Push(3);
+  this->list_.Substitute(this->at(2), this->at(3));  // The front,
+  this->list_.Substitute(this->at(1), this->at(4));  // the middle,
+  this->list_.Substitute(this->at(0), this->at(5));  // and the back.
+  EXPECT_EQ(this->Order(),
+            (std::vector{this->at(3), this->at(4), this->at(5)}));
+  EXPECT_EQ(this->list_.back(), this->at(5));
+  EXPECT_TRUE(this->list_.CheckInvariants().ok());
+}
+
 TYPED_TEST(LruListTest, TakeAllLeavesAChainFromTheFrontToTheBack) {
   using Ref = typename TestFixture::Ref;
   this->Push(4);

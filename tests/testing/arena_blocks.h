@@ -1,7 +1,7 @@
 // Blocks of an arena that are in use, each filled with a number of its own, so
 // that a test sees it when one is handed out twice.
 //
-//   Arena arena(Arena::Sizes::kMany);
+//   Arena arena;
 //   ArenaBlocks blocks(&arena);
 //   blocks.Allocate(100);
 //   blocks.FreeAt(0);

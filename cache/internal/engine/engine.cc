@@ -27,6 +27,19 @@
 #include "wheelcache/wheel/reaper.h"
 
 namespace wheelcache::internal {
+namespace {
+
+// What a cache may keep resident before it evicts for that. Normally, moving
+// entries keeps it below. Without a limit if `max_bytes` is no memory, but what
+// a weigher says.
+int64_t MostResident(int64_t max_bytes, bool weighs) {
+  constexpr int64_t kFew = 5 << 20;
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  if (weighs || max_bytes > kMost / 2) return kMost;
+  return max_bytes + max_bytes / 14 + kFew;
+}
+
+}  // namespace
 
 Engine::Engine(CacheOptions options, const EntryOperations* operations,
                Charges charges, Tell tell)
@@ -40,6 +53,7 @@ Engine::Engine(CacheOptions options, const EntryOperations* operations,
       // It is up to the readers when a wait in limbo ends: asks now and then.
       limbo_delay_nanos_(Clock::NanosAfter(
           0, std::max(options_.reclaim_delay, absl::Milliseconds(10)))),
+      most_resident_(MostResident(options_.max_bytes, weighs_)),
       shared_(options_, ShardCount(options_),
               {operations, charges, /*has_listener=*/tell_ != nullptr},
               sizeof(Shard)),
@@ -82,6 +96,9 @@ inline void Engine::WakeReaperFor(const Shard& shard, int64_t now_nanos) {
   int64_t due =
       Clock::NanosAfter(shared_.due.Get(shard.number()), reclaim_delay_nanos_);
   if (shared_.limbo.HasOwn()) due = std::min(due, LimboDue(now_nanos));
+  if (ABSL_PREDICT_FALSE(compactor_.needed())) {
+    due = std::min(due, Clock::NanosAfter(now_nanos, reclaim_delay_nanos_));
+  }
   options_.reaper->WakeAt(&client_, due);
 }
 
@@ -180,7 +197,47 @@ bool Engine::Store(Shard::Write* write) {
   }
   write->now_nanos = clock_.NowNanos();
   pool().At(write->ref).created = CreationTimeAt(write->now_nanos);
+  if (ABSL_PREDICT_FALSE(MemoryIsShort())) RelieveMemory(*write);
   return StoreInShard(*write);
+}
+
+// Moves entries, in proportion to what the Set adds, or else evicts some.
+void Engine::RelieveMemory(const Shard::Write& write) {
+  constexpr int64_t kBytesPerMove = 32;
+  const auto most = shared_.maintenance_budget +
+                    static_cast<uint64_t>(write.room.bytes / kBytesPerMove);
+  // Lets a reader go on that has lost its core, and holds back what was
+  // removed.
+  constexpr int kMostYields = 16;
+  for (int i = 0; i < kMostYields && shared_.limbo.stalled(); ++i) {
+    std::this_thread::yield();
+    shared_.limbo.Flush();
+  }
+  uint64_t done = 0;
+  while (done < most && MemoryIsShort()) {
+    Call call(this);
+    const uint64_t step =
+        compactor_.Step(shared_.maintenance_budget, &call.departures);
+    if (step == 0) break;
+    done += step;
+  }
+  // While a reader stalls, no eviction frees anything.
+  if (MemoryIsShort() && !shared_.limbo.stalled()) EvictForMemory(write);
+}
+
+// Twice what the Set adds, so that the next ones find free memory. But never
+// the whole cache: what is short may be what only others could give back.
+void Engine::EvictForMemory(const Shard::Write& write) {
+  if (used().bytes < options_.max_bytes / 4) return;
+  Call call(this, &ShardOf(write.hash), write.now_nanos);
+  ReclaimAll(write.now_nanos, &call.departures);
+  int64_t left = 2 * write.room.bytes;
+  while (left > 0) {
+    const int64_t evicted =
+        ShardWithOldest().EvictBytes(left, &call.departures);
+    if (evicted == 0) break;
+    left -= evicted;
+  }
 }
 
 void Engine::ReclaimAll(int64_t now_nanos, Departures* departures) {
@@ -188,6 +245,16 @@ void Engine::ReclaimAll(int64_t now_nanos, Departures* departures) {
     if (shared_.due.Get(static_cast<int>(i)) > now_nanos) continue;
     shards_[i].Reclaim(now_nanos, shared_.maintenance_budget, departures);
   }
+}
+
+Shard& Engine::ShardWithOldest() const {
+  int oldest = 0;
+  for (int i = 1; i < shared_.shards; ++i) {
+    if (IsOlderBy(shared_.uses.tail(i), shared_.uses.tail(oldest), 0)) {
+      oldest = i;
+    }
+  }
+  return shards_[static_cast<size_t>(oldest)];
 }
 
 // The shard, other than `home`, whose last entry is longest unused.
@@ -251,6 +318,7 @@ CacheStats Engine::stats() const {
   stats.listener_exceptions = counters_.Sum(Count::kListenerExceptions);
   stats.entries = used().entries;
   stats.bytes = used().bytes;
+  stats.resident_bytes = ResidentBytes();
   return stats;
 }
 
@@ -270,6 +338,13 @@ int64_t Engine::RunMaintenance(int64_t budget) {
     done += static_cast<int64_t>(used);
     if (used < step) ++i;
   }
+  while (done < budget && compactor_.needed()) {
+    Call call(this);
+    const uint64_t step =
+        compactor_.Step(shared_.maintenance_budget, &call.departures);
+    if (step == 0) break;
+    done = std::min(budget, done + static_cast<int64_t>(step));
+  }
   shared_.limbo.Flush();
   next_flush_nanos_.store(LimboDue(now_nanos), std::memory_order_relaxed);
   // What a reader holds back. A turn of the reaper may have found that limbo is
@@ -284,6 +359,7 @@ absl::Duration Engine::NextDeadline() const {
   if (!shared_.limbo.empty()) {
     next = std::min(next, next_flush_nanos_.load(std::memory_order_relaxed));
   }
+  if (compactor_.needed()) next = std::min(next, clock_.NowNanos());
   return next == Clock::kNever ? absl::InfiniteDuration()
                                : absl::Nanoseconds(next);
 }
@@ -303,7 +379,9 @@ int64_t Engine::RunDue(int64_t now_nanos) {
   for (const auto& shard : shards_) due = std::min(due, shard.due_nanos());
   int64_t next =
       Clock::NanosAfter(std::max(due, now_nanos), reclaim_delay_nanos_);
-  if (!shared_.limbo.empty()) next = std::min(next, LimboDue(now_nanos));
+  if (!shared_.limbo.empty() || compactor_.needed()) {
+    next = std::min(next, LimboDue(now_nanos));
+  }
   return std::min(next, logger_.due_nanos());
 }
 
@@ -326,6 +404,7 @@ absl::Status Engine::CheckInvariants() {
 }
 
 void Engine::BeforeFork() {
+  compactor_.BeforeFork();
   for (auto& shard : shards_) shard.Lock();
   shared_.limbo.BeforeFork();
   shared_.pool->BeforeFork();
@@ -337,6 +416,7 @@ void Engine::AfterForkInParent() {
   shared_.pool->AfterForkInParent();
   shared_.limbo.AfterForkInParent();
   for (auto& shard : shards_) shard.Unlock();
+  compactor_.AfterForkInParent();
 }
 
 void Engine::AfterForkInChild() {
@@ -347,6 +427,7 @@ void Engine::AfterForkInChild() {
   for (auto& shard : shards_) shard.ResetAfterFork(&used);
   // No claim is this thread's: it would have forked within the cache's code.
   shared_.budget.ResetAfterFork(used);
+  compactor_.AfterForkInChild();
 }
 
 }  // namespace wheelcache::internal

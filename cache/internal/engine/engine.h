@@ -24,6 +24,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "wheelcache/cache/internal/engine/compactor.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/key_query.h"
 #include "wheelcache/cache/internal/engine/load.h"
@@ -152,6 +153,19 @@ class Engine {
   Shard& ShardWithOldestBut(const Shard& home) const;
   void EvictFromOthers(const Shard& home, Departures* departures);
 
+  // The resident memory of what is in the cache, and around it.
+  int64_t ResidentBytes() const {
+    return shared_.pool->resident_bytes() + shared_.tables.allocated_bytes();
+  }
+  // Whether that is clearly more than max_bytes. What only handles keep does
+  // not count.
+  bool MemoryIsShort() const {
+    return ResidentBytes() - shared_.pool->orphan_bytes() > most_resident_;
+  }
+  void RelieveMemory(const Shard::Write& write);
+  void EvictForMemory(const Shard::Write& write);
+  Shard& ShardWithOldest() const;
+
   int64_t RunDue(int64_t now_nanos);
   int64_t LimboDue(int64_t now_nanos) const;
   ABSL_ATTRIBUTE_ALWAYS_INLINE void WakeReaperFor(const Shard& shard,
@@ -170,6 +184,7 @@ class Engine {
   const int64_t coarse_lag_nanos_;
   const int64_t reclaim_delay_nanos_;
   const int64_t limbo_delay_nanos_;
+  const int64_t most_resident_;
 
   // When RunMaintenance is to look at limbo again. Relaxed: a hint.
   std::atomic<int64_t> next_flush_nanos_{0};
@@ -177,6 +192,7 @@ class Engine {
   mutable SharedState shared_;
   const uint32_t shard_mask_;
   Shards shards_;  // As many as a power of two.
+  Compactor compactor_{&shared_, &shards_};
   mutable Counters counters_;
   StatsLogger logger_;
 

@@ -59,6 +59,10 @@ class PrefetchedOrder final : public RemovalOrder {
 
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Replace(EntryRef old, bool plain);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Remove(EntryRef ref);
+  void Substitute(EntryRef old, EntryRef copy) {
+    if (old == victim_.ref) victim_ = Victim();
+    RemovalOrder::Substitute(old, copy);
+  }
   ABSL_ATTRIBUTE_ALWAYS_INLINE void RemoveVictim(EntryRef ref);
   uint64_t Advance(int64_t now_nanos, uint64_t budget,
                    absl::FunctionRef<void(EntryRef)> fire);

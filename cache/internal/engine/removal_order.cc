@@ -33,6 +33,14 @@ RemovalOrder::RemovalOrder(const Owner& shard, int64_t now_nanos)
              FloorTick(now_nanos, shared_.tick_nanos),
              WheelSlots(shared_.SlotsOf(shard_))) {}
 
+void RemovalOrder::Substitute(EntryRef old, EntryRef copy) {
+  assert(replaced_ == 0);
+  lru_.Substitute(old, copy);
+  if (!At(old).timer.scheduled()) return;
+  wheel_.Cancel(old);
+  wheel_.Schedule(copy);
+}
+
 void RemovalOrder::Use(EntryRef ref) {
   At(ref).stamp.store(recency_.NextStamp(), std::memory_order_relaxed);
   if (recency_.exact()) lru_.MoveToFront(ref);

@@ -82,6 +82,10 @@ class RemovalOrder {
   // before the next Replace, Advance and FindVictim.
   ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef Settle();
 
+  // Puts a copy of an entry in its place. REQUIRES: Settle was called since the
+  // last Replace.
+  void Substitute(EntryRef old, EntryRef copy);
+
   // Makes an entry the most recently used.
   void Use(EntryRef ref);
 

@@ -1,8 +1,10 @@
 #include "wheelcache/cache/internal/engine/shard.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "absl/base/optimization.h"
@@ -15,6 +17,7 @@
 #include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/internal/index/index.h"
+#include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
@@ -31,6 +34,9 @@ namespace {
 void AddSettled(EntryRef settled, Departures* departures) {
   if (settled != 0) departures->removed.AddAnnounced(settled);
 }
+
+// By which an entry counts where so much is moved under a lock.
+constexpr int64_t kBytesPerMove = 512;
 
 }  // namespace
 
@@ -183,7 +189,23 @@ uint64_t Shard::Reclaim(int64_t now_nanos, uint64_t budget,
   MutexLock lock(&mu_);
   index_.FreeOldTables();
   AddSettled(order_.Settle(), departures);
-  return ReclaimLocked(now_nanos, budget, departures);
+  const uint64_t used = ReclaimLocked(now_nanos, budget, departures);
+  return used + ShrinkIndexLocked(budget - used);
+}
+
+uint64_t Shard::ShrinkIndexLocked(uint64_t budget) {
+  uint64_t used = 0;
+  // Where there is no memory for a smaller table, it stays as it is.
+  Contain([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    if (index_.size() == 0) index_.Clear();
+    while (used < budget && index_.NeedsResize()) {
+      index_.Reserve([this](EntryRef ref) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        return order_.HashOf(ref);
+      });
+      used += std::min<uint64_t>(Index::kMostCopied, budget - used);
+    }
+  });
+  return used;
 }
 
 // REQUIRES: the order is settled.
@@ -204,6 +226,7 @@ bool Shard::Remove(const KeyQuery& key, int64_t now_nanos, RemovalCause cause,
   if (ref == 0) return false;
   const bool live = !At(ref).ExpiredAt(now_nanos);
   RemoveLocked(ref, live ? cause : RemovalCause::kExpired, departures);
+  ShrinkIndexLocked(Index::kMostCopied);
   return live;
 }
 
@@ -235,6 +258,55 @@ bool Shard::Evict(Departures* departures) {
     if (budget > 0) --budget;
   }
   return evicted;
+}
+
+int64_t Shard::EvictBytes(int64_t bytes, Departures* departures) {
+  MutexLock lock(&mu_);
+  AddSettled(order_.Settle(), departures);
+  uint64_t budget = shared_.maintenance_budget;
+  int64_t evicted = 0;
+  while (budget > 0 && evicted < bytes) {
+    const EntryRef victim = order_.FindVictim(/*keep=*/0, &budget);
+    if (victim == 0) break;
+    evicted += RoomOf(victim).bytes;
+    RemoveLocked(victim, RemovalCause::kEvicted, departures);
+    if (budget > 0) --budget;
+  }
+  return evicted;
+}
+
+uint64_t Shard::MoveCondemned(size_t* bucket, uint64_t budget,
+                              Departures* departures) {
+  // The index is read in sequence, which is fast.
+  constexpr size_t kMostBuckets = 256;
+  MutexLock lock(&mu_);
+  AddSettled(order_.Settle(), departures);
+  const size_t end = index_.buckets();
+  const size_t stop = std::min(end, *bucket + kMostBuckets);
+  uint64_t moved = 0;
+  while (*bucket < stop && moved < budget) {
+    index_.ForEachIn(*bucket, [&](EntryRef ref) {
+      mu_.AssertHeld();
+      if (!pool_.arena().IsCondemned(ref)) return;
+      if (MoveLocked(ref, departures)) {
+        moved += 1 + static_cast<uint64_t>(pool_.Charge(ref) / kBytesPerMove);
+      }
+    });
+    ++*bucket;
+  }
+  if (*bucket >= end) *bucket = std::numeric_limits<size_t>::max();
+  return moved;
+}
+
+bool Shard::MoveLocked(EntryRef ref, Departures* departures) {
+  const Hash32 hash = order_.HashOf(ref);
+  const EntryRef copy = pool_.Move(ref);
+  if (copy == 0) return false;
+  order_.Substitute(ref, copy);
+  Interleave("move: between list and index");
+  index_.Replace(hash, ref, copy);
+  departures->removed.AddAnnounced(ref);
+  return true;
 }
 
 LoadPtr Shard::JoinLoad(const KeyQuery& key, LoadPtr load, EntryRef* found) {

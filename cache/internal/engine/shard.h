@@ -156,6 +156,17 @@ class Shard {
   // budget or the shard is empty. Returns whether anything was evicted.
   bool Evict(Departures* departures);
 
+  // Evicts the least recently used until `bytes` have left, or the budget or
+  // the shard is empty. Returns the bytes that have left.
+  int64_t EvictBytes(int64_t bytes, Departures* departures);
+
+  // Moves entries out of condemned memory: those that the index has from
+  // *bucket on. Advances *bucket, to the largest number if nothing is left.
+  // Returns the number of entries moved, one more for each 512 bytes of a
+  // larger one: up to a bucket's more than the budget.
+  uint64_t MoveCondemned(size_t* bucket, uint64_t budget,
+                         Departures* departures);
+
   // Returns the load of the key to wait for. If there is none, `load` becomes
   // it, and the caller has to run it and to end it, by TryStore or EndLoad. If
   // the key has a live entry, returns null, and the entry, pinned, in *found.
@@ -222,6 +233,12 @@ class Shard {
   }
   uint64_t ReclaimDueLocked(int64_t now_nanos, uint64_t budget,
                             Departures* departures)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool MoveLocked(EntryRef ref, Departures* departures)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Lets the index shrink, if it has become too large, as far as `budget`
+  // entries to copy allow. Returns how much of that was used.
+  uint64_t ShrinkIndexLocked(uint64_t budget)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   int64_t DeadlineLocked(int64_t now_nanos, int64_t ttl_nanos)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

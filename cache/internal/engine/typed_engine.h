@@ -99,10 +99,11 @@ class TypedEngine {
   template <typename K>
   Handle Find(const K& key) const {
     Handle handle;
-    Read(key, Use::kCount, [&](EntryRef ref, const EntryType&) {
-      engine_.pool().Pin(ref);
-      handle = HandleOf(ref);
-    });
+    const bool found =
+        Read(key, Use::kCount, [&](EntryRef ref, const EntryType&) {
+          if (engine_.pool().TryPin(ref)) handle = HandleOf(ref);
+        });
+    if (ABSL_PREDICT_FALSE(found && !handle)) handle = FindMoved(key);
     return handle;
   }
 
@@ -182,6 +183,13 @@ class TypedEngine {
   ABSL_ATTRIBUTE_NOINLINE EntryRef FindAndPin(const K& key, Use use) const {
     const auto query = Query(key);
     return engine_.ShardOf(query.hash()).FindAndPin(query, use);
+  }
+
+  // Out of line, as it is rare.
+  template <typename K>
+  ABSL_ATTRIBUTE_NOINLINE Handle FindMoved(const K& key) const {
+    const EntryRef ref = FindAndPin(key, Use::kIgnore);
+    return ref == 0 ? Handle() : HandleOf(ref);
   }
 
   // Stores an entry, or destroys it. Returns whether it is in the cache.

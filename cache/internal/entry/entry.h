@@ -50,7 +50,10 @@ struct EntryHeader {
 
   // Added relaxed, by a thread that a section, a lock or another pin protects,
   // whose end orders it before the cache's Unpin. Given up with release, and by
-  // the last one with acquire: all reads come before the destruction.
+  // the last one with acquire: all reads come before the destruction. kMoved is
+  // set when a copy has taken the entry's place: nobody may keep a pin that is
+  // added after that.
+  static constexpr uint32_t kMoved = uint32_t{1} << 31;
   std::atomic<uint32_t> pins{0};
 
   // The use clock at the entry's last recorded use. Relaxed: a hint that
@@ -87,6 +90,10 @@ class Entry : public EntryHeader {
   static size_t Bytes(const K& key, const V& value) {
     return sizeof(Entry) + LayoutType::Bytes(key, value);
   }
+  template <typename K, typename V>
+  static uint64_t Outside(const K& key, const V& value) {
+    return LayoutType::Outside(key, value);
+  }
 
   // The bytes of the entry: inside its block, the header included, and
   // elsewhere.
@@ -118,10 +125,10 @@ struct EntryOperations {
   void (*destroy)(EntryHeader* entry);  // Key and value, not the block.
 
   size_t least_bytes;  // Of the smallest entry's block.
-  bool one_size;       // Whether the blocks of all entries have one size.
-  // Whether `destroy` does nothing where an entry takes nothing outside its
-  // block.
+  // Where an entry takes nothing outside its block: whether `destroy` does
+  // nothing; and whether a copy of the block's bytes is a copy of the entry.
   bool trivial;
+  bool copyable;
 };
 
 template <typename Key, typename Value, typename Hash, typename Equal>
@@ -142,8 +149,8 @@ inline constexpr EntryOperations kEntryOperations = {
       static_cast<Entry<Key, Value>*>(entry)->Destroy();
     },
     Entry<Key, Value>::kLeastBytes,
-    Entry<Key, Value>::LayoutType::kOneSize,
     Entry<Key, Value>::LayoutType::kPlain,
+    Entry<Key, Value>::LayoutType::kCopyable,
 };
 
 }  // namespace wheelcache::internal

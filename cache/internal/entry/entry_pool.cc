@@ -5,9 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 
+#include "absl/base/optimization.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/layout.h"
+#include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/cache/weigh.h"
 
@@ -27,9 +30,8 @@ EntryPool::EntryPool(const EntryOperations* operations, Charges charges,
                      uint64_t entries)
     : operations_(*operations),
       charge_bytes_(charges == Charges::kStored ? kChargeBytes : 0),
-      arena_(operations->one_size ? Arena::Sizes::kOne : Arena::Sizes::kMany,
-             entries *
-                 Arena::BlockBytes(operations->least_bytes + charge_bytes_)) {}
+      arena_(entries *
+             Arena::BlockBytes(operations->least_bytes + charge_bytes_)) {}
 
 int64_t EntryPool::StoredCharge(EntryRef ref, Footprint footprint) const {
   uint32_t charge;
@@ -42,30 +44,91 @@ void EntryPool::SetCharge(EntryRef ref, uint32_t charge) {
   std::memcpy(ChargeAt(At(ref), FootprintOf(ref)), &charge, sizeof(charge));
 }
 
+EntryRef EntryPool::Move(EntryRef ref) {
+  EntryHeader& old = At(ref);
+  const Footprint footprint = FootprintOf(ref);
+  if (!operations_.copyable || footprint.outside != 0) return 0;
+  const size_t bytes = footprint.inside + charge_bytes_;
+  const EntryRef copy = arena_.TryAllocate(bytes);
+  if (copy == 0) return 0;
+  uint32_t pins = 1;
+  // Acquire: what handles did with the entry comes before.
+  if (!old.pins.compare_exchange_strong(pins, EntryHeader::kMoved | 1,
+                                        std::memory_order_acquire,
+                                        std::memory_order_relaxed)) {
+    arena_.Free(copy, bytes);
+    return 0;
+  }
+  auto* const entry = ::new (arena_.At(copy)) EntryHeader;
+  // Readers may still note uses in the old one: those are lost.
+  entry->stamp.store(old.stamp.load(std::memory_order_relaxed),
+                     std::memory_order_relaxed);
+  entry->deadline_nanos.store(old.deadline(), std::memory_order_relaxed);
+  entry->birth = BirthNow();
+  entry->created = old.created;
+  std::memcpy(reinterpret_cast<std::byte*>(entry) + sizeof(EntryHeader),
+              reinterpret_cast<const std::byte*>(&old) + sizeof(EntryHeader),
+              bytes - sizeof(EntryHeader));
+  entry->pins.store(1, std::memory_order_relaxed);
+  Count(moved_bytes_, footprint, 1);
+  return copy;
+}
+
 void EntryPool::Unpin(EntryRef ref) {
   // No reader can find the entry any more, so a last pin remains the last.
-  if (At(ref).pins.load(std::memory_order_acquire) == 1 || DropPin(ref)) {
+  if (ABSL_PREDICT_TRUE(At(ref).pins.load(std::memory_order_acquire) == 1)) {
+    Delete(ref);
+  } else {
+    UnpinMovedOrPinned(ref);
+  }
+}
+
+void EntryPool::UnpinMovedOrPinned(EntryRef ref) {
+  const Footprint footprint = FootprintOf(ref);
+  if (At(ref).pins.load(std::memory_order_relaxed) > EntryHeader::kMoved) {
+    // Nobody keeps a pin on it.
+    Count(moved_bytes_, footprint, -1);
+    Delete(ref);
+    return;
+  }
+  // Before the pin is dropped: then another thread may delete the entry.
+  Count(orphan_bytes_, footprint, 1);
+  if (DropPin(ref)) {
+    Count(orphan_bytes_, footprint, -1);
     Delete(ref);
   } else {
     owners_.fetch_add(1, std::memory_order_relaxed);
   }
 }
 
+void EntryPool::Count(std::atomic<int64_t>& bytes, Footprint footprint,
+                      int sign) {
+  const auto amount = static_cast<int64_t>(Arena::BlockBytes(footprint.inside) +
+                                           footprint.outside);
+  bytes.fetch_add(sign * amount, std::memory_order_relaxed);
+}
+
 void EntryPool::UnpinOutside(EntryRef ref) {
   if (!DropPin(ref)) return;
+  Count(orphan_bytes_, FootprintOf(ref), -1);
   Delete(ref);
   DropOwners(1);
 }
 
 // Returns whether that was the last.
 bool EntryPool::DropPin(EntryRef ref) {
-  return At(ref).pins.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  const uint32_t before = At(ref).pins.fetch_sub(1, std::memory_order_acq_rel);
+  return (before & ~EntryHeader::kMoved) == 1;
 }
 
 void EntryPool::Delete(EntryRef ref) {
   EntryHeader& entry = At(ref);
   const Footprint footprint = FootprintOf(ref);
   if (!operations_.trivial || footprint.outside != 0) {
+    if (footprint.outside != 0) {
+      outside_.fetch_sub(static_cast<int64_t>(footprint.outside),
+                         std::memory_order_relaxed);
+    }
     operations_.destroy(&entry);
   }
   Free(ref, footprint.inside);

@@ -33,6 +33,8 @@
 #include <new>
 #include <utility>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/layout.h"
 #include "wheelcache/cache/internal/memory/arena.h"
@@ -74,6 +76,11 @@ class EntryPool {
            kIndexBytes;
   }
 
+  // Notes what a new entry takes outside its block. For MakeEntry, below.
+  void AddOutside(uint64_t bytes) {
+    outside_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
+  }
+
   // What an entry takes.
   Footprint FootprintOf(EntryRef ref) const {
     return operations_.footprint(At(ref));
@@ -96,10 +103,28 @@ class EntryPool {
            footprint.inside <= most_bytes;
   }
 
-  // Adds a pin. REQUIRES: the entry has one that stays during the call.
+  // Adds a pin. REQUIRES: the entry is in the index, under the shard's lock; or
+  // the caller has a pin.
   void Pin(EntryRef ref) const {
     At(ref).pins.fetch_add(1, std::memory_order_relaxed);
   }
+
+  // The same in a ReadSection, in which the entry was found. Returns false, and
+  // adds nothing, if it was moved since: it is to be looked up again.
+  bool TryPin(EntryRef ref) const {
+    std::atomic<uint32_t>& pins = At(ref).pins;
+    const uint32_t before = pins.fetch_add(1, std::memory_order_relaxed);
+    if (ABSL_PREDICT_TRUE(before < EntryHeader::kMoved)) return true;
+    pins.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
+
+  // Copies an entry to a new block, with one pin and without links, and returns
+  // that; or null if the entry has another pin than the cache's or cannot be
+  // copied byte by byte, or if there is no memory. The caller puts the copy in
+  // its place and retires it.
+  // REQUIRES: the entry is in the index, under the shard's lock.
+  EntryRef Move(EntryRef ref);
 
   // Gives up the pin of the cache; if it was the last, destroys the entry.
   void Unpin(EntryRef ref);
@@ -113,8 +138,23 @@ class EntryPool {
   // but UnpinOutside is called.
   void Abandon() { DropOwners(kCache); }
 
-  // For tests.
+  // Where the entries lie.
+  Arena& arena() { return arena_; }
   const Arena& arena() const { return arena_; }
+
+  // The resident bytes of the entries' memory; and those of them that orphans
+  // take. At any time.
+  int64_t resident_bytes() const {
+    return arena_.resident_bytes() + outside_.load(std::memory_order_relaxed);
+  }
+  int64_t orphan_bytes() const {
+    return orphan_bytes_.load(std::memory_order_relaxed);
+  }
+
+  // The bytes of entries that were moved and whose old blocks are not free yet.
+  int64_t moved_bytes() const {
+    return moved_bytes_.load(std::memory_order_relaxed);
+  }
 
   // Around fork(); see Arena.
   void BeforeFork() { arena_.BeforeFork(); }
@@ -129,7 +169,9 @@ class EntryPool {
   ~EntryPool() = default;
 
   int64_t StoredCharge(EntryRef ref, Footprint footprint) const;
+  ABSL_ATTRIBUTE_NOINLINE void UnpinMovedOrPinned(EntryRef ref);
   bool DropPin(EntryRef ref);
+  static void Count(std::atomic<int64_t>& bytes, Footprint footprint, int sign);
   void Delete(EntryRef ref);
   void DropOwners(int64_t owners);
 
@@ -141,6 +183,12 @@ class EntryPool {
   // still an owner; down with release and acquire: the last owner comes after
   // all others.
   std::atomic<int64_t> owners_{kCache};
+
+  // What the entries take outside their blocks; what the orphans take in all;
+  // and the old blocks of moved entries. Relaxed: numbers to look at.
+  std::atomic<int64_t> outside_{0};
+  std::atomic<int64_t> orphan_bytes_{0};
+  std::atomic<int64_t> moved_bytes_{0};
 };
 
 // Ends a pool with the last handle, after the cache.
@@ -167,9 +215,11 @@ EntryRef MakeEntry(EntryPool* pool, K&& key, V&& value) {
   auto&& value_source = Stored<Value>::Source(std::forward<V>(value));
   const size_t bytes = EntryType::Bytes(key_source, value_source);
   NewBlock block{pool, bytes, pool->Allocate(bytes)};
+  const uint64_t outside = EntryType::Outside(key_source, value_source);
   auto* entry = ::new (static_cast<void*>(&pool->At(block.ref))) EntryType;
   entry->Construct(std::forward<decltype(key_source)>(key_source),
                    std::forward<decltype(value_source)>(value_source));
+  if (ABSL_PREDICT_FALSE(outside != 0)) pool->AddOutside(outside);
   entry->birth = BirthNow();
   entry->pins.store(1, std::memory_order_relaxed);
   return std::exchange(block.ref, 0);

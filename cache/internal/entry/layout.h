@@ -5,6 +5,9 @@
 // alignment. A key or value larger than kMaxInside is stored elsewhere, by a
 // pointer.
 //
+// Strings that are stored elsewhere have pages of their own, so that their
+// memory goes back to the system with them.
+//
 // A short key thus mostly shares a cache line with its entry's header.
 //
 // Threads. Thread-compatible: constant from Construct to Destroy.
@@ -26,6 +29,7 @@
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "wheelcache/cache/hash.h"
+#include "wheelcache/cache/internal/memory/huge_pages.h"
 #include "wheelcache/cache/view.h"
 #include "wheelcache/cache/weigh.h"
 
@@ -33,7 +37,7 @@ namespace wheelcache::internal {
 
 // The most bytes of a key or a value that are stored inside the entry, so that
 // both fit into a block of the arena.
-inline constexpr size_t kMaxInside = 16 << 10;
+inline constexpr size_t kMaxInside = 64 << 10;
 
 // A pointer at any address, unaligned.
 inline constexpr size_t kPointerBytes = sizeof(void*);
@@ -66,7 +70,13 @@ class Stored {
   // Whether Destroy does nothing where all that is stored is inside.
   static constexpr bool kPlain = kInside && std::is_trivially_destructible_v<T>;
 
-  // What Construct is given: the caller's own.
+  // Whether a copy of its bytes is a copy of it, if all that is stored is
+  // inside.
+  static constexpr bool kCopyable =
+      kInside && std::is_trivially_copyable_v<T> && kAlignment <= 8;
+
+  // What Construct is given: the caller's own. And the bytes that it will take
+  // inside the entry, and elsewhere.
   template <typename From>
   static From&& Source(From&& from) {
     return std::forward<From>(from);
@@ -74,6 +84,10 @@ class Stored {
   template <typename From>
   static size_t Bytes(const From&) {
     return kBytes;
+  }
+  template <typename From>
+  static uint64_t Outside(const From&) {
+    return kInside ? 0 : MallocBytes(sizeof(T));
   }
   static Footprint FootprintAt(const std::byte*) {
     return {kBytes, kInside ? 0 : MallocBytes(sizeof(T))};
@@ -113,6 +127,7 @@ class Stored<std::string> {
   static constexpr size_t kBytes = 1;  // At least.
   static constexpr size_t kAlignment = 1;
   static constexpr bool kPlain = true;
+  static constexpr bool kCopyable = true;
 
   template <typename From>
   static std::string_view Source(const From& from) {
@@ -121,6 +136,9 @@ class Stored<std::string> {
   static size_t Bytes(std::string_view s) {
     if (ABSL_PREDICT_TRUE(s.size() < 128)) return 1 + s.size();
     return LengthBytes(s.size()) + (Inside(s) ? s.size() : sizeof(char*));
+  }
+  static uint64_t Outside(std::string_view s) {
+    return ABSL_PREDICT_TRUE(Inside(s)) ? 0 : PageBytes(s.size());
   }
   ABSL_ATTRIBUTE_ALWAYS_INLINE static Footprint FootprintAt(
       const std::byte* at) {
@@ -134,7 +152,7 @@ class Stored<std::string> {
     if (Inside(s)) {
       std::copy_n(s.data(), s.size(), reinterpret_cast<char*>(rest));
     } else {
-      char* const outside = std::allocator<char>().allocate(s.size());
+      auto* const outside = static_cast<char*>(AllocatePages(s.size()));
       std::copy_n(s.data(), s.size(), outside);
       StorePointer(rest, outside);
     }
@@ -142,7 +160,7 @@ class Stored<std::string> {
   static void Destroy(std::byte* at) {
     const std::string_view s = Get(at);
     if (Inside(s)) return;
-    std::allocator<char>().deallocate(const_cast<char*>(s.data()), s.size());
+    UnmapPages(const_cast<char*>(s.data()), s.size());
   }
 
   // Called twice by a hit, as FootprintAt is several times by a Set: strings
@@ -172,7 +190,7 @@ class Stored<std::string> {
   ABSL_ATTRIBUTE_NOINLINE static Footprint LongFootprintAt(
       const std::byte* at) {
     const std::string_view s = GetLong(at);
-    return {Bytes(s), Inside(s) ? 0 : MallocBytes(s.size())};
+    return {Bytes(s), Outside(s)};
   }
   ABSL_ATTRIBUTE_NOINLINE static std::string_view GetLong(const std::byte* at) {
     const auto low = static_cast<size_t>(*at++) - 128;
@@ -199,20 +217,24 @@ class Layout {
   using StoredKey = Stored<Key>;
   using StoredValue = Stored<Value>;
 
-  // Whether all pairs take the same memory.
-  static constexpr bool kOneSize =
-      !StoredKey::kIsString && !StoredValue::kIsString;
-
-  // Whether a pair with nothing outside needs no destruction.
+  // Whether a pair with nothing outside needs no destruction; and whether a
+  // copy of its bytes is a copy of it.
   static constexpr bool kPlain = StoredKey::kPlain && StoredValue::kPlain;
+  static constexpr bool kCopyable =
+      StoredKey::kCopyable && StoredValue::kCopyable;
 
   // The memory of the smallest pair.
   static constexpr size_t kLeastBytes = StoredKey::kBytes + StoredValue::kBytes;
 
-  // The memory that a pair needs here, given its Sources; and that it takes.
+  // The memory that a pair needs here and elsewhere, given its Sources; and
+  // that it takes.
   template <typename K, typename V>
   static size_t Bytes(const K& key, const V& value) {
     return BytesOf(StoredKey::Bytes(key), StoredValue::Bytes(value));
+  }
+  template <typename K, typename V>
+  static uint64_t Outside(const K& key, const V& value) {
+    return StoredKey::Outside(key) + StoredValue::Outside(value);
   }
   ABSL_ATTRIBUTE_ALWAYS_INLINE static Footprint FootprintAt(
       const std::byte* begin) {

@@ -96,10 +96,7 @@ void Limbo::Release(Stripe* stripe) {
     MutexLock lock(&mu_);
     waiting.swap(waiting_);
   }
-  const bool stalled =
-      waiting.size() >= kStalled ||
-      std::any_of(waiting.begin(), waiting.end(),
-                  [](const Batch& batch) { return batch.sifted_for != 0; });
+  const bool stalled = IsStalled(waiting);
   if (stripe != nullptr) {
     Batch& fresh = batches.back();
     fresh.first = TakeChain(*stripe);
@@ -132,6 +129,13 @@ void Limbo::Release(Stripe* stripe) {
   MutexLock lock(&mu_);
   waiting_.splice(waiting_.end(), kept);
   has_waiting_.store(!waiting_.empty(), std::memory_order_seq_cst);
+  stalled_.store(IsStalled(waiting_), std::memory_order_relaxed);
+}
+
+bool Limbo::IsStalled(const Batches& waiting) {
+  return waiting.size() >= kStalled ||
+         std::any_of(waiting.begin(), waiting.end(),
+                     [](const Batch& batch) { return batch.sifted_for != 0; });
 }
 
 // Destroys the entries of the first of `batches` that `reader` cannot see. The

@@ -62,6 +62,10 @@ class Limbo {
            has_waiting_.load(std::memory_order_relaxed);
   }
 
+  // Whether a reader holds back much, so that nothing that is removed now would
+  // soon be free. A hint.
+  bool stalled() const { return stalled_.load(std::memory_order_relaxed); }
+
   // Destroys all that has been added, at the end of the cache.
   // REQUIRES: no other thread is in the cache.
   void DestroyAll();
@@ -101,6 +105,7 @@ class Limbo {
   uint32_t Push(Stripe& stripe, EntryRef ref);
   static EntryRef TakeChain(Stripe& stripe);
   void Release(Stripe* stripe);
+  static bool IsStalled(const Batches& waiting);
   void Sift(Epoch reader, Batches* batches, Batches* kept);
   void UnpinChain(EntryRef ref);
 
@@ -110,7 +115,8 @@ class Limbo {
 
   Mutex mu_;
   Batches waiting_ ABSL_GUARDED_BY(mu_);
-  std::atomic<bool> has_waiting_{false};  // Written under mu_.
+  std::atomic<bool> has_waiting_{false};  // Written under mu_, as the next.
+  std::atomic<bool> stalled_{false};
 };
 
 }  // namespace wheelcache::internal

@@ -29,7 +29,9 @@ size_t BucketsFor(size_t expected) {
 Index::Index(TableMemory* memory, size_t expected)
     : memory_(*memory),
       wanted_(BucketsFor(expected)),
-      table_(new IndexTable(&memory_, 1)) {}
+      table_(new IndexTable(&memory_, 1)) {
+  SetRange();
+}
 
 Index::~Index() { delete table_.load(std::memory_order_relaxed); }
 
@@ -39,10 +41,17 @@ size_t Index::TableBytesFor(size_t expected) {
 }
 
 void Index::Clear() {
-  if (size_ == 0 && larger_ == nullptr && table().buckets() == 1) return;
+  if (size_ == 0 && next_ == nullptr && table().buckets() == 1) return;
   PublishTable(std::make_unique<IndexTable>(&memory_, 1));
-  larger_.reset();
+  next_.reset();
   size_ = 0;
+}
+
+void Index::SetRange() {
+  const size_t cells = table().buckets() * kCells;
+  // One bucket is the least.
+  shrinks_at_ = table().buckets() == 1 ? 0 : cells / 8;
+  range_ = cells / 8 * 7 - shrinks_at_;
 }
 
 void Index::FreeOldTables() {
@@ -57,30 +66,40 @@ void Index::PublishTable(std::unique_ptr<IndexTable> table) {
   old_tables_.emplace_back();  // First: it may throw.
   old_tables_.back().table.reset(
       table_.exchange(table.release(), std::memory_order_acq_rel));
+  SetRange();
   Interleave("index: between the new table and the epoch's end");
   old_tables_.back().epoch = AdvanceEpoch();
   FreeOldTables();
 }
 
-void Index::Grow(absl::FunctionRef<Hash32(Ref)> hash_of) {
-  IndexTable& small = table();
-  if (larger_ == nullptr) {
-    // A cache of a few entries, whatever its limit, uses few cache lines.
-    constexpr size_t kFew = 8;
-    const size_t twice = small.buckets() * 2;
-    auto larger = std::make_unique<IndexTable>(
-        &memory_, small.buckets() < kFew ? twice : std::max(twice, wanted_));
+size_t Index::BucketsOfNext() const {
+  const size_t buckets = table().buckets();
+  // Half full, if it is small.
+  if (size_ < shrinks_at_) return std::max<size_t>(buckets / 4, 1);
+  // A cache of a few entries, whatever its limit, uses few cache lines.
+  constexpr size_t kFew = 8;
+  return buckets < kFew ? buckets * 2 : std::max(buckets * 2, wanted_);
+}
+
+void Index::Resize(absl::FunctionRef<Hash32(Ref)> hash_of) {
+  IndexTable& old = table();
+  if (next_ == nullptr) {
+    auto next = std::make_unique<IndexTable>(&memory_, BucketsOfNext());
     old_tables_.reserve(old_tables_.size() + 1);  // What is left cannot fail.
-    larger_ = std::move(larger);
+    next_ = std::move(next);
     copied_ = 0;
   }
-  for (size_t i = 0; i < kMostCopied / kCells; ++i) {
-    if (copied_ == small.buckets()) break;
-    small.ForEachIn(copied_,
-                    [&](Ref ref) { larger_->Insert(hash_of(ref), ref); });
+  constexpr int kMostBuckets = 16;
+  size_t entries = 0;
+  for (int i = 0; i < kMostBuckets && entries + kCells <= kMostCopied; ++i) {
+    if (copied_ == old.buckets()) break;
+    old.ForEachIn(copied_, [&](Ref ref) {
+      next_->Insert(hash_of(ref), ref);
+      ++entries;
+    });
     ++copied_;
   }
-  if (copied_ == small.buckets()) PublishTable(std::move(larger_));
+  if (copied_ == old.buckets()) PublishTable(std::move(next_));
 }
 
 }  // namespace wheelcache::internal

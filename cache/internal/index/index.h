@@ -1,24 +1,25 @@
 // The hash index of a shard: maps hash and key to an entry's reference, and
-// grows incrementally.
+// grows and shrinks incrementally.
 //
 // It has a table (cache/internal/index/index_table.h) to which all look-ups go,
-// and while it grows a larger one that will replace it. Keys and hashes are not
-// stored: `match(ref)` tells whether the entry has the key, and `hash_of(ref)`
-// where it belongs in the larger table.
+// and while its size changes another one that will replace it. Keys and hashes
+// are not stored: `match(ref)` tells whether the entry has the key, and
+// `hash_of(ref)` where it belongs in the other table.
 //
-// Growth. From a load of 7/8 on, each Reserve copies two buckets to a larger
-// table: none has to wait until all are copied. Meanwhile look-ups use the
-// smaller table, which has every entry; copied buckets are kept up to date in
-// both. Then the larger one is published in its place.
+// Change of size. From a load of 7/8 on, or below 1/8, each Reserve copies a
+// few buckets to a larger or smaller table: none has to wait until all are
+// copied. Meanwhile look-ups use the old table, which has every entry; copied
+// buckets are kept up to date in both. Then the new one is published in its
+// place.
 //
 // Threads. One thread at a time may change the index (the shard's lock). Find
-// runs concurrently without a lock, in a ReadSection: a larger table is filled
-// before it is published. A reader of the smaller one finds no entry that was
-// added since; its look-up is then ordered before that.
+// runs concurrently without a lock, in a ReadSection: a table is filled before
+// it is published. A reader of the old one finds no entry that was added since;
+// its look-up is then ordered before that.
 //
 // Cost. O(1) expected, except for the allocator: a table is allocated, zeroed,
-// and freed as a whole. The load is at most 11/12; while the index grows, there
-// are two tables.
+// and freed as a whole. The load is at most 11/12; while the size changes,
+// there are two tables.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_INDEX_INDEX_H_
 #define WHEELCACHE_CACHE_INTERNAL_INDEX_INDEX_H_
@@ -80,9 +81,14 @@ class Index {
   // std::bad_alloc, or ends a program without exceptions, if there is no
   // memory; not if it is called again for the same.
   void Reserve(absl::FunctionRef<Hash32(Ref)> hash_of) {
-    if (ABSL_PREDICT_FALSE(larger_ != nullptr || size_ >= GrowsAt(table()))) {
-      Grow(hash_of);
-    }
+    if (ABSL_PREDICT_FALSE(NeedsResize())) Resize(hash_of);
+  }
+
+  // Whether Reserve would do anything. Where nothing is inserted, it may be
+  // called until this is false, for an index that has become too large.
+  bool NeedsResize() const {
+    // In one comparison: below shrinks_at_ the difference is huge.
+    return next_ != nullptr || size_ - shrinks_at_ >= range_;
   }
   static constexpr size_t kMostCopied = 24;
 
@@ -90,27 +96,35 @@ class Index {
   // Reserve was called since the last Insert.
   void Insert(Hash32 hash, Ref ref) {
     const size_t bucket = table().Insert(hash, ref);
-    if (IsCopied(bucket)) larger_->Insert(hash, ref);
+    if (IsCopied(bucket)) next_->Insert(hash, ref);
     ++size_;
   }
 
   // Replaces `old` by `ref`, whose key has the same hash.
   // REQUIRES: `old` is in the index.
-  void Replace(Hash32 hash, Ref old, Ref ref) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Replace(Hash32 hash, Ref old, Ref ref) {
     const size_t bucket = table().Replace(hash, old, ref);
-    if (IsCopied(bucket)) larger_->Replace(hash, old, ref);
+    if (IsCopied(bucket)) next_->Replace(hash, old, ref);
   }
 
   // REQUIRES: `ref` is in the index.
   void Erase(Hash32 hash, Ref ref) {
     const size_t bucket = table().Erase(hash, ref);
-    if (IsCopied(bucket)) larger_->Erase(hash, ref);
+    if (IsCopied(bucket)) next_->Erase(hash, ref);
     --size_;
   }
 
   // Whether `ref` is in the index.
   bool Holds(Hash32 hash, Ref ref) const {
     return TableForReaders().Holds(hash, ref);
+  }
+
+  // The buckets of the table; and calls `visit(ref)` for each reference in one
+  // of them, which it may Replace.
+  size_t buckets() const { return table().buckets(); }
+  template <typename Visit>
+  void ForEachIn(size_t bucket, Visit&& visit) const {
+    table().ForEachIn(bucket, visit);
   }
 
   // Forgets every reference, and shrinks to one bucket.
@@ -122,17 +136,14 @@ class Index {
  private:
   static constexpr size_t kCells = IndexTable::kCellsPerBucket;
 
-  // The entries at which the index begins to grow out of a table.
-  static size_t GrowsAt(const IndexTable& table) {
-    return table.buckets() * kCells / 8 * 7;
-  }
+  // Begins or continues a change of size.
+  void Resize(absl::FunctionRef<Hash32(Ref)> hash_of);
+  size_t BucketsOfNext() const;
+  void SetRange();
 
-  // Begins or continues to grow.
-  void Grow(absl::FunctionRef<Hash32(Ref)> hash_of);
-
-  // Whether the larger table has a copy of this bucket.
+  // Whether the next table has a copy of this bucket.
   bool IsCopied(size_t bucket) const {
-    return ABSL_PREDICT_FALSE(larger_ != nullptr) && bucket < copied_;
+    return ABSL_PREDICT_FALSE(next_ != nullptr) && bucket < copied_;
   }
 
   const IndexTable& TableForReaders() const {
@@ -155,12 +166,15 @@ class Index {
   // what it was filled with. The lock holder's own loads are relaxed.
   std::atomic<IndexTable*> table_;
   std::vector<OldTable> old_tables_;
-  // While the index grows: the next table, with exactly the references in the
+  // While the size changes: the next table, with exactly the references in the
   // first copied_ buckets of table_.
-  std::unique_ptr<IndexTable> larger_;
+  std::unique_ptr<IndexTable> next_;
   // On another cache line than what readers load.
   alignas(ABSL_CACHELINE_SIZE) size_t copied_ = 0;
   size_t size_ = 0;
+  // The sizes that suit the table: from shrinks_at_ on, range_ of them.
+  size_t shrinks_at_ = 0;
+  size_t range_ = 0;
 };
 
 // The table in which a look-up has begun: in another, the entry may be

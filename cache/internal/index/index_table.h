@@ -63,7 +63,7 @@ class IndexTable {
     buckets_ = reinterpret_cast<Bucket*>((address + sizeof(Bucket) - 1) /
                                          sizeof(Bucket) * sizeof(Bucket));
   }
-  ~IndexTable() { memory_.Free(block_); }
+  ~IndexTable() { memory_.Free(block_, Bytes(count_)); }
 
   IndexTable(const IndexTable&) = delete;
   IndexTable& operator=(const IndexTable&) = delete;

@@ -1,26 +1,44 @@
 #include "wheelcache/cache/internal/memory/arena.h"
 
 #include <algorithm>
-#include <new>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <thread>
 
+#include "absl/base/optimization.h"
 #include "wheelcache/cache/internal/memory/asan.h"
+#include "wheelcache/cache/internal/memory/throw_bad_alloc.h"
 #include "wheelcache/cache/internal/threads/thread_index.h"
 #include "wheelcache/wheel/base/prefetch.h"
 
 namespace wheelcache::internal {
 
 auto Arena::Allocate(size_t bytes) -> Ref {
+  const Ref ref = TryAllocate(bytes);
+  if (ABSL_PREDICT_FALSE(ref == 0)) ThrowBadAlloc();
+  return ref;
+}
+
+auto Arena::TryAllocate(size_t bytes) -> Ref {
   const uint32_t granules = Granules(bytes);
   Ref ref = granules <= kMaxSmall ? TakeFromStripes(granules) : 0;
   if (ref == 0) ref = TakeShared(granules);
-  Unpoison(At(ref), BlockBytes(bytes));
+  if (ref != 0) Unpoison(At(ref), BlockBytes(bytes));
   return ref;
 }
 
 void Arena::Free(Ref ref, size_t bytes) {
   const uint32_t granules = Granules(bytes);
   Poison(At(ref), BlockBytes(bytes));
+  if (ABSL_PREDICT_FALSE(in_round_.load(std::memory_order_relaxed)) &&
+      IsCondemned(ref) && heap_mu_.TryLock()) {
+    heap_.Give(ref, granules);
+    PublishState();
+    heap_mu_.Unlock();
+    return;
+  }
   if (granules <= kMaxSmall && GiveToStripe(ref, granules)) return;
   {
     MutexLock lock(&depot_mu_);
@@ -125,7 +143,69 @@ auto Arena::TakeShared(uint32_t granules) -> Ref {
   if (ref == 0 && MoveToHeap(/*keep=*/0, Depot::kChainGranules)) {
     ref = heap_.Take(granules);
   }
-  return ref != 0 ? ref : heap_.Carve(granules);
+  if (ref == 0) ref = heap_.Carve(granules);
+  PublishState();
+  return ref;
+}
+
+void Arena::PublishState() {
+  // With the bits.
+  const auto resident = static_cast<int64_t>(
+      heap_.resident() * Chunks::kGranuleBytes + heap_.carved() / 8);
+  if (resident != resident_bytes_.load(std::memory_order_relaxed)) {
+    resident_bytes_.store(resident, std::memory_order_relaxed);
+  }
+  const bool needs_round = heap_.NeedsRound();
+  if (needs_round != needs_round_.load(std::memory_order_relaxed)) {
+    needs_round_.store(needs_round, std::memory_order_relaxed);
+  }
+}
+
+bool Arena::BeginRound() {
+  constexpr int kCalls = 64;  // Some 100 us.
+  {
+    MutexLock lock(&heap_mu_);
+    heap_.ReleaseLarge(kCalls);
+    const bool begins = heap_.NeedsRound() && heap_.Condemn();
+    PublishState();
+    if (!begins) return false;
+  }
+  in_round_.store(true, std::memory_order_relaxed);
+  // Where they would be found before the bins, and keep pages from being free.
+  for (size_t i = 0; i < kStripes; ++i) MoveStripeToHeap(&stripes_[i]);
+  constexpr uint64_t kBatch = 4 * Depot::kChainGranules;
+  for (uint64_t left = DepotGranules(); left > 0;
+       left -= std::min(left, kBatch)) {
+    MutexLock lock(&heap_mu_);
+    MoveToHeap(/*keep=*/0, kBatch);
+    PublishState();
+  }
+  return true;
+}
+
+void Arena::EndRound() {
+  in_round_.store(false, std::memory_order_relaxed);
+  MutexLock lock(&heap_mu_);
+  heap_.Pardon();
+  PublishState();
+}
+
+void Arena::MoveStripeToHeap(Stripe* stripe) {
+  std::array<Ref, kMaxSmall + 1> lists;
+  if (!stripe->mu.TryLock()) return;
+  for (uint32_t size = 0; size <= kMaxSmall; ++size) {
+    lists[size] = stripe->lists[size].load(std::memory_order_relaxed);
+    if (lists[size] != 0) {
+      stripe->lists[size].store(0, std::memory_order_relaxed);
+    }
+  }
+  stripe->granules = 0;
+  stripe->mu.Unlock();
+  for (uint32_t size = 0; size <= kMaxSmall; ++size) {
+    if (lists[size] == 0) continue;
+    MutexLock lock(&heap_mu_);
+    GiveToHeap({lists[size], size, /*count=*/0});
+  }
 }
 
 // Takes a batch, and leaves all but its first block to a stripe or, if none
@@ -175,12 +255,13 @@ void Arena::MoveSurplusToHeap(uint32_t handed) {
     heap_mu_.Lock();
   }
   // The heap gives memory back to the system only where all is free.
-  const uint64_t keep = heap_.HasMuchFree() ? 0 : heap_.carved() / 64;
+  const uint64_t keep = heap_.HasSurplus() ? 0 : heap_.carved() / 64;
   MoveToHeap(keep, uint64_t{2} * handed);
   {
     MutexLock lock(&depot_mu_);
     kept_ = std::max(keep, std::min(kept_, depot_.granules()));
   }
+  PublishState();
   heap_mu_.Unlock();
 }
 

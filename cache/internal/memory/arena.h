@@ -1,6 +1,6 @@
 // A thread-safe allocator for a cache's entries, with 32-bit references.
 //
-//   Arena arena(Arena::Sizes::kMany);
+//   Arena arena;
 //   const Arena::Ref ref = arena.Allocate(100);  // 104 bytes, aligned to 8.
 //   new (arena.At(ref)) Page();
 //   arena.Free(ref, 100);
@@ -27,9 +27,16 @@
 //
 // Memory. Fresh memory is taken in the order of its addresses; what lies behind
 // was never touched, except the rest of a huge page. The depot keeps up to a
-// 64th of it, and for a while up to 1 MiB more.
+// 64th of it, and for a while up to 1 MiB more. Free memory beyond a 16th of
+// what is in use goes back to the system, where whole pages are free.
 //
-// Threads. Thread-safe. No thread waits for a stripe, and the depot's lock is
+// Rounds. Small blocks in use may be spread so that no page is free. Then
+// needs_round() says so, and BeginRound condemns the units where least is in
+// use: the owner allocates the blocks that lie there anew, and frees them.
+// Their pages go back at once. EndRound ends that.
+//
+// Threads. Thread-safe; but one thread at a time may begin and end a round. No
+// thread waits for a stripe, and the depot's lock is
 // held for a few instructions. The bins' lock is held for longer, and its
 // holder may be preempted: a thread that frees does not wait for it, but leaves
 // the blocks in the depot for threads that allocate and for the next that
@@ -63,8 +70,6 @@ namespace wheelcache::internal {
 class Arena {
  public:
   using Ref = GranuleRef;  // 0 is null.
-  using Sizes = BlockHeap::Sizes;
-
   static constexpr size_t kMinBytes = 16;
   static constexpr size_t kMaxBytes =
       BlockHeap::kMaxBlock * Chunks::kGranuleBytes;
@@ -75,10 +80,9 @@ class Arena {
            Chunks::kGranuleBytes;
   }
 
-  // With Sizes::kOne all blocks must have one size, and cost a little less.
   // `expected_bytes` are known to come into use.
-  explicit Arena(Sizes sizes, uint64_t expected_bytes = 0)
-      : chunks_(expected_bytes), heap_(&chunks_, sizes), depot_(&chunks_) {}
+  explicit Arena(uint64_t expected_bytes = 0)
+      : chunks_(expected_bytes), heap_(&chunks_), depot_(&chunks_) {}
 
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -87,11 +91,32 @@ class Arena {
   // REQUIRES: kMinBytes <= bytes <= kMaxBytes.
   Ref Allocate(size_t bytes);
 
+  // As Allocate, but returns null if there is no memory.
+  Ref TryAllocate(size_t bytes);
+
   // Frees the block. REQUIRES: `bytes` is what it was allocated for.
   void Free(Ref ref, size_t bytes);
 
   // The block's memory. Never faults on a reference that Allocate once gave.
   void* At(Ref ref) const { return chunks_.At(ref); }
+
+  // The resident memory. At any time, as of the last change.
+  int64_t resident_bytes() const {
+    return resident_bytes_.load(std::memory_order_relaxed);
+  }
+
+  // Whether a round would give a good part of the memory back.
+  bool needs_round() const {
+    return needs_round_.load(std::memory_order_relaxed);
+  }
+
+  // Condemns sparse units. Returns whether there are any, so that the round has
+  // begun.
+  bool BeginRound();
+  void EndRound();
+
+  // Whether the block lies in a unit that is condemned.
+  bool IsCondemned(Ref ref) const { return heap_ref_.IsCondemned(ref); }
 
   // The memory that was ever in use.
   size_t carved_bytes() const {
@@ -118,8 +143,7 @@ class Arena {
   // depot's part of that. The first needs an arena that no other thread uses.
   size_t free_bytes();
   size_t depot_bytes() const {
-    MutexLock lock(&depot_mu_);
-    return size_t{depot_.granules()} * Chunks::kGranuleBytes;
+    return size_t{DepotGranules()} * Chunks::kGranuleBytes;
   }
 
   // Around fork(): keep the locks usable in the child.
@@ -190,12 +214,19 @@ class Arena {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(stripe.mu);
   uint32_t Trim(Stripe& stripe) ABSL_EXCLUSIVE_LOCKS_REQUIRED(stripe.mu);
 
+  uint64_t DepotGranules() const {
+    MutexLock lock(&depot_mu_);
+    return depot_.granules();
+  }
+
   Ref TakeShared(uint32_t granules);
   Ref TakeFromDepot(uint32_t granules);
   void MoveSurplusToHeap(uint32_t handed);
   bool TooManyWait() const;
   bool MoveToHeap(uint64_t keep, uint64_t most)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(heap_mu_);
+  void MoveStripeToHeap(Stripe* stripe);
+  void PublishState() ABSL_EXCLUSIVE_LOCKS_REQUIRED(heap_mu_);
   void GiveToHeap(Depot::Blocks blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(heap_mu_);
 
   Chunks chunks_;  // Grows under heap_mu_.
@@ -203,6 +234,7 @@ class Arena {
   // Held while the neighbours of many blocks are read: many cache misses.
   mutable Mutex heap_mu_ ABSL_ACQUIRED_BEFORE(depot_mu_);
   BlockHeap heap_ ABSL_GUARDED_BY(heap_mu_);
+  const BlockHeap& heap_ref_ = heap_;  // For what is thread-safe.
 
   // Held for a few instructions.
   mutable Mutex depot_mu_;
@@ -210,6 +242,11 @@ class Arena {
   // The granules that it is to keep or, if it holds less, does hold; see
   // MoveSurplusToHeap.
   uint64_t kept_ ABSL_GUARDED_BY(depot_mu_) = 0;
+
+  // Relaxed: hints about the heap, by its last user.
+  std::atomic<int64_t> resident_bytes_{0};
+  std::atomic<bool> needs_round_{false};
+  std::atomic<bool> in_round_{false};
 
   // Not inside, so that small arenas are small.
   const ZeroPages stripe_pages_{kStripes * sizeof(Stripe)};

@@ -1,8 +1,16 @@
 #include "wheelcache/cache/internal/memory/block_heap.h"
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "absl/numeric/bits.h"
+#include "absl/status/status.h"
+#include "wheelcache/cache/internal/memory/chunks.h"
 
 namespace wheelcache::internal {
 
@@ -20,6 +28,8 @@ auto BlockHeap::Take(uint32_t granules) -> Ref {
   if (ref == 0) return 0;
   const uint32_t size = Size(ref);
   Remove(ref, size);
+  // The rest has its size and links at its beginning.
+  UseAgain(ref, ref + granules + std::min<uint32_t>(size - granules, 2));
   if (size > granules) Insert(ref + granules, size - granules);
   return ref;
 }
@@ -53,19 +63,13 @@ auto BlockHeap::Carve(uint32_t granules) -> Ref {
   const Ref last = carved_ | (Chunks::kChunk - 1);
   const bool fits = last - carved_ >= granules;
   const Ref ref = fits ? carved_ : last + 1;
-  chunks_.Extend(ref + granules);
-  if (!fits && sizes_ == Sizes::kMany && carved_ != last) {
-    Give(carved_, last - carved_);
-  }
+  if (!chunks_.Extend(ref + granules)) return 0;
+  if (!fits && carved_ != last) Give(carved_, last - carved_);
   carved_ = ref + granules;
   return ref;
 }
 
 void BlockHeap::Give(Ref ref, uint32_t granules) {
-  if (sizes_ == Sizes::kOne) {
-    Insert(ref, granules);
-    return;
-  }
   Ref begin = ref;
   Ref end = ref + granules;
   if (IsEdge(ref - 1)) {
@@ -78,25 +82,207 @@ void BlockHeap::Give(Ref ref, uint32_t granules) {
     end += behind;
   }
   Insert(begin, end - begin);
-  if (HasMuchFree()) Release(ref, ref + granules, begin, end);
+  if (HasSurplus() || IsCondemned(ref)) {
+    Release(ref, ref + granules, begin, end);
+  }
 }
 
-// Keeps both ends of the free block, which hold its size and links.
 void BlockHeap::Release(Ref given, Ref given_end, Ref begin, Ref end) {
-  for (Ref unit = given / kMaxBlock * kMaxBlock; unit < given_end;
-       unit += kMaxBlock) {
-    if (begin + 2 <= unit && unit + kMaxBlock < end) {
-      chunks_.Release(unit, kMaxBlock);
+  const uint32_t first = FirstPage(begin);
+  const uint32_t last = EndPage(end);
+  if (given_end - given >= kLarge || IsCondemned(given)) {
+    // The neighbours kept the pages of their links and sizes until now.
+    ReleasePages(std::max(first, (given - 1) / kPage),
+                 std::min(last, (given_end + 1) / kPage + 1));
+    return;
+  }
+  constexpr uint32_t kPages = kUnit / kPage;
+  for (uint32_t page = given / kUnit * kPages; page * kPage < given_end;
+       page += kPages) {
+    if (first <= page && page + kPages <= last) {
+      ReleasePages(page, page + kPages);
     }
   }
+}
+
+int BlockHeap::ReleasePages(uint32_t begin, uint32_t end) {
+  const uint32_t at_once = Chunks::PagesAtOnce();
+  const auto is_resident = [&](uint32_t page) {
+    return (chunks_.UnitOf(page * kPage).released >> page % 16 & 1) == 0;
+  };
+  int calls = 0;
+  uint32_t run = begin = (begin + at_once - 1) / at_once * at_once;
+  for (uint32_t page = begin; page + at_once <= end; page += at_once) {
+    if (!is_resident(page)) {
+      run = page + at_once;
+      continue;
+    }
+    for (uint32_t i = 0; i < at_once; ++i) {
+      Chunks::Unit& unit = chunks_.UnitOf((page + i) * kPage);
+      unit.released =
+          static_cast<uint16_t>(unit.released | 1 << (page + i) % 16);
+    }
+    released_ += uint64_t{at_once} * kPage;
+    const uint32_t next = page + at_once;
+    if (next + at_once <= end && is_resident(next)) continue;
+    chunks_.Release(run, next);
+    run = next;
+    ++calls;
+  }
+  return calls;
+}
+
+void BlockHeap::UsePagesAgain(uint32_t begin, uint32_t end) {
+  while (begin < end) {
+    Chunks::Unit& unit = chunks_.UnitOf(begin * kPage);
+    const uint32_t unit_end = std::min(begin / 16 * 16 + 16, end);
+    const uint32_t mask = ((1u << (unit_end - begin)) - 1) << begin % 16;
+    released_ -= uint64_t{kPage} *
+                 static_cast<uint64_t>(absl::popcount(unit.released & mask));
+    unit.released = static_cast<uint16_t>(unit.released & ~mask);
+    begin = unit_end;
+  }
+}
+
+void BlockHeap::ReleaseLarge(int calls) {
+  for (int bin = kBins - 1; bin >= BinOf(kLarge); --bin) {
+    for (Ref ref = bins_[bin]; ref != 0; ref = Next(ref)) {
+      if (calls <= 0 || !HasSurplus()) return;
+      calls -= ReleasePages(FirstPage(ref), EndPage(ref + Size(ref)));
+    }
+  }
+}
+
+bool BlockHeap::Condemn() {
+  const Sparse sparse = FindSparse();
+  idle_before_ = idle();
+  uint32_t left = sparse.units_of_least;
+  bool any = false;
+  // Not the last unit, which is still being carved.
+  for (Ref unit = 0; unit + kUnit <= carved_; unit += kUnit) {
+    const uint32_t step = IdleIn(chunks_.UnitOf(unit)) / kStep;
+    if (step < sparse.least_step) continue;
+    if (step == sparse.least_step) {
+      if (left == 0) continue;
+      --left;
+    }
+    CondemnUnit(unit);
+    any = true;
+  }
+  if (!any) GiveUp();
+  return any;
+}
+
+void BlockHeap::GiveUp() {
+  constexpr uint64_t kFew = 1 << 17;  // 1 MiB.
+  hopeless_ = idle() + in_use() / 64 + kFew;
+}
+
+// The sparsest units, until their idle memory would be enough, or a 32nd of all
+// that is in use would have to move.
+auto BlockHeap::FindSparse() const -> Sparse {
+  std::array<uint32_t, kUnit / kStep + 1> units = {};
+  for (Ref unit = 0; unit + kUnit <= carved_; unit += kUnit) {
+    ++units[IdleIn(chunks_.UnitOf(unit)) / kStep];
+  }
+  const uint64_t enough = idle() - std::min(idle(), in_use() / 24);
+  const uint64_t most = std::max<uint64_t>(in_use() / 32, 1 << 17);
+  uint64_t gained = 0;
+  uint64_t moved = 0;
+  // A unit with less than a fifth of idle memory is not worth it: evictions and
+  // deletions will make it sparser.
+  for (uint32_t step = kUnit / kStep; step >= kUnit / kStep / 5; --step) {
+    for (uint32_t i = 0; i < units[step]; ++i) {
+      if (gained >= enough || moved >= most) return {step, i};
+      gained += step * kStep;
+      moved += kUnit - step * kStep;
+    }
+  }
+  return {kUnit / kStep / 5, units[kUnit / kStep / 5]};
+}
+
+uint32_t BlockHeap::IdleIn(const Chunks::Unit& unit) {
+  const auto released = static_cast<uint32_t>(absl::popcount(unit.released));
+  return unit.free - std::min<uint32_t>(unit.free, released * kPage);
+}
+
+void BlockHeap::CondemnUnit(Ref unit) {
+  ForEachFreeIn(unit, [&](Ref ref, uint32_t granules) {
+    if (granules > 1) Unlink(ref, granules);
+    ReleasePages(FirstPage(ref), EndPage(ref + granules));
+  });
+  chunks_.UnitOf(unit).condemned.store(true, std::memory_order_relaxed);
+}
+
+void BlockHeap::Pardon() {
+  for (Ref unit = 0; unit < carved_; unit += kUnit) {
+    if (!IsCondemned(unit)) continue;
+    chunks_.UnitOf(unit).condemned.store(false, std::memory_order_relaxed);
+    ForEachFreeIn(unit, [&](Ref ref, uint32_t granules) {
+      if (granules > 1) Link(ref, granules);
+    });
+  }
+  hopeless_ = 0;
+  if (idle() > idle_before_ - idle_before_ / 16) GiveUp();
+}
+
+template <typename Visit>
+void BlockHeap::ForEachFreeIn(Ref unit, Visit&& visit) const {
+  const Ref end = std::min(unit + kUnit, carved_);
+  Ref ref = NextEdge(std::max(unit, kFirstBlock), end);
+  if (chunks_.UnitOf(unit).spanned) ref = NextEdge(ref + 1, end);
+  while (ref < end) {
+    const uint32_t granules = Size(ref);
+    visit(ref, granules);
+    ref = NextEdge(ref + granules, end);
+  }
+}
+
+auto BlockHeap::NextEdge(Ref from, Ref end) const -> Ref {
+  for (Ref ref = from; ref < end; ref = (ref | 63) + 1) {
+    const Chunks::Bit bit = chunks_.BitOf(ref);
+    const uint64_t edges = bit.word & ~(bit.mask - 1);
+    if (edges == 0) continue;
+    const Ref edge = ref / 64 * 64 + static_cast<Ref>(absl::countr_zero(edges));
+    return std::min(edge, end);
+  }
+  return end;
 }
 
 void BlockHeap::Insert(Ref ref, uint32_t granules) {
   free_granules_ += granules;
   chunks_.Store(ref, 0, granules);
   chunks_.Store(ref + granules - 1, 1, granules);
-  if (sizes_ == Sizes::kMany) MarkEdges(ref, granules);
-  if (granules == 1) return;
+  MarkEdges(ref, granules);
+  CountInUnits(ref, granules, /*free=*/true);
+  if (granules > 1 && !IsCondemned(ref)) Link(ref, granules);
+}
+
+void BlockHeap::Remove(Ref ref, uint32_t granules) {
+  free_granules_ -= granules;
+  ClearEdges(ref, granules);
+  CountInUnits(ref, granules, /*free=*/false);
+  if (granules > 1 && !IsCondemned(ref)) Unlink(ref, granules);
+}
+
+void BlockHeap::CountInUnits(Ref ref, uint32_t granules, bool free) {
+  const auto count = [free](Chunks::Unit& unit, uint32_t amount) {
+    unit.free =
+        static_cast<uint16_t>(free ? unit.free + amount : unit.free - amount);
+  };
+  const Ref last = ref + granules - 1;
+  Chunks::Unit& first_unit = chunks_.UnitOf(ref);
+  if (ref / kUnit == last / kUnit) {
+    count(first_unit, granules);
+    return;
+  }
+  Chunks::Unit& last_unit = chunks_.UnitOf(last);
+  count(first_unit, kUnit - ref % kUnit);
+  count(last_unit, last % kUnit + 1);
+  last_unit.spanned = free;
+}
+
+void BlockHeap::Link(Ref ref, uint32_t granules) {
   const auto bin = static_cast<size_t>(BinOf(granules));
   const Ref next = bins_[bin];
   SetNext(ref, next);
@@ -106,10 +292,7 @@ void BlockHeap::Insert(Ref ref, uint32_t granules) {
   occupied_[bin / 64] |= uint64_t{1} << (bin % 64);
 }
 
-void BlockHeap::Remove(Ref ref, uint32_t granules) {
-  free_granules_ -= granules;
-  if (sizes_ == Sizes::kMany) ClearEdges(ref, granules);
-  if (granules == 1) return;
+void BlockHeap::Unlink(Ref ref, uint32_t granules) {
   const Ref next = Next(ref);
   const Ref previous = Previous(ref);
   if (next != 0) SetPrevious(next, previous);
@@ -137,7 +320,11 @@ void BlockHeap::ClearEdges(Ref ref, uint32_t granules) {
 }
 
 absl::Status BlockHeap::CheckInvariants() const {
-  uint64_t binned = 0;
+  if (auto status = CheckBins(); !status.ok()) return status;
+  return CheckUnits();
+}
+
+absl::Status BlockHeap::CheckBins() const {
   for (int bin = 0; bin < kBins; ++bin) {
     const bool occupied = (occupied_[bin / 64] >> (bin % 64) & 1) != 0;
     if (occupied != (bins_[bin] != 0)) {
@@ -146,24 +333,76 @@ absl::Status BlockHeap::CheckInvariants() const {
     Ref previous = 0;
     for (Ref ref = bins_[bin]; ref != 0; previous = ref, ref = Next(ref)) {
       const uint32_t size = Size(ref);
-      binned += size;
       if (BinOf(size) != bin || SizeBefore(ref + size) != size) {
         return absl::InternalError("a free block has lost its size");
       }
       if (Previous(ref) != previous) {
         return absl::InternalError("a free block has lost its list");
       }
-      if (sizes_ == Sizes::kOne) continue;
-      if (!IsEdge(ref) || !IsEdge(ref + size - 1)) {
-        return absl::InternalError("a free block is not marked");
-      }
-      if (IsEdge(ref - 1) || IsEdge(ref + size)) {
-        return absl::InternalError("two free neighbours are two blocks");
+      if (IsCondemned(ref)) {
+        return absl::InternalError("a condemned block is in a bin");
       }
     }
   }
-  if (binned > free_granules_) {
-    return absl::InternalError("more is in the bins than is free");
+  return absl::OkStatus();
+}
+
+absl::Status BlockHeap::CheckUnits() const {
+  uint64_t free = 0;
+  uint64_t released = 0;
+  uint64_t binned = 0;
+  Ref last_end = 0;  // Of the free block before.
+  std::vector<uint32_t> counts(carved_ / kUnit + 2);
+  std::vector<bool> spanned(counts.size());
+  absl::Status status;
+  for (Ref unit = 0; unit < carved_; unit += kUnit) {
+    released +=
+        uint64_t{kPage} *
+        static_cast<uint64_t>(absl::popcount(chunks_.UnitOf(unit).released));
+    ForEachFreeIn(unit, [&](Ref ref, uint32_t granules) {
+      const Ref end = ref + granules;
+      if (!IsEdge(ref) || !IsEdge(end - 1)) {
+        status = absl::InternalError("a free block is not marked");
+      }
+      if (ref == last_end) {
+        status = absl::InternalError("two free neighbours are two blocks");
+      }
+      last_end = end;
+      free += granules;
+      if (granules > 1 && !IsCondemned(ref)) binned += granules;
+      const Ref last_unit = (end - 1) / kUnit;
+      if (last_unit == unit / kUnit) {
+        counts[last_unit] += granules;
+      } else {
+        counts[unit / kUnit] += unit + kUnit - ref;
+        counts[last_unit] += end - last_unit * kUnit;
+        spanned[last_unit] = true;
+      }
+      // Takes the pages that may be released away, to find others.
+      for (uint32_t p = FirstPage(ref); p < EndPage(end); ++p) {
+        const bool is = chunks_.UnitOf(p * kPage).released >> p % 16 & 1;
+        if (is) released -= kPage;
+      }
+    });
+    if (!status.ok()) return status;
+  }
+  if (free != free_granules_) {
+    return absl::InternalError("more or less is free than was counted");
+  }
+  if (released != 0) {
+    return absl::InternalError("a page was released that is not free");
+  }
+  for (Ref unit = 0; unit < carved_; unit += kUnit) {
+    if (chunks_.UnitOf(unit).free != counts[unit / kUnit] ||
+        chunks_.UnitOf(unit).spanned != spanned[unit / kUnit]) {
+      return absl::InternalError("a unit has lost count of its free blocks");
+    }
+  }
+  for (int bin = 0; bin < kBins; ++bin) {
+    for (Ref ref = bins_[bin]; ref != 0; ref = Next(ref)) binned -= Size(ref);
+  }
+  if (binned != 0) {
+    return absl::InternalError("a free block is in no bin");
   }
   return absl::OkStatus();
 }

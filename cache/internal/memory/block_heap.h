@@ -12,18 +12,22 @@
 // has a few cache misses: the price of coalescing, which Arena's stripes keep
 // small.
 //
-// While more than a fifth is free, as after a Clear or a change of sizes,
-// memory goes back to the system: each aligned 64 KiB that become free.
-//
-// With Sizes::kOne all blocks are promised to have one size. Then there is no
-// search, no coalescing and no giving back to the system.
+// Idle memory is free and still resident. While there is a surplus of it, pages
+// go back to the system as they become free: 64 KiB at a time, which is a unit,
+// or those of a large block. What small blocks in use pin cannot go back. For
+// that there are rounds: Condemn chooses the units with the most idle memory
+// and takes their free blocks out of the bins, so that nothing new comes to lie
+// there; the owner moves what is in use elsewhere; and each page goes back as
+// it becomes free, until Pardon ends the round.
 //
 // Threads. Thread-compatible.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_MEMORY_BLOCK_HEAP_H_
 #define WHEELCACHE_CACHE_INTERNAL_MEMORY_BLOCK_HEAP_H_
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -37,12 +41,10 @@ class BlockHeap {
  public:
   using Ref = GranuleRef;
 
-  enum class Sizes { kOne, kMany };
+  // The largest block, in granules: 256 KiB.
+  static constexpr uint32_t kMaxBlock = 1 << 15;
 
-  // The largest block, in granules: 64 KiB.
-  static constexpr uint32_t kMaxBlock = 1 << 13;
-
-  BlockHeap(Chunks* chunks, Sizes sizes) : chunks_(*chunks), sizes_(sizes) {}
+  explicit BlockHeap(Chunks* chunks) : chunks_(*chunks) {}
   BlockHeap(const BlockHeap&) = delete;
   BlockHeap& operator=(const BlockHeap&) = delete;
 
@@ -50,7 +52,7 @@ class BlockHeap {
   // enough.
   Ref Take(uint32_t granules);
 
-  // Returns a block of fresh memory. May throw; see Chunks::Extend.
+  // Returns a block of fresh memory; 0 if there is none.
   Ref Carve(uint32_t granules);
 
   // Takes a block back.
@@ -59,7 +61,6 @@ class BlockHeap {
   // Prefetches what Give of this block will read first: whether its neighbours
   // are free.
   void PrefetchNeighbours(Ref ref, uint32_t granules) const {
-    if (sizes_ == Sizes::kOne) return;
     PrefetchLineToWrite(chunks_.At(ref - 1));
     PrefetchLineToWrite(chunks_.At(ref + granules));
     PrefetchLineToWrite(&chunks_.BitOf(ref).word);
@@ -69,10 +70,39 @@ class BlockHeap {
   Ref carved() const { return carved_; }
   uint64_t free_granules() const { return free_granules_; }
 
-  // Whether more than a fifth is free, so that memory goes back to the system.
-  bool HasMuchFree() const { return free_granules_ > carved_ / 5; }
+  // The granules that are resident; and those of them that are free.
+  uint64_t resident() const { return carved_ - released_; }
+  uint64_t idle() const { return free_granules_ - released_; }
 
-  // For tests: finds the first broken invariant. O(free blocks).
+  // Whether there is more idle memory than a 16th of what is in use, so that
+  // free pages go back to the system.
+  bool HasSurplus() const {
+    constexpr uint64_t kFew = 1 << 17;  // 1 MiB.
+    return idle() > in_use() / 16 + kFew;
+  }
+
+  // Whether there is enough of it for a round: more than a 12th, and clearly
+  // more than the last round could not change.
+  bool NeedsRound() const {
+    constexpr uint64_t kFew = 1 << 18;  // 2 MiB.
+    return idle() > std::max(in_use() / 12 + kFew, hopeless_);
+  }
+
+  // Gives the idle pages of large blocks back, in at most `calls` system calls.
+  void ReleaseLarge(int calls);
+
+  // Begins a round. Returns whether anything was condemned.
+  bool Condemn();
+
+  // Whether a block begins in a condemned unit. Thread-safe: a hint.
+  bool IsCondemned(Ref ref) const {
+    return chunks_.UnitOf(ref).condemned.load(std::memory_order_relaxed);
+  }
+
+  // Ends the round: what is still in use in condemned units may stay.
+  void Pardon();
+
+  // For tests: finds the first broken invariant. O(memory).
   absl::Status CheckInvariants() const;
 
  private:
@@ -86,6 +116,13 @@ class BlockHeap {
 
   // How many blocks of a bin Take looks at.
   static constexpr int kLooks = 8;
+
+  // From this size on (16 KiB), each block that becomes free is worth a system
+  // call of its own.
+  static constexpr uint32_t kLarge = 1 << 11;
+
+  static constexpr uint32_t kUnit = Chunks::kUnit;
+  static constexpr uint32_t kPage = Chunks::kPage;
 
   static int BinOf(uint32_t granules);
 
@@ -113,18 +150,66 @@ class BlockHeap {
   Ref FindFit(uint32_t granules) const;
   int FirstBin(int from) const;  // That is not empty; or kBins.
 
-  // Gives back to the system the memory whose last granules in use were `given`
-  // to `given_end`, now a part of the free block from `begin` to `end`.
-  void Release(Ref given, Ref given_end, Ref begin, Ref end);
+  // Calls `visit(ref, granules)` for each free block that begins in the unit.
+  template <typename Visit>
+  void ForEachFreeIn(Ref unit, Visit&& visit) const;
+  Ref NextEdge(Ref from, Ref end) const;  // Or `end`.
 
-  // Adds a free block to the bins, or takes it out of them.
+  // The idle granules that free blocks which begin or end in the unit have
+  // there.
+  static uint32_t IdleIn(const Chunks::Unit& unit);
+  // Which units to condemn, by how many steps of idle memory they have: all
+  // with more than `least_step`, and some of those with so many.
+  static constexpr uint32_t kStep = kUnit / 32;
+  struct Sparse {
+    uint32_t least_step;
+    uint32_t units_of_least;
+  };
+  Sparse FindSparse() const;
+  void CondemnUnit(Ref unit);
+  // Where a round changes little, the next one waits until more is idle.
+  void GiveUp();
+
+  // Gives pages back that have become free with the block from `given` to
+  // `given_end`, which is a part of the free block from `begin` to `end` now.
+  void Release(Ref given, Ref given_end, Ref begin, Ref end);
+  // Gives back what is resident of these pages of one free block. Returns the
+  // number of system calls.
+  int ReleasePages(uint32_t begin, uint32_t end);
+  // The first page that a free block does not need for its links and size, and
+  // the one behind the last of these.
+  static uint32_t FirstPage(Ref begin) {
+    return (begin + 2 + kPage - 1) / kPage;
+  }
+  static uint32_t EndPage(Ref end) { return (end - 1) / kPage; }
+  // Notes that these granules will be written to.
+  void UseAgain(Ref begin, Ref end) {
+    if (released_ > 0) UsePagesAgain(begin / kPage, (end - 1) / kPage + 1);
+  }
+  void UsePagesAgain(uint32_t begin, uint32_t end);
+
+  // Adds a free block, or takes it out.
   void Insert(Ref ref, uint32_t granules);
   void Remove(Ref ref, uint32_t granules);
+  // The same for the bins alone.
+  void Link(Ref ref, uint32_t granules);
+  void Unlink(Ref ref, uint32_t granules);
+  // Counts the free block's granules in the units of its ends, or no longer.
+  void CountInUnits(Ref ref, uint32_t granules, bool free);
+
+  absl::Status CheckBins() const;
+  absl::Status CheckUnits() const;
+
+  uint64_t in_use() const { return carved_ - free_granules_; }
 
   Chunks& chunks_;
-  const Sizes sizes_;
   Ref carved_ = kFirstBlock;
   uint64_t free_granules_ = 0;
+  uint64_t released_ = 0;  // Granules, all of them free.
+  // What was idle before the present round, and how much has to be for the next
+  // one after a round that changed little.
+  uint64_t idle_before_ = 0;
+  uint64_t hopeless_ = 0;
   // A bit for each bin.
   std::array<uint64_t, (kBins + 63) / 64> occupied_ = {};
   // Of each bin, the first block, or null. Not inside, so that small heaps are

@@ -1,12 +1,14 @@
 #include "wheelcache/cache/internal/memory/chunks.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 
 #include "wheelcache/cache/internal/memory/asan.h"
 #include "wheelcache/cache/internal/memory/huge_pages.h"
-#include "wheelcache/cache/internal/memory/throw_bad_alloc.h"
 
 namespace wheelcache::internal {
 
@@ -15,31 +17,33 @@ Chunks::~Chunks() {
     void* const granules = At(chunk * kChunk);
     Unpoison(granules, kChunkBytes);
     RemoveLeakRoot(granules, kChunkBytes);
-    munmap(granules, kChunkBytes + kBitBytes);
+    munmap(granules, kChunkBytes + kNoteBytes);
   }
 }
 
-void Chunks::ExtendByHugePage() {
-  if (usable_ == count_ * kChunk) AddChunk();
+bool Chunks::ExtendByHugePage() {
+  if (usable_ == count_ * kChunk && !AddChunk()) return false;
   void* const page = At(usable_);
-  if (!MakeUsable(page, kHugePageBytes)) ThrowBadAlloc();
+  if (!MakeUsable(page, kHugePageBytes)) return false;
   Poison(page, kHugePageBytes);
   if (WantsHugePage(usable_)) AskForHugePages(page, kHugePageBytes);
   usable_ += kHugePage;
+  return true;
 }
 
-void Chunks::AddChunk() {
-  if (count_ == kMaxChunks) ThrowBadAlloc();
+bool Chunks::AddChunk() {
+  if (count_ == kMaxChunks) return false;
   auto* const memory =
-      static_cast<std::byte*>(ReserveMemory(kChunkBytes + kBitBytes));
-  if (memory == nullptr) ThrowBadAlloc();
-  if (!MakeUsable(memory + kChunkBytes, kBitBytes)) {
-    munmap(memory, kChunkBytes + kBitBytes);
-    ThrowBadAlloc();
+      static_cast<std::byte*>(ReserveMemory(kChunkBytes + kNoteBytes));
+  if (memory == nullptr) return false;
+  if (!MakeUsable(memory + kChunkBytes, kNoteBytes)) {
+    munmap(memory, kChunkBytes + kNoteBytes);
+    return false;
   }
   AddLeakRoot(memory, kChunkBytes);
   bases_[count_] = reinterpret_cast<uintptr_t>(memory) - count_ * kChunkBytes;
   ++count_;
+  return true;
 }
 
 // Whether to request a huge page that begins with this granule. An owner that
@@ -55,15 +59,25 @@ bool Chunks::WantsHugePage(Ref begin) const {
   return begin_byte >= std::max(kManyBytes, expected_bytes_ / 8 * 9);
 }
 
-void Chunks::Release(Ref ref, uint32_t granules) {
+void Chunks::Release(uint32_t begin, uint32_t end) {
+  const Ref ref = begin * kPage;
 #ifdef MADV_NOHUGEPAGE
   // Otherwise the kernel makes the rest a huge page again.
-  const Ref end = ref + granules;
-  for (Ref page = ref / kHugePage * kHugePage; page < end; page += kHugePage) {
-    madvise(At(page), kHugePageBytes, MADV_NOHUGEPAGE);
+  for (Ref huge = ref / kHugePage * kHugePage; huge < end * kPage;
+       huge += kHugePage) {
+    Unit& first = UnitOf(huge);
+    if (first.small_pages) continue;
+    madvise(At(huge), kHugePageBytes, MADV_NOHUGEPAGE);
+    first.small_pages = true;
   }
 #endif
-  madvise(At(ref), size_t{granules} * kGranuleBytes, MADV_DONTNEED);
+  madvise(At(ref), size_t{end - begin} * kPage * kGranuleBytes, MADV_DONTNEED);
+}
+
+uint32_t Chunks::PagesAtOnce() {
+  constexpr size_t kPageBytes = kPage * kGranuleBytes;
+  const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return static_cast<uint32_t>(std::max(bytes, kPageBytes) / kPageBytes);
 }
 
 }  // namespace wheelcache::internal

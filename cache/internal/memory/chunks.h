@@ -9,16 +9,18 @@
 // soon: up to the owner's expectation, if that is 8 MiB or more; and from 32
 // MiB on, where that is clearly exceeded.
 //
-// Next to its granules a chunk has one bit for each, for the owner's use. Fresh
-// memory and bits are zero and cost nothing until they are touched.
+// Next to its granules a chunk has one bit for each, and a Unit for each 64
+// KiB, for the owner's use. All of it is zero and costs nothing until it is
+// touched.
 //
-// Threads. At is thread-safe for references that were handed over with some
-// synchronization. The others are thread-compatible.
+// Threads. At and UnitOf are thread-safe for references that were handed over
+// with some synchronization. The others are thread-compatible.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_MEMORY_CHUNKS_H_
 #define WHEELCACHE_CACHE_INTERNAL_MEMORY_CHUNKS_H_
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -40,6 +42,10 @@ class Chunks {
   static constexpr uint32_t kHugePage = kHugePageBytes / kGranuleBytes;
   static constexpr int kChunkBits = 25;
   static constexpr uint32_t kChunk = uint32_t{1} << kChunkBits;
+
+  // The granules of a unit, and of one of its 16 pages.
+  static constexpr uint32_t kUnit = 1 << 13;
+  static constexpr uint32_t kPage = kUnit / 16;
 
   // One less than 32 bits address: the largest references belong to the wheel,
   // which checks that they do.
@@ -85,23 +91,46 @@ class Chunks {
             uint64_t{1} << (granule % 64)};
   }
 
-  // Makes all granules before `end` usable. Throws std::bad_alloc, or ends a
-  // program without exceptions, if there is no memory or no reference for them.
-  void Extend(Ref end) {
-    while (usable_ < end) ExtendByHugePage();
+  // What the owner notes about a unit.
+  struct Unit {
+    uint16_t free;      // Granules of free blocks that begin or end here.
+    uint16_t released;  // A bit for each page that was released.
+    bool spanned;       // Whether a free block that began before ends here.
+    bool small_pages;   // Whether its huge page was split; of the first unit.
+    // Relaxed: read without the owner's lock, as a hint.
+    std::atomic<bool> condemned;
+  };
+  Unit& UnitOf(Ref ref) const {
+    auto* const units = static_cast<std::byte*>(At(ref / kChunk * kChunk)) +
+                        kChunkBytes + kBitBytes;
+    return reinterpret_cast<Unit*>(units)[ref % kChunk / kUnit];
   }
 
-  // Gives the memory of free granules back to the system. They remain usable,
-  // with unspecified content.
-  // REQUIRES: both numbers are multiples of a page's granules.
-  void Release(Ref ref, uint32_t granules);
+  // Makes all granules before `end` usable. Returns false if there is no memory
+  // or no reference for them.
+  bool Extend(Ref end) {
+    while (usable_ < end) {
+      if (!ExtendByHugePage()) return false;
+    }
+    return true;
+  }
+
+  // Gives the memory of free pages back to the system. They remain usable, with
+  // unspecified content. `begin` and `end` count pages.
+  // REQUIRES: both are multiples of PagesAtOnce().
+  void Release(uint32_t begin, uint32_t end);
+
+  // The pages that the system keeps together: 1 where its own have 4 KiB.
+  static uint32_t PagesAtOnce();
 
  private:
   static constexpr size_t kChunkBytes = size_t{kChunk} * kGranuleBytes;
   static constexpr size_t kBitBytes = kChunk / 8;
+  static constexpr size_t kUnitBytes = kChunk / kUnit * sizeof(Unit);
+  static constexpr size_t kNoteBytes = kBitBytes + kUnitBytes;
 
-  void ExtendByHugePage();
-  void AddChunk();
+  bool ExtendByHugePage();
+  bool AddChunk();
   bool WantsHugePage(Ref begin) const;
 
   const uint64_t expected_bytes_;

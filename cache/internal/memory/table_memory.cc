@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
-#include <cstring>
 
 #include "wheelcache/cache/internal/memory/huge_pages.h"
 #include "wheelcache/cache/internal/memory/throw_bad_alloc.h"
@@ -16,14 +16,15 @@ namespace wheelcache::internal {
 TableMemory::TableMemory(size_t tables, size_t bytes, size_t ahead) {
   const size_t size = ahead + tables * bytes;
   if (size < kHugePageBytes) return;
-  states_.resize(tables, State::kZero);
+  taken_.resize(tables);
   memory_ = MapZeros(size);
-  if (memory_ == nullptr) return;  // Malloc serves all.
+  if (memory_ == nullptr) return;  // Each table is on its own.
   AskForHugePages(memory_, size);
   size_ = size;
   begin_ = static_cast<std::byte*>(memory_) + ahead;
   tables_ = tables;
   bytes_ = bytes;
+  allocated_.store(static_cast<int64_t>(ahead), std::memory_order_relaxed);
 }
 
 TableMemory::~TableMemory() {
@@ -32,30 +33,37 @@ TableMemory::~TableMemory() {
 
 void* TableMemory::Allocate(size_t bytes) {
   void* memory = bytes == bytes_ ? TakePlace() : nullptr;
-  if (memory == nullptr) memory = std::calloc(bytes, 1);
+  if (memory == nullptr) {
+    memory = bytes >= kMapped ? MapPages(bytes) : std::calloc(bytes, 1);
+  }
   if (memory == nullptr) ThrowBadAlloc();
+  allocated_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
   return memory;
 }
 
 void* TableMemory::TakePlace() {
   MutexLock lock(&mu_);
-  const auto free = std::find_if(states_.begin(), states_.end(),
-                                 [](State s) { return s != State::kTaken; });
-  if (free == states_.end()) return nullptr;
-  std::byte* const place = begin_ + (free - states_.begin()) * bytes_;
-  if (*free == State::kUsed) std::memset(place, 0, bytes_);
-  *free = State::kTaken;
-  return place;
+  const auto free = std::find(taken_.begin(), taken_.end(), false);
+  if (free == taken_.end()) return nullptr;
+  *free = true;
+  return begin_ + (free - taken_.begin()) * bytes_;
 }
 
-void TableMemory::Free(void* memory) {
-  if (!Holds(memory)) {
+void TableMemory::Free(void* memory, size_t bytes) {
+  allocated_.fetch_sub(static_cast<int64_t>(bytes), std::memory_order_relaxed);
+  if (Holds(memory)) {
+    FreePlace(memory);
+  } else if (bytes >= kMapped) {
+    UnmapPages(memory, bytes);
+  } else {
     std::free(memory);
-    return;
   }
+}
+
+void TableMemory::FreePlace(void* memory) {
+  ZeroMemory(memory, bytes_);
   MutexLock lock(&mu_);
-  const auto place = (static_cast<std::byte*>(memory) - begin_) / bytes_;
-  states_[place] = State::kUsed;
+  taken_[(static_cast<std::byte*>(memory) - begin_) / bytes_] = false;
 }
 
 }  // namespace wheelcache::internal

@@ -1,8 +1,10 @@
 // Memory for the hash tables of a cache's shards.
 //
 // Tables whose final size is known have adjacent places in huge pages, against
-// TLB misses: each look-up reads a random line of one. All other tables come
-// from malloc. The same huge pages can hold other hot data ahead of the places.
+// TLB misses: each look-up reads a random line of one. Other large tables have
+// pages of their own, and small ones come from malloc. So the memory of a freed
+// table goes back to the system. The same huge pages can hold other hot data
+// ahead of the places.
 //
 // Threads. Thread-safe.
 //
@@ -11,7 +13,9 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_MEMORY_TABLE_MEMORY_H_
 #define WHEELCACHE_CACHE_INTERNAL_MEMORY_TABLE_MEMORY_H_
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -37,7 +41,13 @@ class TableMemory {
 
   // Returns `bytes` zeros, in a free place if that has this size.
   void* Allocate(size_t bytes);
-  void Free(void* memory);
+  // REQUIRES: `memory` was allocated for so many bytes.
+  void Free(void* memory, size_t bytes);
+
+  // The bytes of all tables, and what lies ahead of them. At any time.
+  int64_t allocated_bytes() const {
+    return allocated_.load(std::memory_order_relaxed);
+  }
 
   // For tests.
   bool Holds(const void* memory) const {
@@ -46,9 +56,11 @@ class TableMemory {
   }
 
  private:
-  enum class State : char { kZero, kTaken, kUsed };
+  // From this size on a table has pages of its own.
+  static constexpr size_t kMapped = 64 << 10;
 
   void* TakePlace();
+  void FreePlace(void* memory);
 
   // All of these are constant from the constructor on.
   void* memory_ = nullptr;
@@ -59,7 +71,9 @@ class TableMemory {
   std::byte* begin_ = nullptr;
 
   Mutex mu_;
-  std::vector<State> states_ ABSL_GUARDED_BY(mu_);  // Of each place.
+  std::vector<bool> taken_ ABSL_GUARDED_BY(mu_);  // For each place.
+
+  std::atomic<int64_t> allocated_{0};  // Relaxed: a number to look at.
 };
 
 }  // namespace wheelcache::internal

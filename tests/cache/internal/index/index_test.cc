@@ -30,12 +30,16 @@ class Elements {
 
   // Returns how many hashes the index asked for.
   size_t Insert(uint32_t ref) {
+    const size_t asked = Resize();
+    index_.Insert(hashes_[ref], ref);
+    return asked;
+  }
+  size_t Resize() {
     size_t asked = 0;
     index_.Reserve([&](uint32_t other) {
       ++asked;
       return hashes_[other];
     });
-    index_.Insert(hashes_[ref], ref);
     return asked;
   }
   // REQUIRES: they have the same hash.
@@ -285,6 +289,31 @@ TEST(IndexDeathTest, AChangeWithAnotherHashEndsTheProgram) {
   }
   insert(0, 1);
   EXPECT_DEATH(index.Erase(2, 1), message);
+}
+
+TEST(IndexTest, ShrinksInStepsWhenMostHaveLeft) {
+  constexpr uint32_t kCount = 10'000;
+  constexpr uint32_t kLeft = 100;
+  Elements elements(
+      Hashes(kCount, [](uint32_t ref) { return ref * 2654435761u; }));
+  for (uint32_t ref = 1; ref <= kCount; ++ref) elements.Insert(ref);
+  const size_t buckets = elements.index().buckets();
+  for (uint32_t ref = kLeft + 1; ref <= kCount; ++ref) elements.Erase(ref);
+  EXPECT_EQ(elements.index().buckets(), buckets);
+  int steps = 0;
+  while (elements.index().NeedsResize()) {
+    EXPECT_LE(elements.Resize(), Index::kMostCopied);
+    for (uint32_t ref = 1; ref <= kLeft; ++ref) {
+      ASSERT_TRUE(elements.Holds(ref));
+    }
+    ++steps;
+  }
+  EXPECT_GT(steps, 50);
+  EXPECT_LE(elements.index().buckets() * IndexTable::kCellsPerBucket,
+            8 * kLeft);
+  EXPECT_EQ(elements.index().size(), kLeft);
+  for (uint32_t ref = kLeft + 1; ref <= kCount; ++ref) elements.Insert(ref);
+  for (uint32_t ref = 1; ref <= kCount; ++ref) ASSERT_TRUE(elements.Holds(ref));
 }
 
 TEST(IndexTest, ClearForgetsEverything) {

@@ -22,7 +22,7 @@ using testing::ArenaBlocks;
 // What a thread frees at a stretch goes to the next one that allocates, without
 // a look at each block's neighbours.
 TEST(ArenaDepotTest, TheDepotKeepsChainsForWhoeverAllocates) {
-  Arena arena(Arena::Sizes::kMany);
+  Arena arena;
   ArenaBlocks blocks(&arena);
   for (int i = 0; i < 50'000; ++i) blocks.Allocate(136);
   for (int i = 0; i < 3'000; ++i) blocks.FreeAt(0);
@@ -38,7 +38,7 @@ TEST(ArenaDepotTest, TheDepotKeepsChainsForWhoeverAllocates) {
 
 // And no sooner: while other memory is free, that is used.
 TEST(ArenaDepotTest, TheDepotGivesChainsBackBeforeFreshMemoryIsUsed) {
-  Arena arena(Arena::Sizes::kMany);
+  Arena arena;
   std::vector<Arena::Ref> refs(50'000);
   for (Arena::Ref& ref : refs) ref = arena.Allocate(136);
   const Arena::Ref large = arena.Allocate(4096);
@@ -56,7 +56,7 @@ TEST(ArenaDepotTest, TheDepotGivesChainsBackBeforeFreshMemoryIsUsed) {
 
 // Nobody waits while all that the depot keeps goes elsewhere.
 TEST(ArenaDepotTest, TheDepotGivesBackOneChainAtATime) {
-  Arena arena(Arena::Sizes::kMany);
+  Arena arena;
   std::vector<Arena::Ref> refs(50'000);
   for (Arena::Ref& ref : refs) ref = arena.Allocate(136);
   for (size_t i = 0; i < 3'000; i += 2) arena.Free(refs[i], 136);
@@ -72,7 +72,7 @@ TEST(ArenaDepotTest, TheDepotGivesBackOneChainAtATime) {
 
 // One block of a page that the depot kept would keep the page.
 TEST(ArenaDepotTest, TheDepotIsEmptyWhileMemoryGoesBackToTheSystem) {
-  Arena arena(Arena::Sizes::kMany);
+  Arena arena;
   std::vector<Arena::Ref> refs(100'000);
   for (Arena::Ref& ref : refs) ref = arena.Allocate(136);
   std::shuffle(refs.begin(), refs.end(), std::mt19937_64(1));
@@ -88,7 +88,7 @@ TEST(ArenaDepotTest, TheDepotIsEmptyWhileMemoryGoesBackToTheSystem) {
 // As if a thread had lost its processor in there: what others free waits for
 // it, and serves those who ask for the same size.
 TEST(ArenaDepotTest, NobodyWaitsForTheHeapToFree) {
-  Arena arena(Arena::Sizes::kMany);
+  Arena arena;
   std::vector<Arena::Ref> refs(50'000);
   for (Arena::Ref& ref : refs) ref = arena.Allocate(136);
   const Arena::Ref odd = arena.Allocate(96);
@@ -112,7 +112,7 @@ TEST(ArenaDepotTest, NobodyWaitsForTheHeapToFree) {
 }
 
 TEST(ArenaDepotTest, NotMoreThanAMebibyteWaitsForTheHeap) {
-  Arena arena(Arena::Sizes::kMany);
+  Arena arena;
   std::vector<Arena::Ref> refs(50'000);
   for (Arena::Ref& ref : refs) ref = arena.Allocate(136);
   const size_t most = arena.carved_bytes() / 64 + (1 << 20) + (17 << 10);
@@ -142,7 +142,7 @@ TEST(ArenaDepotTest, NotMoreThanAMebibyteWaitsForTheHeap) {
 // keep nothing: but nobody takes all that it has to the heap at once, nor waits
 // while it still has so much.
 TEST(ArenaDepotTest, WhatTheDepotHadToKeepLeavesItBitByBit) {
-  Arena arena(Arena::Sizes::kMany);
+  Arena arena;
   std::vector<Arena::Ref> refs(400'000);
   for (Arena::Ref& ref : refs) ref = arena.Allocate(512);
   size_t before = 0;
@@ -170,7 +170,7 @@ TEST(ArenaDepotTest, WhatTheDepotHadToKeepLeavesItBitByBit) {
 // A thread that only frees does not keep memory from one that only allocates.
 // As if other threads were in all of them.
 TEST(ArenaDepotTest, WhatNoStripeTakesOfAChainGoesBackToTheDepot) {
-  Arena arena(Arena::Sizes::kMany);
+  Arena arena;
   std::vector<Arena::Ref> refs(50'000);
   for (Arena::Ref& ref : refs) ref = arena.Allocate(136);
   for (int i = 0; i < 3'000; ++i) arena.Free(refs[i], 136);

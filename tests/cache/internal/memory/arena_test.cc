@@ -31,7 +31,7 @@ size_t SomeSize(std::mt19937_64& random) {
 }
 
 TEST(ArenaTest, BlocksAreAlignedAndNotNull) {
-  Arena arena(Arena::Sizes::kMany);
+  Arena arena;
   ArenaBlocks blocks(&arena);
   for (size_t bytes = Arena::kMinBytes; bytes < 1000; ++bytes) {
     const Arena::Ref ref = blocks.Allocate(bytes);
@@ -44,7 +44,7 @@ TEST(ArenaTest, BlocksKeepWhatIsInThem) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
-    Arena arena(Arena::Sizes::kMany);
+    Arena arena;
     ArenaBlocks blocks(&arena);
     for (int i = 0; i < 20'000; ++i) {
       if (blocks.size() > 0 && random() % 1000 >= 1000 - blocks.size() / 2) {
@@ -63,7 +63,7 @@ TEST(ArenaTest, BlocksOfOneSizeKeepWhatIsInThem) {
   for (const size_t bytes :
        {size_t{16}, size_t{56}, size_t{520}, size_t{Arena::kMaxBytes}}) {
     std::mt19937_64 random(bytes);
-    Arena arena(Arena::Sizes::kOne);
+    Arena arena;
     ArenaBlocks blocks(&arena);
     for (int i = 0; i < 5'000; ++i) {
       if (blocks.size() > 0 && random() % 100 < blocks.size()) {
@@ -77,7 +77,7 @@ TEST(ArenaTest, BlocksOfOneSizeKeepWhatIsInThem) {
 }
 
 TEST(ArenaTest, TheBlockThatWasFreedLastIsUsedFirst) {
-  Arena arena(Arena::Sizes::kMany);
+  Arena arena;
   for (const size_t bytes : {size_t{56}, size_t{512}}) {
     const Arena::Ref first = arena.Allocate(bytes);
     const Arena::Ref second = arena.Allocate(bytes);
@@ -91,21 +91,21 @@ TEST(ArenaTest, TheBlockThatWasFreedLastIsUsedFirst) {
 // Without what it was once divided into being left over.
 TEST(ArenaTest, MemoryServesOneSizeAfterTheOther) {
   constexpr size_t kTotal = 8 << 20;
-  Arena arena(Arena::Sizes::kMany);
+  Arena arena;
   for (const size_t bytes : {size_t{56}, size_t{4096}, size_t{136},
                              size_t{Arena::kMaxBytes}, size_t{16}}) {
     ArenaBlocks blocks(&arena);
     while (blocks.bytes() < kTotal) blocks.Allocate(bytes);
   }
   // What a stripe keeps.
-  EXPECT_LT(arena.carved_bytes(), kTotal + (512 << 10));
+  EXPECT_LT(arena.carved_bytes(), kTotal + (1 << 20));
 }
 
 // Three chunks and a bit: granules with neighbouring references lie side by
 // side within one alone.
 TEST(ArenaTest, NoBlockReachesFromOneChunkIntoAnother) {
   constexpr size_t kTotal = 200 << 20;
-  Arena arena(Arena::Sizes::kMany);
+  Arena arena;
   std::mt19937_64 random(1);
   std::vector<std::pair<Arena::Ref, size_t>> blocks;
   for (int round = 0; round < 3; ++round) {
@@ -130,7 +130,7 @@ TEST(ArenaTest, RandomSizesWasteLessThanATwentieth) {
   constexpr size_t kTotal = 16 << 20;
   for (const bool oldest_first : {true, false}) {
     std::mt19937_64 random(1);
-    Arena arena(Arena::Sizes::kMany);
+    Arena arena;
     std::vector<std::pair<Arena::Ref, size_t>> blocks;
     size_t total = 0;
     size_t next = 0;
@@ -160,7 +160,7 @@ bool IsResident(void* address) {
 }
 
 TEST(ArenaTest, WhatNobodyNeedsGoesBackToTheSystem) {
-  Arena arena(Arena::Sizes::kMany);
+  Arena arena;
   std::vector<Arena::Ref> refs(20'000);
   for (Arena::Ref& ref : refs) {
     ref = arena.Allocate(1000);
@@ -180,7 +180,7 @@ TEST(ArenaTest, WhatNobodyNeedsGoesBackToTheSystem) {
 // Another size is freed and allocated all the time, but all that it leaves free
 // are gaps of 512 bytes.
 TEST(ArenaTest, ASizeThatNobodyAsksForLeavesTheStripes) {
-  Arena arena(Arena::Sizes::kMany);
+  Arena arena;
   std::vector<Arena::Ref> gone(800);
   std::vector<Arena::Ref> busy(1024);
   for (Arena::Ref& ref : gone) ref = arena.Allocate(64);
@@ -199,7 +199,7 @@ TEST(ArenaTest, ASizeThatNobodyAsksForLeavesTheStripes) {
 
 #ifdef ABSL_HAVE_ADDRESS_SANITIZER
 TEST(ArenaDeathTest, UseOfAFreeBlockIsReported) {
-  Arena arena(Arena::Sizes::kMany);
+  Arena arena;
   const Arena::Ref ref = arena.Allocate(100);
   auto* const block = static_cast<volatile char*>(arena.At(ref));
   arena.Free(ref, 100);

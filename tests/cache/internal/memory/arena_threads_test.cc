@@ -19,7 +19,7 @@ namespace {
 using testing::ArenaBlocks;
 
 TEST(ArenaThreadsTest, WhatOneThreadFreesAnotherCanUse) {
-  Arena arena(Arena::Sizes::kMany);
+  Arena arena;
   std::vector<Arena::Ref> refs(10'000);
   for (int round = 0; round < 20; ++round) {
     for (Arena::Ref& ref : refs) ref = arena.Allocate(100);
@@ -31,7 +31,7 @@ TEST(ArenaThreadsTest, WhatOneThreadFreesAnotherCanUse) {
 }
 
 TEST(ArenaThreadsTest, ThreadsGetBlocksOfTheirOwn) {
-  Arena arena(Arena::Sizes::kMany);
+  Arena arena;
   std::vector<std::thread> threads;
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     threads.emplace_back([&arena, seed] {
@@ -53,7 +53,7 @@ TEST(ArenaThreadsTest, ThreadsGetBlocksOfTheirOwn) {
 // More threads than stripes, which free and allocate many blocks of one size at
 // a time: whole chains of them go from one to the other through the depot.
 TEST(ArenaThreadsTest, NothingIsLostBetweenThreads) {
-  Arena arena(Arena::Sizes::kMany);
+  Arena arena;
   ArenaBlocks kept(&arena);
   for (int i = 0; i < 50'000; ++i) kept.Allocate(136);
   std::vector<std::thread> threads;
@@ -80,7 +80,7 @@ TEST(ArenaThreadsTest, NothingIsLostBetweenThreads) {
 
 // A block changes hands with all that was written to it.
 TEST(ArenaThreadsTest, ThreadsMayFreeWhatOthersAllocated) {
-  Arena arena(Arena::Sizes::kMany);
+  Arena arena;
   std::atomic<Arena::Ref> mail{0};
   constexpr int kBlocks = 50'000;
   std::thread receiver([&] {

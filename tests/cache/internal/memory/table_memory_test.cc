@@ -3,7 +3,9 @@
 #include "wheelcache/cache/internal/memory/table_memory.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -28,18 +30,18 @@ TEST(TableMemoryTest, EachTableHasAPlace) {
     EXPECT_TRUE(IsZero(tables.back(), kBytes)) << "shared with another";
     std::memset(tables.back(), 1, kBytes);
   }
-  for (void* table : tables) memory.Free(table);
+  for (void* table : tables) memory.Free(table, kBytes);
 }
 
 TEST(TableMemoryTest, APlaceIsZeroAgainForTheNext) {
   TableMemory memory(1, kTables * kBytes);
   void* const first = memory.Allocate(kTables * kBytes);
   std::memset(first, 1, kTables * kBytes);
-  memory.Free(first);
+  memory.Free(first, kTables * kBytes);
   void* const second = memory.Allocate(kTables * kBytes);
   EXPECT_EQ(second, first);
   EXPECT_TRUE(IsZero(second, kTables * kBytes));
-  memory.Free(second);
+  memory.Free(second, kTables * kBytes);
 }
 
 TEST(TableMemoryTest, WhatLiesAheadIsNoTablesPlace) {
@@ -57,37 +59,52 @@ TEST(TableMemoryTest, WhatLiesAheadIsNoTablesPlace) {
     std::memset(tables.back(), 2, kBytes);
   }
   EXPECT_EQ(static_cast<const char*>(memory.ahead())[kAhead - 1], 1);
-  for (void* table : tables) memory.Free(table);
+  for (void* table : tables) memory.Free(table, kBytes);
 }
 
 // As while readers are still looking at what a Clear took from them.
-TEST(TableMemoryTest, WhereAllPlacesAreTakenMallocHelps) {
+TEST(TableMemoryTest, WhereAllPlacesAreTakenATableHasPagesOfItsOwn) {
   TableMemory memory(1, kTables * kBytes);
   void* const first = memory.Allocate(kTables * kBytes);
   void* const second = memory.Allocate(kTables * kBytes);
   EXPECT_TRUE(memory.Holds(first));
   EXPECT_FALSE(memory.Holds(second));
   EXPECT_TRUE(IsZero(second, kTables * kBytes));
-  memory.Free(first);
-  memory.Free(second);
+  memory.Free(first, kTables * kBytes);
+  memory.Free(second, kTables * kBytes);
 }
 
-TEST(TableMemoryTest, TablesOfOtherSizesComeFromMalloc) {
+TEST(TableMemoryTest, SaysWhatIsAllocated) {
+  TableMemory memory(kTables, kBytes, /*ahead=*/4096);
+  EXPECT_EQ(memory.allocated_bytes(), 4096);
+  int64_t expected = 4096;
+  std::vector<std::pair<void*, size_t>> tables;
+  for (const size_t bytes : {kBytes, size_t{128}, size_t{1} << 17}) {
+    tables.emplace_back(memory.Allocate(bytes), bytes);
+    expected += static_cast<int64_t>(bytes);
+    EXPECT_EQ(memory.allocated_bytes(), expected);
+    EXPECT_TRUE(IsZero(tables.back().first, bytes));
+  }
+  for (const auto& [table, bytes] : tables) memory.Free(table, bytes);
+  EXPECT_EQ(memory.allocated_bytes(), 4096);
+}
+
+TEST(TableMemoryTest, TablesOfOtherSizesComeFromElsewhere) {
   TableMemory memory(kTables, kBytes);
   void* const table = memory.Allocate(128);
   EXPECT_FALSE(memory.Holds(table));
   EXPECT_TRUE(IsZero(table, 128));
-  memory.Free(table);
+  memory.Free(table, 128);
 }
 
-TEST(TableMemoryTest, WhatFillsNoHugePageComesFromMalloc) {
+TEST(TableMemoryTest, WhatFillsNoHugePageComesFromElsewhere) {
   for (const size_t bytes : {size_t{0}, size_t{4096}}) {
     TableMemory memory(kTables, bytes, /*ahead=*/4096);
     EXPECT_EQ(memory.ahead(), nullptr);
     void* const table = memory.Allocate(4096);
     EXPECT_FALSE(memory.Holds(table));
     EXPECT_TRUE(IsZero(table, 4096));
-    memory.Free(table);
+    memory.Free(table, 4096);
   }
 }
 

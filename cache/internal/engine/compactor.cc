@@ -1,0 +1,56 @@
+#include "wheelcache/cache/internal/engine/compactor.h"
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+
+#include "wheelcache/cache/internal/engine/departures.h"
+#include "wheelcache/cache/internal/entry/limbo.h"
+#include "wheelcache/cache/internal/memory/arena.h"
+
+namespace wheelcache::internal {
+
+uint64_t Compactor::Step(uint64_t budget, Departures* departures) {
+  if (!mu_.TryLock()) return 0;
+  const uint64_t done = StepLocked(budget, departures);
+  mu_.Unlock();
+  return done;
+}
+
+uint64_t Compactor::StepLocked(uint64_t budget, Departures* departures) {
+  Arena& arena = shared_.pool->arena();
+  if (!in_round_.load(std::memory_order_relaxed)) {
+    if (!arena.needs_round() || !arena.BeginRound()) return 0;
+    in_round_.store(true, std::memory_order_relaxed);
+    shard_ = bucket_ = 0;
+    waits_ = 0;
+  }
+  if (shard_ < shards_.size()) {
+    if (TooMuchIsInLimbo()) return 0;
+    const uint64_t moved =
+        shards_[shard_].MoveCondemned(&bucket_, budget, departures);
+    if (bucket_ == std::numeric_limits<size_t>::max()) {
+      ++shard_;
+      bucket_ = 0;
+    }
+    return moved + 1;
+  }
+  // Until the round ends, each block that readers give up goes to the system.
+  constexpr int kMostWaits = 4;
+  shared_.limbo.Flush();
+  if (shared_.limbo.empty() || ++waits_ > kMostWaits) {
+    arena.EndRound();
+    in_round_.store(false, std::memory_order_relaxed);
+  }
+  return 1;
+}
+
+// Where a reader stalls, moving takes memory and gives none.
+bool Compactor::TooMuchIsInLimbo() {
+  constexpr int64_t kMost = 4 << 20;
+  if (shared_.pool->moved_bytes() <= kMost) return false;
+  shared_.limbo.Flush();
+  return shared_.pool->moved_bytes() > kMost;
+}
+
+}  // namespace wheelcache::internal

@@ -1,0 +1,75 @@
+// Moves entries together, so that memory which small entries pin can go back to
+// the system.
+//
+// It works in rounds. The arena condemns the units of memory in which least is
+// in use (cache/internal/memory/arena.h). Then, shard by shard, the index is
+// read for entries that lie there, and each is copied to another block, which
+// takes its place. The old blocks wait in limbo for their readers, as all that
+// is removed. An entry that is pinned, or whose bytes cannot be copied, stays.
+//
+// Threads. Thread-safe. One thread at a time makes a step; others find nothing
+// to do. It holds the lock of one shard, for at most so many entries as the
+// caller allows.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_COMPACTOR_H_
+#define WHEELCACHE_CACHE_INTERNAL_ENGINE_COMPACTOR_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/base/thread_annotations.h"
+#include "wheelcache/cache/internal/engine/departures.h"
+#include "wheelcache/cache/internal/engine/shard.h"
+#include "wheelcache/cache/internal/engine/shard_array.h"
+#include "wheelcache/cache/internal/engine/shared_state.h"
+#include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/internal/memory/arena.h"
+#include "wheelcache/wheel/base/mutex.h"
+
+namespace wheelcache::internal {
+
+class Compactor {
+ public:
+  Compactor(SharedState* shared, ShardArray<Shard>* shards)
+      : shared_(*shared), shards_(*shards) {}
+  Compactor(const Compactor&) = delete;
+  Compactor& operator=(const Compactor&) = delete;
+
+  // Whether a step would do something: a hint.
+  bool needed() const {
+    return shared_.pool->arena().needs_round() ||
+           in_round_.load(std::memory_order_relaxed);
+  }
+
+  // Makes one step: moves about `budget` entries at most. Returns how much it
+  // has done, counting an entry for 1; or 0 if there is nothing to do, or if
+  // another thread is doing it.
+  uint64_t Step(uint64_t budget, Departures* departures);
+
+  // Around fork(): keep the lock usable in the child.
+  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
+  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
+  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    mu_.UnlockInChild();
+  }
+
+ private:
+  uint64_t StepLocked(uint64_t budget, Departures* departures)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool TooMuchIsInLimbo();
+
+  SharedState& shared_;
+  ShardArray<Shard>& shards_;
+
+  Mutex mu_;
+  std::atomic<bool> in_round_{false};  // Written under mu_.
+  // Where the next step goes on.
+  size_t shard_ ABSL_GUARDED_BY(mu_) = 0;
+  size_t bucket_ ABSL_GUARDED_BY(mu_) = 0;
+  int waits_ ABSL_GUARDED_BY(mu_) = 0;  // Steps that waited for limbo.
+};
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_COMPACTOR_H_

@@ -1,0 +1,212 @@
+// Tests of BlockHeap: what idle memory goes back to the system, in what rounds,
+// and that nothing in use is lost by that.
+
+#include "wheelcache/cache/internal/memory/block_heap.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "gtest/gtest.h"
+#include "wheelcache/cache/internal/memory/chunks.h"
+
+namespace wheelcache::internal {
+namespace {
+
+using Ref = GranuleRef;
+
+// A heap with the blocks that are in use, each filled with words of its own.
+class BlockHeapTest : public ::testing::Test {
+ protected:
+  struct Block {
+    Ref ref;
+    uint32_t granules;
+    uint32_t fill;
+  };
+
+  Block Allocate(uint32_t granules) {
+    Ref ref = heap_.Take(granules);
+    if (ref == 0) ref = heap_.Carve(granules);
+    const Block block = {ref, granules, ++fills_};
+    for (uint32_t i = 0; i < granules; ++i) {
+      chunks_.Store(ref + i, 0, block.fill);
+      chunks_.Store(ref + i, 1, block.fill + i);
+    }
+    return block;
+  }
+
+  void Free(const Block& block) {
+    for (uint32_t i = 0; i < block.granules; ++i) {
+      ASSERT_EQ(chunks_.Load(block.ref + i, 0), block.fill);
+      ASSERT_EQ(chunks_.Load(block.ref + i, 1), block.fill + i);
+    }
+    heap_.Give(block.ref, block.granules);
+  }
+
+  // So many granules in blocks of a size.
+  std::vector<Block> Fill(uint32_t granules, uint32_t size) {
+    std::vector<Block> blocks;
+    for (uint32_t i = 0; i < granules; i += size) {
+      blocks.push_back(Allocate(size));
+    }
+    return blocks;
+  }
+
+  // Frees all blocks but each n-th, and returns those.
+  std::vector<Block> FreeAllBut(int n, const std::vector<Block>& blocks) {
+    std::vector<Block> kept;
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      if (i % n == 0) {
+        kept.push_back(blocks[i]);
+      } else {
+        Free(blocks[i]);
+      }
+    }
+    return kept;
+  }
+
+  void ExpectNoBrokenInvariant() {
+    const absl::Status status = heap_.CheckInvariants();
+    EXPECT_TRUE(status.ok()) << status;
+  }
+
+  Chunks chunks_;
+  BlockHeap heap_{&chunks_};
+  uint32_t fills_ = 0;
+};
+
+constexpr uint32_t kMiB = (1 << 20) / Chunks::kGranuleBytes;
+
+TEST_F(BlockHeapTest, WhatIsFreeGoesBackBeyondASixteenth) {
+  const std::vector<Block> blocks = Fill(32 * kMiB, 16);
+  for (size_t i = 0; i < blocks.size() / 32; ++i) Free(blocks[i]);
+  EXPECT_EQ(heap_.resident(), heap_.carved());
+  for (size_t i = blocks.size() / 32; i < blocks.size(); ++i) Free(blocks[i]);
+  EXPECT_LT(heap_.idle(), 3 * kMiB);  // As of when more was in use.
+  heap_.ReleaseLarge(/*calls=*/1000);
+  EXPECT_LE(heap_.idle(), kMiB);
+  EXPECT_EQ(heap_.resident(), heap_.idle() + 8);
+  ExpectNoBrokenInvariant();
+}
+
+TEST_F(BlockHeapTest, MemoryThatWentBackIsCountedWhenItIsUsedAgain) {
+  for (const Block& block : Fill(32 * kMiB, 16)) Free(block);
+  heap_.ReleaseLarge(/*calls=*/1000);
+  const uint64_t resident = heap_.resident();
+  const std::vector<Block> blocks = Fill(8 * kMiB, 16);
+  EXPECT_GE(heap_.resident(), resident + 6 * kMiB);
+  EXPECT_LE(heap_.resident(), resident + 8 * kMiB + Chunks::kPage);
+  ExpectNoBrokenInvariant();
+}
+
+TEST_F(BlockHeapTest, ALargeBlockGivesItsPagesBack) {
+  const std::vector<Block> blocks = Fill(64 * kMiB, 5000);
+  for (size_t i = 0; i < blocks.size(); i += 2) Free(blocks[i]);
+  // All but two pages at each end of half of the blocks, and what is no
+  // surplus.
+  EXPECT_LT(heap_.idle(), 5 * kMiB + blocks.size() / 2 * 2 * Chunks::kPage);
+  ExpectNoBrokenInvariant();
+}
+
+TEST_F(BlockHeapTest, ASparseHeapNeedsARound) {
+  const std::vector<Block> blocks = Fill(32 * kMiB, 16);
+  EXPECT_FALSE(heap_.NeedsRound());
+  FreeAllBut(4, blocks);
+  EXPECT_TRUE(heap_.NeedsRound());
+}
+
+TEST_F(BlockHeapTest, NothingIsTakenFromCondemnedUnits) {
+  const std::vector<Block> kept = FreeAllBut(8, Fill(32 * kMiB, 16));
+  ASSERT_TRUE(heap_.Condemn());
+  ExpectNoBrokenInvariant();
+  for (int i = 0; i < 10'000; ++i) {
+    const Block block = Allocate(16);
+    ASSERT_FALSE(heap_.IsCondemned(block.ref));
+  }
+  ExpectNoBrokenInvariant();
+}
+
+TEST_F(BlockHeapTest, EachPageOfACondemnedUnitGoesBackAsItBecomesFree) {
+  const std::vector<Block> kept = FreeAllBut(8, Fill(32 * kMiB, 16));
+  ASSERT_TRUE(heap_.Condemn());
+  uint64_t moved = 0;
+  for (const Block& block : kept) {
+    if (!heap_.IsCondemned(block.ref)) continue;
+    Allocate(16);
+    Free(block);
+    moved += 16;
+  }
+  ASSERT_GT(moved, 0u);
+  ExpectNoBrokenInvariant();
+  const uint64_t idle = heap_.idle();
+  heap_.Pardon();
+  ExpectNoBrokenInvariant();
+  EXPECT_EQ(heap_.idle(), idle);
+  // An eighth was in use: seven times as much has gone back.
+  EXPECT_LT(heap_.resident(), heap_.carved() - 6 * moved);
+}
+
+TEST_F(BlockHeapTest, ARoundThatChangesNothingIsNotRepeated) {
+  FreeAllBut(8, Fill(32 * kMiB, 16));
+  while (heap_.NeedsRound()) {
+    ASSERT_TRUE(heap_.Condemn());
+    heap_.Pardon();
+  }
+  ExpectNoBrokenInvariant();
+}
+
+TEST_F(BlockHeapTest, PardonedMemoryIsUsedAgain) {
+  const std::vector<Block> kept = FreeAllBut(2, Fill(32 * kMiB, 16));
+  ASSERT_TRUE(heap_.Condemn());
+  heap_.Pardon();
+  const Ref carved = heap_.carved();
+  Fill(15 * kMiB, 16);
+  EXPECT_EQ(heap_.carved(), carved);
+  ExpectNoBrokenInvariant();
+}
+
+// Any history leaves each block as it was filled, and the invariants.
+TEST_F(BlockHeapTest, HoldsAgainstRandomHistories) {
+  std::mt19937 random(1);
+  const auto below = [&](uint32_t n) { return random() % n; };
+  std::vector<Block> blocks;
+  bool in_round = false;
+  for (int step = 0; step < 30; ++step) {
+    // Each step has a range of sizes of its own, and grows or shrinks.
+    const uint32_t largest = uint32_t{2} << below(14);
+    const uint32_t most = 64 * kMiB / (largest + 4);
+    const bool grows = blocks.empty() || below(3) != 0;
+    for (uint32_t i = 0; i < std::min(most, 20'000u); ++i) {
+      if (grows == (below(4) != 0)) {
+        blocks.push_back(Allocate(2 + below(largest)));
+      } else if (!blocks.empty()) {
+        std::swap(blocks[below(static_cast<uint32_t>(blocks.size()))],
+                  blocks.back());
+        Free(blocks.back());
+        blocks.pop_back();
+      }
+    }
+    switch (below(3)) {
+      case 0:
+        heap_.ReleaseLarge(static_cast<int>(below(100)));
+        break;
+      case 1:
+        if (!in_round) in_round = heap_.Condemn();
+        break;
+      default:
+        if (in_round) heap_.Pardon();
+        in_round = false;
+    }
+    ExpectNoBrokenInvariant();
+  }
+  if (in_round) heap_.Pardon();
+  for (const Block& block : blocks) Free(block);
+  ExpectNoBrokenInvariant();
+  EXPECT_EQ(heap_.free_granules() + 8, heap_.carved());
+}
+
+}  // namespace
+}  // namespace wheelcache::internal
