@@ -43,7 +43,7 @@
 // bytes and its share of the index besides key and value, and 4 more where
 // there is a weigher. A std::string is stored as its length and its characters,
 // and is shown as a std::string_view; see cache/view.h. The entries of a cache
-// share up to 32 GiB, not counting what keys and values of over 16 KiB take
+// share up to 32 GiB, not counting what keys and values of over 64 KiB take
 // elsewhere.
 //
 // Lifetime. Destroy a cache when no call runs in it; its background work ends
