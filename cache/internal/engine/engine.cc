@@ -93,7 +93,6 @@ class Engine::Call {
   explicit Call(Engine* engine, const Shard* shard = nullptr,
                 int64_t now_nanos = 0)
       : departures(&engine->shared_),
-        counts(engine->counters_.ForThisThread()),
         engine_(*engine),
         shard_(shard),
         now_nanos_(now_nanos) {}
@@ -107,18 +106,14 @@ class Engine::Call {
   }
 
   Departures departures;
-  Counters::Mine counts;
 
  private:
   // Tells the listener of what was removed, and retires it. No lock is held.
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Dispose() {
     departures.removed.Dispose([this](EntryRef ref, RemovalCause cause) {
-      // The counters are in the order of the causes.
-      counts.Add(static_cast<Count>(static_cast<int>(Count::kExpired) +
-                                    static_cast<int>(cause)));
       if (engine_.tell_ != nullptr &&
           !engine_.tell_(engine_.pool().At(ref), cause)) {
-        counts.Add(Count::kListenerExceptions);
+        departures.counts.Add(Count::kListenerExceptions);
       }
     });
   }
@@ -149,8 +144,7 @@ inline bool Engine::StoreInShard(const Shard::Write& write) {
   for (;;) {
     switch (home.TryStore(write, &call.departures)) {
       case StoreOutcome::kStored:
-        // Before the listener is told of what it replaced.
-        call.counts.Add(Count::kSets);
+        Interleave("store: after the lock");
         return true;
       case StoreOutcome::kSuperseded:
         return false;
@@ -241,14 +235,14 @@ void Engine::Clear() {
 
 CacheStats Engine::stats() const {
   CacheStats stats;
-  stats.hits = counters_.Sum(Count::kHits);
-  stats.misses = counters_.Sum(Count::kMisses);
-  stats.sets = counters_.Sum(Count::kSets);
-  stats.deletes = counters_.Sum(Count::kDeleted);
-  stats.evictions = counters_.Sum(Count::kEvicted);
-  stats.expirations = counters_.Sum(Count::kExpired);
-  stats.replaced = counters_.Sum(Count::kReplaced);
-  stats.listener_exceptions = counters_.Sum(Count::kListenerExceptions);
+  stats.hits = shared_.counters.Sum(Count::kHits);
+  stats.misses = shared_.counters.Sum(Count::kMisses);
+  stats.sets = shared_.counters.Sum(Count::kSets);
+  stats.deletes = shared_.counters.Sum(Count::kDeleted);
+  stats.evictions = shared_.counters.Sum(Count::kEvicted);
+  stats.expirations = shared_.counters.Sum(Count::kExpired);
+  stats.replaced = shared_.counters.Sum(Count::kReplaced);
+  stats.listener_exceptions = shared_.counters.Sum(Count::kListenerExceptions);
   stats.entries = used().entries;
   stats.bytes = used().bytes;
   return stats;

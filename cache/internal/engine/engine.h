@@ -91,13 +91,13 @@ class Engine {
     return ABSL_PREDICT_TRUE(!shared_.clearing.load(std::memory_order_acquire));
   }
 
-  void CountMiss() const { counters_.Add(Count::kMisses); }
+  void CountMiss() const { shared_.counters.Add(Count::kMisses); }
 
   // Counts a hit, and whether it gave its entry a new stamp; advances the use
   // clock once per kStride stamps.
   void CountHit(bool stamped) const {
     constexpr uint32_t kStride = UseClock::kStride;
-    Counters::Mine mine = counters_.ForThisThread();
+    Counters::Mine mine = shared_.counters.ForThisThread();
     mine.Add(Count::kHits);
     if (stamped && mine.Add(Count::kStamped) % kStride == 0) {
       shared_.uses.Advance(kStride);
@@ -177,7 +177,6 @@ class Engine {
   mutable SharedState shared_;
   const uint32_t shard_mask_;
   Shards shards_;  // As many as a power of two.
-  mutable Counters counters_;
   StatsLogger logger_;
 
   Client client_{this};

@@ -8,6 +8,7 @@
 #include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/departures.h"
 #include "wheelcache/cache/internal/engine/key_query.h"
 #include "wheelcache/cache/internal/engine/load.h"
@@ -26,10 +27,9 @@
 namespace wheelcache::internal {
 namespace {
 
-// What was replaced before and is settled now, of which it was announced then
-// that it would come.
+// What was replaced and counted before, and is settled now.
 void AddSettled(EntryRef settled, Departures* departures) {
-  if (settled != 0) departures->removed.AddAnnounced(settled);
+  if (settled != 0) departures->removed.AddUntold(settled);
 }
 
 }  // namespace
@@ -120,6 +120,7 @@ StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
   loads_.Supersede(key);
   used_ += step.need;
   LinkLocked(step);
+  departures->counts.Add(Count::kSets);
   return StoreOutcome::kStored;
 }
 
@@ -156,10 +157,9 @@ inline void Shard::LinkLocked(const Step& step) {
   Interleave("store: between index and list");
   order_.Add(ref);
   if (old == 0) return;
+  step.departures->CountRemoved(RemovalCause::kReplaced);
   if (order_.Replace(old, step.old_is_plain)) {
     step.departures->removed.Add(old, RemovalCause::kReplaced);
-  } else {
-    step.departures->removed.Announce(RemovalCause::kReplaced);
   }
 }
 
@@ -175,6 +175,7 @@ void Shard::RemoveLocked(EntryRef ref, RemovalCause cause,
   } else {
     order_.Remove(ref);
   }
+  departures->CountRemoved(cause);
   departures->removed.Add(ref, cause);
 }
 
@@ -266,6 +267,7 @@ void Shard::TakeAllLocked(Departures* departures) {
       index_.Erase(order_.HashOf(ref), ref);
     }
   }
+  departures->CountRemoved(RemovalCause::kDeleted, used_.entries);
   departures->removed.AddCleared(newest, oldest);
   shared_.budget.Give(std::exchange(used_, Room()));
 }
