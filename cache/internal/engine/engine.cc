@@ -16,6 +16,7 @@
 #include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
+#include "wheelcache/cache/internal/engine/telling.h"
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
@@ -101,27 +102,40 @@ class Engine::Call {
   ~Call() {
     // First: a listener that calls Set must find the room that is left.
     departures.claim.GiveBack();
-    Dispose();
+    if (engine_.tell_ == nullptr) {
+      departures.removed.Dispose([](EntryRef, RemovalCause) {});
+    } else {
+      engine_.TellListener(&departures);
+    }
     if (shard_ != nullptr) engine_.WakeReaperFor(*shard_, now_nanos_);
   }
 
   Departures departures;
 
  private:
-  // Tells the listener of what was removed, and retires it. No lock is held.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void Dispose() {
-    departures.removed.Dispose([this](EntryRef ref, RemovalCause cause) {
-      if (engine_.tell_ != nullptr &&
-          !engine_.tell_(engine_.pool().At(ref), cause)) {
-        departures.counts.Add(Count::kListenerExceptions);
-      }
-    });
-  }
-
   Engine& engine_;
   const Shard* const shard_;
   const int64_t now_nanos_;
 };
+
+// Tells the listener of what was removed, and of what is removed within that,
+// and retires it; or leaves that to the call of this thread that is doing so.
+void Engine::TellListener(Departures* departures) {
+  RemovedList& removed = departures->removed;
+  if (removed.empty()) return;
+  if (RemovedList* const outer = Telling::ListOf(this)) {
+    outer->TakeOver(&removed);
+    return;
+  }
+  const Telling telling(this, &removed);
+  while (!removed.empty()) {
+    removed.Dispose([&](EntryRef ref, RemovalCause cause) {
+      if (!tell_(pool().At(ref), cause)) {
+        departures->counts.Add(Count::kListenerExceptions);
+      }
+    });
+  }
+}
 
 // Adds the overhead to what the weigher says, and stores that with the entry.
 // Returns false if no cache with these limits can hold it.

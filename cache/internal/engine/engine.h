@@ -48,7 +48,8 @@ namespace wheelcache::internal {
 class Engine {
  public:
   // Tells the user's listener of an entry that has left. Returns whether it
-  // came back without an exception. Empty where there is no listener.
+  // came back without an exception. Empty where there is no listener. On one
+  // thread it is not called within itself; see telling.h.
   using Tell = std::function<bool(const EntryHeader&, RemovalCause)>;
 
   // REQUIRES: the options are valid.
@@ -145,6 +146,7 @@ class Engine {
 
   // What a call takes out of the cache; settled at the end of the call.
   class Call;
+  ABSL_ATTRIBUTE_NOINLINE void TellListener(Departures* departures);
 
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool SetCharge(Shard::Write* write) const;
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool StoreInShard(const Shard::Write& write);

@@ -10,6 +10,8 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENTRY_REMOVED_LIST_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENTRY_REMOVED_LIST_H_
 
+#include <utility>
+
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/entry/limbo.h"
@@ -45,9 +47,25 @@ class RemovedList {
     Append(&cleared_, {newest, oldest});
   }
 
+  bool empty() const { return removed_.first == 0 && cleared_.first == 0; }
+
+  // Takes over all that `other` has, behind what is here. O(1), and O(n) of the
+  // cleared entries. May be called by the `tell` of Dispose.
+  void TakeOver(RemovedList* other) {
+    for (EntryRef ref = other->cleared_.first; ref != 0;) {
+      LruLinks<EntryRef>& links = pool_.At(ref).lru;
+      links.newer = static_cast<EntryRef>(RemovalCause::kDeleted);
+      ref = links.older;
+    }
+    for (Chain* const chain : {&other->removed_, &other->cleared_}) {
+      const Chain more = std::exchange(*chain, Chain());
+      if (more.first != 0) Append(&removed_, more);
+    }
+  }
+
   // Calls `tell(ref, cause)` for each entry, in the order of their removal but
   // for the cleared ones, which come last, and passes them on to limbo. No lock
-  // is held.
+  // is held. What comes in meanwhile may be left.
   template <typename Tell>
   void Dispose(Tell&& tell) {
     while (removed_.first != 0) {
