@@ -82,7 +82,8 @@ class Engine {
     if (deadline == Clock::kNever) return true;
     Interleave("read: between deadline and clock");
     const int64_t coarse = clock_.CoarseNowNanos();
-    if (deadline - coarse > coarse_lag_nanos_) return true;
+    // Not by their difference: it overflows where the clock began below zero.
+    if (deadline - coarse_lag_nanos_ > coarse) return true;
     return deadline > coarse && deadline > clock_.NowNanos();
   }
 
@@ -174,7 +175,7 @@ class Engine {
   const int64_t limbo_delay_nanos_;
 
   // When RunMaintenance is to look at limbo again. Relaxed: a hint.
-  std::atomic<int64_t> next_flush_nanos_{0};
+  std::atomic<int64_t> next_flush_nanos_{clock_.NowNanos()};
 
   mutable SharedState shared_;
   const uint32_t shard_mask_;

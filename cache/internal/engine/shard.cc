@@ -308,6 +308,9 @@ absl::Status Shard::CheckInvariants(Room* used) {
   if (!(sum == used_)) {
     return absl::InternalError("the charges do not add up to used_");
   }
+  if (order_.IsAheadOf(clock_.NowNanos())) {
+    return absl::InternalError("the wheel is ahead of the clock");
+  }
   *used += sum;
   return absl::OkStatus();
 }
