@@ -164,7 +164,9 @@ class Cache final {
   // returns that. Calls for the same key that come meanwhile wait for that
   // result (single-flight). An error is returned and not stored. A Set, Del or
   // Clear that comes while the loader runs supersedes it: its result is not
-  // stored. A loader that asks for its own key gets FailedPrecondition.
+  // stored. A call that would wait for ever gets FailedPrecondition: that of a
+  // loader for its own key, and the one that closes a cycle of loaders that
+  // wait for each other, on any threads and in any caches of the process.
   template <typename K>
   absl::StatusOr<Value> GetOrLoad(
       const K& key, absl::FunctionRef<absl::StatusOr<Value>()> loader) {

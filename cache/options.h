@@ -78,8 +78,8 @@ struct CacheOptions {
   // entries that it evicts or moves within the LRU list. At least 1.
   int64_t maintenance_budget = 64;
 
-  // The clock by which entries expire, monotonic. Not owned, not null; must
-  // outlive the cache.
+  // The clock by which entries expire, monotonic; it may read less than zero.
+  // Not owned, not null; must outlive the cache.
   Clock* clock = &Clock::Monotonic();
 
   // The background thread that reclaims expired entries between calls. Not

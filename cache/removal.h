@@ -9,6 +9,11 @@
 // by the thread whose call removed it (the Set that needed its room, the Del
 // that named it), or by the reaper's thread. No lock of the cache is held, so
 // it may call the cache, this one or another.
+//
+// What these calls remove from the listener's own cache is told after the
+// listener has returned, in the order of removal: notifications of one cache do
+// not nest on a thread, and need neither stack nor memory. So a listener that
+// never stops removing entries is called for ever.
 
 #ifndef WHEELCACHE_CACHE_REMOVAL_H_
 #define WHEELCACHE_CACHE_REMOVAL_H_

@@ -27,7 +27,7 @@ struct CacheStats {
   // Values that became visible: by Set, or by a load.
   int64_t sets = 0;
 
-  // Entries that were removed, by cause. Always:
+  // Entries that were removed, by cause. Always, in the child of a fork() too:
   //   sets == entries + deletes + evictions + expirations + replaced.
   int64_t deletes = 0;
   int64_t evictions = 0;

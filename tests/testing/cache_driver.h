@@ -51,6 +51,7 @@ struct CacheSetup {
   int64_t coarse_lag_nanos;
   int64_t maintenance_budget;
   bool has_reaper;
+  int64_t start_nanos = 0;  // What the clock reads at first.
 
   // With small steps, several shards, or a reaper to leave it to, a Set may
   // leave expired entries for later; then the driver has them reclaimed before
@@ -110,7 +111,8 @@ inline std::ostream& operator<<(std::ostream& out, const CacheSetup& s) {
   return out << "{" << s.max_entries << ", " << s.max_bytes << ", " << s.shards
              << ", " << s.tick_nanos << ", " << s.coarse_lag_nanos << ", "
              << s.maintenance_budget << ", "
-             << (s.has_reaper ? "true" : "false") << "}";
+             << (s.has_reaper ? "true" : "false") << ", " << s.start_nanos
+             << "}";
 }
 
 inline std::ostream& operator<<(std::ostream& out, const CacheCall& call) {
@@ -122,10 +124,13 @@ class CacheDriver {
  public:
   explicit CacheDriver(const CacheSetup& setup)
       : setup_(setup),
-        clock_(absl::ZeroDuration(), absl::Nanoseconds(setup.coarse_lag_nanos)),
+        clock_(absl::Nanoseconds(setup.start_nanos),
+               absl::Nanoseconds(setup.coarse_lag_nanos)),
         oracle_(setup.max_entries, setup.max_bytes, setup.tick_nanos),
         cache_(NewCache()),
-        is_served_(setup.has_reaper) {}
+        is_served_(setup.has_reaper) {
+    oracle_.now = setup.start_nanos;
+  }
 
   // Makes a call. Returns the first difference, or nothing if all is well.
   std::string Make(const CacheCall& call) {
@@ -406,7 +411,10 @@ class CacheDriver {
             TimeToLiveInOracle(call_.key));
     // In whole steps, and no further than they reach.
     constexpr int64_t kStep = 20'000'000;
-    const int64_t age = oracle_.now / kStep - entry.created / kStep;
+    const auto step = [](int64_t nanos) {
+      return nanos / kStep - (nanos % kStep < 0);
+    };
+    const int64_t age = step(oracle_.now) - step(entry.created);
     if (age > absl::Hours(24 * 900) / absl::Nanoseconds(kStep)) return;
     Compare("age", handle.Age(), age * absl::Nanoseconds(kStep));
   }

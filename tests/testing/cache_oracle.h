@@ -113,7 +113,8 @@ class CacheOracle {
 
  private:
   int64_t Deadline(int64_t ttl) const {
-    return ttl < kNever - now ? now + ttl : kNever;
+    // By comparisons that do not overflow, wherever the clock began.
+    return ttl == kNever || now > kNever - ttl ? kNever : now + ttl;
   }
 
   bool HasRoom(int key, int64_t charge) const {

@@ -11,9 +11,9 @@ Counters::~Counters() {
   for (const auto& stripe : own_) delete stripe.load(std::memory_order_relaxed);
 }
 
-int64_t Counters::AddShared(Count what) {
-  return 1 + shared_.counts[static_cast<size_t>(what)].fetch_add(
-                 1, std::memory_order_relaxed);
+int64_t Counters::AddShared(Count what, int64_t times) {
+  return times + shared_.counts[static_cast<size_t>(what)].fetch_add(
+                     times, std::memory_order_relaxed);
 }
 
 Counters::Stripe* Counters::MakeOwn(size_t thread) {

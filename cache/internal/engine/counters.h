@@ -69,7 +69,7 @@ class Counters {
   // one.
   ABSL_ATTRIBUTE_NOINLINE Stripe* MakeOwn(size_t thread);
 
-  ABSL_ATTRIBUTE_NOINLINE int64_t AddShared(Count what);
+  ABSL_ATTRIBUTE_NOINLINE int64_t AddShared(Count what, int64_t times);
 
   // Stored with release and, to sum, loaded with acquire: a sum sees the zeros
   // that a stripe begins with.
@@ -79,12 +79,15 @@ class Counters {
 
 class Counters::Mine {
  public:
-  // Adds 1, and returns what the count of the stripe has become.
-  int64_t Add(Count what) {
-    if (ABSL_PREDICT_FALSE(own_ == nullptr)) return counters_.AddShared(what);
+  // Counts an event, or several, and returns what the count of the stripe has
+  // become.
+  int64_t Add(Count what, int64_t times = 1) {
+    if (ABSL_PREDICT_FALSE(own_ == nullptr)) {
+      return counters_.AddShared(what, times);
+    }
     // The only writer: nothing can come between load and store.
     std::atomic<int64_t>& count = own_->counts[static_cast<size_t>(what)];
-    const int64_t sum = count.load(std::memory_order_relaxed) + 1;
+    const int64_t sum = count.load(std::memory_order_relaxed) + times;
     count.store(sum, std::memory_order_relaxed);
     return sum;
   }

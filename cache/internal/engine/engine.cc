@@ -16,6 +16,7 @@
 #include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
+#include "wheelcache/cache/internal/engine/telling.h"
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
@@ -110,7 +111,6 @@ class Engine::Call {
   explicit Call(Engine* engine, const Shard* shard = nullptr,
                 int64_t now_nanos = 0)
       : departures(&engine->shared_),
-        counts(engine->counters_.ForThisThread()),
         engine_(*engine),
         shard_(shard),
         now_nanos_(now_nanos) {}
@@ -119,31 +119,40 @@ class Engine::Call {
   ~Call() {
     // First: a listener that calls Set must find the room that is left.
     departures.claim.GiveBack();
-    Dispose();
+    if (engine_.tell_ == nullptr) {
+      departures.removed.Dispose([](EntryRef, RemovalCause) {});
+    } else {
+      engine_.TellListener(&departures);
+    }
     if (shard_ != nullptr) engine_.WakeReaperFor(*shard_, now_nanos_);
   }
 
   Departures departures;
-  Counters::Mine counts;
 
  private:
-  // Tells the listener of what was removed, and retires it. No lock is held.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void Dispose() {
-    departures.removed.Dispose([this](EntryRef ref, RemovalCause cause) {
-      // The counters are in the order of the causes.
-      counts.Add(static_cast<Count>(static_cast<int>(Count::kExpired) +
-                                    static_cast<int>(cause)));
-      if (engine_.tell_ != nullptr &&
-          !engine_.tell_(engine_.pool().At(ref), cause)) {
-        counts.Add(Count::kListenerExceptions);
-      }
-    });
-  }
-
   Engine& engine_;
   const Shard* const shard_;
   const int64_t now_nanos_;
 };
+
+// Tells the listener of what was removed, and of what is removed within that,
+// and retires it; or leaves that to the call of this thread that is doing so.
+void Engine::TellListener(Departures* departures) {
+  RemovedList& removed = departures->removed;
+  if (removed.empty()) return;
+  if (RemovedList* const outer = Telling::ListOf(this)) {
+    outer->TakeOver(&removed);
+    return;
+  }
+  const Telling telling(this, &removed);
+  while (!removed.empty()) {
+    removed.Dispose([&](EntryRef ref, RemovalCause cause) {
+      if (!tell_(pool().At(ref), cause)) {
+        departures->counts.Add(Count::kListenerExceptions);
+      }
+    });
+  }
+}
 
 // Adds the overhead to what the weigher says, and stores that with the entry.
 // Returns false if no cache with these limits can hold it.
@@ -166,8 +175,7 @@ inline bool Engine::StoreInShard(const Shard::Write& write) {
   for (;;) {
     switch (home.TryStore(write, &call.departures)) {
       case StoreOutcome::kStored:
-        // Before the listener is told of what it replaced.
-        call.counts.Add(Count::kSets);
+        Interleave("store: after the lock");
         return true;
       case StoreOutcome::kSuperseded:
         return false;
@@ -308,14 +316,14 @@ void Engine::Clear() {
 
 CacheStats Engine::stats() const {
   CacheStats stats;
-  stats.hits = counters_.Sum(Count::kHits);
-  stats.misses = counters_.Sum(Count::kMisses);
-  stats.sets = counters_.Sum(Count::kSets);
-  stats.deletes = counters_.Sum(Count::kDeleted);
-  stats.evictions = counters_.Sum(Count::kEvicted);
-  stats.expirations = counters_.Sum(Count::kExpired);
-  stats.replaced = counters_.Sum(Count::kReplaced);
-  stats.listener_exceptions = counters_.Sum(Count::kListenerExceptions);
+  stats.hits = shared_.counters.Sum(Count::kHits);
+  stats.misses = shared_.counters.Sum(Count::kMisses);
+  stats.sets = shared_.counters.Sum(Count::kSets);
+  stats.deletes = shared_.counters.Sum(Count::kDeleted);
+  stats.evictions = shared_.counters.Sum(Count::kEvicted);
+  stats.expirations = shared_.counters.Sum(Count::kExpired);
+  stats.replaced = shared_.counters.Sum(Count::kReplaced);
+  stats.listener_exceptions = shared_.counters.Sum(Count::kListenerExceptions);
   stats.entries = used().entries;
   stats.bytes = used().bytes;
   stats.resident_bytes = ResidentBytes();

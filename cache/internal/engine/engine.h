@@ -49,7 +49,8 @@ namespace wheelcache::internal {
 class Engine {
  public:
   // Tells the user's listener of an entry that has left. Returns whether it
-  // came back without an exception. Empty where there is no listener.
+  // came back without an exception. Empty where there is no listener. On one
+  // thread it is not called within itself; see telling.h.
   using Tell = std::function<bool(const EntryHeader&, RemovalCause)>;
 
   // REQUIRES: the options are valid.
@@ -82,7 +83,8 @@ class Engine {
     if (deadline == Clock::kNever) return true;
     Interleave("read: between deadline and clock");
     const int64_t coarse = clock_.CoarseNowNanos();
-    if (deadline - coarse > coarse_lag_nanos_) return true;
+    // Not by their difference: it overflows where the clock began below zero.
+    if (deadline - coarse_lag_nanos_ > coarse) return true;
     return deadline > coarse && deadline > clock_.NowNanos();
   }
 
@@ -92,13 +94,13 @@ class Engine {
     return ABSL_PREDICT_TRUE(!shared_.clearing.load(std::memory_order_acquire));
   }
 
-  void CountMiss() const { counters_.Add(Count::kMisses); }
+  void CountMiss() const { shared_.counters.Add(Count::kMisses); }
 
   // Counts a hit, and whether it gave its entry a new stamp; advances the use
   // clock once per kStride stamps.
   void CountHit(bool stamped) const {
     constexpr uint32_t kStride = UseClock::kStride;
-    Counters::Mine mine = counters_.ForThisThread();
+    Counters::Mine mine = shared_.counters.ForThisThread();
     mine.Add(Count::kHits);
     if (stamped && mine.Add(Count::kStamped) % kStride == 0) {
       shared_.uses.Advance(kStride);
@@ -146,6 +148,7 @@ class Engine {
 
   // What a call takes out of the cache; settled at the end of the call.
   class Call;
+  ABSL_ATTRIBUTE_NOINLINE void TellListener(Departures* departures);
 
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool SetCharge(Shard::Write* write) const;
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool StoreInShard(const Shard::Write& write);
@@ -187,13 +190,12 @@ class Engine {
   const int64_t most_resident_;
 
   // When RunMaintenance is to look at limbo again. Relaxed: a hint.
-  std::atomic<int64_t> next_flush_nanos_{0};
+  std::atomic<int64_t> next_flush_nanos_{clock_.NowNanos()};
 
   mutable SharedState shared_;
   const uint32_t shard_mask_;
   Shards shards_;  // As many as a power of two.
   Compactor compactor_{&shared_, &shards_};
-  mutable Counters counters_;
   StatsLogger logger_;
 
   Client client_{this};

@@ -4,13 +4,16 @@
 // This is what the engine knows of a load; TypedLoad
 // (cache/internal/engine/typed_load.h) has the key and the result.
 //
+// Loaders may load other keys, and so wait for each other. Each thread notes
+// which load it waits for, over all caches of the process, and a wait that
+// would close a cycle is refused.
+//
 // Threads. Thread-safe.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_LOAD_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_LOAD_H_
 
 #include <memory>
-#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "wheelcache/cache/internal/entry/entry.h"
@@ -22,7 +25,7 @@ namespace wheelcache::internal {
 class Load {
  public:
   // The loader runs in the calling thread.
-  explicit Load(Hash32 hash) : hash_(hash) {}
+  explicit Load(Hash32 hash);
   Load(const Load&) = delete;
   Load& operator=(const Load&) = delete;
   virtual ~Load() = default;
@@ -35,8 +38,9 @@ class Load {
   // Ends the load: those who wait go on. Called once. Allocates nothing.
   void End();
 
-  // Blocks until the load has ended. Returns false at once in the thread that
-  // runs the loader: it would wait for itself.
+  // Blocks until the load has ended. Returns false at once if that would be for
+  // ever: in the thread that runs the loader, and in one for which the loader
+  // waits, directly or by way of other loaders.
   bool WaitForEnd();
 
   // In the child of fork(), where nobody waits any more, and a thread that is
@@ -44,8 +48,14 @@ class Load {
   void ResetAfterFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
  private:
+  static thread_local Load* waits_for;
+
+  bool WaitsForThisThread();
+
   const Hash32 hash_;
-  const std::thread::id loader_thread_ = std::this_thread::get_id();
+
+  // That of the thread which runs the loader. Valid until the load has ended.
+  Load*& loader_waits_for_;
 
   Mutex mu_;
   CondVar has_ended_;

@@ -11,26 +11,19 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/engine/recency.h"
+#include "wheelcache/cache/internal/engine/ticks.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
-namespace {
-
-uint64_t FloorTick(int64_t nanos, int64_t tick_nanos) {
-  return static_cast<uint64_t>(nanos / tick_nanos);
-}
-
-}  // namespace
 
 RemovalOrder::RemovalOrder(const Owner& shard, int64_t now_nanos)
     : shared_(*shard.shared),
       pool_(*shared_.pool),
       recency_(*shard.recency),
       shard_(shard.number),
-      lru_(Links{&pool_, shared_.tick_nanos}),
-      wheel_(Links{&pool_, shared_.tick_nanos},
-             FloorTick(now_nanos, shared_.tick_nanos),
+      lru_(Links{&pool_, ticks()}),
+      wheel_(Links{&pool_, ticks()}, ticks().Floor(now_nanos),
              WheelSlots(shared_.SlotsOf(shard_))) {}
 
 void RemovalOrder::Substitute(EntryRef old, EntryRef copy) {
@@ -58,8 +51,7 @@ void RemovalOrder::SetDeadline(EntryRef ref, int64_t deadline_nanos) {
 
 uint64_t RemovalOrder::Advance(int64_t now_nanos, uint64_t budget,
                                absl::FunctionRef<void(EntryRef)> fire) {
-  const uint64_t done =
-      wheel_.Advance(FloorTick(now_nanos, shared_.tick_nanos), budget, fire);
+  const uint64_t done = wheel_.Advance(ticks().Floor(now_nanos), budget, fire);
   SetDue(wheel_.NextWakeup());
   return done;
 }
@@ -74,11 +66,7 @@ std::pair<EntryRef, EntryRef> RemovalOrder::TakeAll() {
 }
 
 void RemovalOrder::SetDue(std::optional<uint64_t> tick) {
-  const auto last_tick =
-      static_cast<uint64_t>(Clock::kNever / shared_.tick_nanos);
-  due_nanos_ = tick.has_value() && *tick <= last_tick
-                   ? static_cast<int64_t>(*tick) * shared_.tick_nanos
-                   : Clock::kNever;
+  due_nanos_ = tick.has_value() ? ticks().Nanos(*tick) : Clock::kNever;
   shared_.due.Set(shard_, due_nanos_);
 }
 
@@ -103,7 +91,7 @@ absl::Status RemovalOrder::CheckEntry(EntryRef ref) const {
   if (entry.timer.scheduled() != (entry.deadline() != Clock::kNever)) {
     return absl::InternalError("an entry is wrongly in the wheel, or not");
   }
-  const uint64_t tick = Links{&pool_, shared_.tick_nanos}.deadline(ref);
+  const uint64_t tick = Links{&pool_, ticks()}.deadline(ref);
   if (entry.timer.scheduled() &&
       wheel_.NextWakeup().value() > std::max(wheel_.now(), tick)) {
     return absl::InternalError("the wheel would wake up too late");
@@ -113,8 +101,7 @@ absl::Status RemovalOrder::CheckEntry(EntryRef ref) const {
 
 absl::Status RemovalOrder::CheckDue() const {
   const std::optional<uint64_t> wakeup = wheel_.NextWakeup();
-  if (wakeup.has_value() &&
-      FloorTick(due_nanos_, shared_.tick_nanos) > *wakeup) {
+  if (wakeup.has_value() && ticks().Floor(due_nanos_) > *wakeup) {
     return absl::InternalError("the shard is due later than its wheel");
   }
   if (shared_.due.Get(shard_) != due_nanos_) {

@@ -31,6 +31,7 @@
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
+#include "wheelcache/cache/internal/engine/ticks.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
@@ -122,6 +123,12 @@ class RemovalOrder {
   // each entry but the replaced one. O(entries).
   absl::Status CheckInvariants(absl::FunctionRef<void(EntryRef)> visit);
 
+  // For tests: whether the wheel has worked beyond this time, and so would fire
+  // what is due next too late.
+  bool IsAheadOf(int64_t now_nanos) const {
+    return wheel_.now() > ticks().Floor(now_nanos);
+  }
+
  protected:
   // How wheel and list find the links of an entry.
   struct Links {
@@ -133,12 +140,10 @@ class RemovalOrder {
     }
     // Rounded up: a timer that fires is past its deadline.
     uint64_t deadline(Ref ref) const {
-      const int64_t nanos = pool->At(ref).deadline();
-      return static_cast<uint64_t>(nanos / tick_nanos +
-                                   (nanos % tick_nanos != 0));
+      return ticks.Ceil(pool->At(ref).deadline());
     }
     EntryPool* pool;
-    int64_t tick_nanos;
+    Ticks ticks;
   };
   using Wheel = BasicTimingWheel<Links, WheelSlots>;
   // The wheel marks its lists by the largest references.
@@ -151,6 +156,7 @@ class RemovalOrder {
 
  private:
   EntryHeader& At(EntryRef ref) const { return pool_.At(ref); }
+  Ticks ticks() const { return Ticks(shared_.tick_nanos); }
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Unlink(EntryRef ref);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Schedule(EntryRef ref);
   void SetDue(std::optional<uint64_t> tick);

@@ -10,6 +10,7 @@
 #include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/departures.h"
 #include "wheelcache/cache/internal/engine/key_query.h"
 #include "wheelcache/cache/internal/engine/load.h"
@@ -29,10 +30,9 @@
 namespace wheelcache::internal {
 namespace {
 
-// What was replaced before and is settled now, of which it was announced then
-// that it would come.
+// What was replaced and counted before, and is settled now.
 void AddSettled(EntryRef settled, Departures* departures) {
-  if (settled != 0) departures->removed.AddAnnounced(settled);
+  if (settled != 0) departures->removed.AddUntold(settled);
 }
 
 // By which an entry counts where so much is moved under a lock.
@@ -126,6 +126,7 @@ StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
   loads_.Supersede(key);
   used_ += step.need;
   LinkLocked(step);
+  departures->counts.Add(Count::kSets);
   return StoreOutcome::kStored;
 }
 
@@ -162,10 +163,9 @@ inline void Shard::LinkLocked(const Step& step) {
   Interleave("store: between index and list");
   order_.Add(ref);
   if (old == 0) return;
+  step.departures->CountRemoved(RemovalCause::kReplaced);
   if (order_.Replace(old, step.old_is_plain)) {
     step.departures->removed.Add(old, RemovalCause::kReplaced);
-  } else {
-    step.departures->removed.Announce(RemovalCause::kReplaced);
   }
 }
 
@@ -181,6 +181,7 @@ void Shard::RemoveLocked(EntryRef ref, RemovalCause cause,
   } else {
     order_.Remove(ref);
   }
+  departures->CountRemoved(cause);
   departures->removed.Add(ref, cause);
 }
 
@@ -338,6 +339,7 @@ void Shard::TakeAllLocked(Departures* departures) {
       index_.Erase(order_.HashOf(ref), ref);
     }
   }
+  departures->CountRemoved(RemovalCause::kDeleted, used_.entries);
   departures->removed.AddCleared(newest, oldest);
   shared_.budget.Give(std::exchange(used_, Room()));
 }
@@ -377,6 +379,9 @@ absl::Status Shard::CheckInvariants(Room* used) {
   }
   if (!(sum == used_)) {
     return absl::InternalError("the charges do not add up to used_");
+  }
+  if (order_.IsAheadOf(clock_.NowNanos())) {
+    return absl::InternalError("the wheel is ahead of the clock");
   }
   *used += sum;
   return absl::OkStatus();

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/due_board.h"
 #include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/entry/entry.h"
@@ -75,6 +76,10 @@ struct SharedState {
   // Ends with the last handle, after the cache and its limbo.
   const std::unique_ptr<EntryPool, AbandonPool> pool;
   Limbo limbo;
+
+  // Sets and removals are counted under the lock of the shard, so that a fork()
+  // comes before an event and its count, or after both.
+  Counters counters;
 };
 
 }  // namespace wheelcache::internal

@@ -34,12 +34,13 @@ class TypedLoad final : public Load {
   }
 
   // Blocks until the result is there, and copies it. A load that ended without
-  // one gives kUnknown; the thread that runs the loader gets
-  // kFailedPrecondition, since it would wait for ever.
+  // one gives kUnknown; a thread that would wait for ever, as WaitForEnd says,
+  // gets kFailedPrecondition.
   absl::StatusOr<Value> Wait() {
     if (!WaitForEnd()) {
       return absl::FailedPreconditionError(
-          "the loader of a key asked for that key");
+          "the load of this key waits for the caller: its loader asked for "
+          "its own key, or loaders asked for each other's");
     }
     return result_.has_value() ? *result_ : failure_;
   }

@@ -10,8 +10,6 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENTRY_REMOVED_LIST_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENTRY_REMOVED_LIST_H_
 
-#include <cassert>
-#include <optional>
 #include <utility>
 
 #include "wheelcache/cache/internal/entry/entry.h"
@@ -37,15 +35,9 @@ class RemovedList {
     Append(&removed_, {ref, ref});
   }
 
-  // The same in two parts, where it does not matter which entry it is. Dispose
-  // reports an announced removal, at most one, as reference 0; the entry is
-  // added later, maybe to another list.
-  void Announce(RemovalCause cause) {
-    assert(!announced_.has_value());
-    announced_ = cause;
-  }
-  void AddAnnounced(EntryRef ref) {
-    pool_.At(ref).lru = {/*newer=*/kAnnounced, /*older=*/0};
+  // The same for an entry of which nobody is told.
+  void AddUntold(EntryRef ref) {
+    pool_.At(ref).lru = {/*newer=*/kUntold, /*older=*/0};
     Append(&removed_, {ref, ref});
   }
 
@@ -55,19 +47,32 @@ class RemovedList {
     Append(&cleared_, {newest, oldest});
   }
 
+  bool empty() const { return removed_.first == 0 && cleared_.first == 0; }
+
+  // Takes over all that `other` has, behind what is here. O(1), and O(n) of the
+  // cleared entries. May be called by the `tell` of Dispose.
+  void TakeOver(RemovedList* other) {
+    for (EntryRef ref = other->cleared_.first; ref != 0;) {
+      LruLinks<EntryRef>& links = pool_.At(ref).lru;
+      links.newer = static_cast<EntryRef>(RemovalCause::kDeleted);
+      ref = links.older;
+    }
+    for (Chain* const chain : {&other->removed_, &other->cleared_}) {
+      const Chain more = std::exchange(*chain, Chain());
+      if (more.first != 0) Append(&removed_, more);
+    }
+  }
+
   // Calls `tell(ref, cause)` for each entry, in the order of their removal but
   // for the cleared ones, which come last, and passes them on to limbo. No lock
-  // is held.
+  // is held. What comes in meanwhile may be left.
   template <typename Tell>
   void Dispose(Tell&& tell) {
-    if (announced_.has_value()) {
-      tell(EntryRef{0}, *std::exchange(announced_, std::nullopt));
-    }
     while (removed_.first != 0) {
       const EntryRef ref = removed_.first;
       const LruLinks<EntryRef> links = pool_.At(ref).lru;
       removed_.first = links.older;
-      if (links.newer != kAnnounced) {
+      if (links.newer != kUntold) {
         tell(ref, static_cast<RemovalCause>(links.newer));
       }
       limbo_.Add(ref);
@@ -82,7 +87,7 @@ class RemovedList {
 
  private:
   // In place of a cause.
-  static constexpr EntryRef kAnnounced = ~EntryRef{0};
+  static constexpr EntryRef kUntold = ~EntryRef{0};
 
   struct Chain {
     EntryRef first = 0;
@@ -97,7 +102,6 @@ class RemovedList {
 
   EntryPool& pool_;
   Limbo& limbo_;
-  std::optional<RemovalCause> announced_;
   Chain removed_;  // One by one.
   Chain cleared_;  // A shard's at once.
 };

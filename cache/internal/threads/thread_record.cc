@@ -61,7 +61,11 @@ class ThreadEnd {
 thread_local bool ThreadEnd::ended = false;
 thread_local ThreadEnd thread_end;
 
-// In the child of fork() only the forking thread exists.
+// An address that no other live thread has, in the child of fork() either.
+const void* ThisThread() { return &thread_record; }
+
+// In the child of fork() only the forking thread exists. At its very end it may
+// have several records, one for each read that it is in.
 class ForgetOtherThreads {
  public:
   void BeforeFork() {}
@@ -70,10 +74,11 @@ class ForgetOtherThreads {
     int taken = 0;
     for (ThreadRecord* record = FirstThreadRecord(); record != nullptr;
          record = record->next) {
-      if (record == thread_record) {
+      if (record->owner.load(std::memory_order_relaxed) == ThisThread()) {
         ++taken;
         continue;
       }
+      record->owner.store(nullptr, std::memory_order_relaxed);
       record->announced.store(0, std::memory_order_relaxed);
       record->taken.store(false, std::memory_order_relaxed);
     }
@@ -100,6 +105,7 @@ ThreadRecord* TakeThreadRecord() {
   PrepareForFork();
   PrepareFences();
   ThreadRecord* record = TakeAnyRecord();
+  record->owner.store(ThisThread(), std::memory_order_relaxed);
   // A writer that misses this record, or that light fences are free, has
   // unlinked before this thread's first look: its own fence comes before its
   // check.
@@ -119,6 +125,7 @@ ThreadRecord* TryTakeThreadRecord() {
 }
 
 void LeaveThreadRecord(ThreadRecord* record) {
+  record->owner.store(nullptr, std::memory_order_relaxed);
   record->taken.store(false, std::memory_order_release);
   taken_records.fetch_sub(1, std::memory_order_release);
 }

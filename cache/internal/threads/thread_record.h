@@ -7,7 +7,7 @@
 // ever used caches at one time.
 //
 // Threads. Thread-safe. In the child of fork() the records of other threads are
-// free again.
+// free again; the forking thread keeps its own, also at its very end.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_THREADS_THREAD_RECORD_H_
 #define WHEELCACHE_CACHE_INTERNAL_THREADS_THREAD_RECORD_H_
@@ -30,6 +30,10 @@ struct alignas(ABSL_CACHELINE_SIZE) ThreadRecord {
   // acquire: the next owner sees all that the last one wrote here, and wherever
   // the index is used.
   std::atomic<bool> taken{false};
+
+  // Tells threads apart: what the child of fork() finds with the forking
+  // thread's own is that thread's. Null while no thread has the record.
+  std::atomic<const void*> owner{nullptr};
 
   // Constant once the record is in the list. Indexes count from 0.
   size_t index = 0;

@@ -158,6 +158,37 @@ TEST_P(EpochTest, AChildForgetsTheSectionsOfOtherThreads) {
   EXPECT_GT(NewestReaderUpTo(ended), 0u);
 }
 
+// Forks at the very end of its thread, in a section within another.
+struct LateForker {
+  ~LateForker() {
+    const Epoch before = AdvanceEpoch();
+    {
+      const ReadSection outer;
+      const ReadSection inner;
+      child = fork();
+      if (child != 0) return;
+      if (NewestReaderUpTo(AdvanceEpoch()) <= before) _exit(1);
+      if (NobodyReads()) _exit(2);
+    }
+    if (NewestReaderUpTo(AdvanceEpoch()) != 0) _exit(3);
+    _exit(NobodyReads() ? 0 : 4);
+  }
+  static inline pid_t child = -1;
+};
+
+TEST_P(EpochTest, AThreadThatForksAtItsVeryEndKeepsItsSectionsInTheChild) {
+  std::thread([] {
+    thread_local LateForker late;  // Destroyed after what comes later.
+    (void)&late;
+    const ReadSection section;
+  }).join();
+  int status = 0;
+  ASSERT_EQ(waitpid(LateForker::child, &status, 0), LateForker::child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_TRUE(NobodyReads());
+}
+
 // The forced form of what the fences are for: a writer must not miss a reader
 // that may still have looked at the old link.
 TEST_P(EpochTest, AReaderNeverLooksAtWhatWasReused) {
