@@ -306,7 +306,7 @@ bool Shard::MoveLocked(EntryRef ref, Departures* departures) {
   order_.Substitute(ref, copy);
   Interleave("move: between list and index");
   index_.Replace(hash, ref, copy);
-  departures->removed.AddAnnounced(ref);
+  departures->removed.AddUntold(ref);
   return true;
 }
 
