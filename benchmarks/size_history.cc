@@ -40,11 +40,12 @@ SizeHistory Creep() {
   return history;
 }
 
+// Teeth shorter than a volume mix both sizes; longer ones replace all entries.
 SizeHistory Sawtooth() {
   SizeHistory history = {"sawtooth", {}};
-  for (int tooth = 0; tooth < 4; ++tooth) {
-    history.phases.push_back({/*volumes=*/0.5, 100, 100});
-    history.phases.push_back({/*volumes=*/0.5, 12 * kKiB, 12 * kKiB});
+  for (const double volumes : {0.5, 0.5, 0.5, 0.5, 3.0, 3.0, 3.0}) {
+    history.phases.push_back({volumes, 100, 100});
+    history.phases.push_back({volumes, 12 * kKiB, 12 * kKiB});
   }
   return history;
 }
