@@ -45,7 +45,7 @@ def sections(result):
     subjects = [subject for subject in ALLOCATORS if result.names(f"histories/{subject}/")]
     peers = [PEER] if result.names(f"histories/{PEER}/") else []
     head = ["", "limit", "1 thread", "4 threads", *(ALLOCATORS[subject] for subject in subjects)]
-    head += [*("RocksDB" for _ in peers), "million Sets/s, 1 and 4 threads"]
+    head += [*("RocksDB" for _ in peers), "thousand Sets/s, 1 and 4 threads"]
     rows = [_history_row(result, history, subjects + peers) for history in histories]
     rows += [_other_row(result, other, subjects, len(peers)) for other in others]
     drawn = _chart(result, histories)
@@ -95,7 +95,7 @@ def _history_row(result, history, others):
         f"{_worst(ours).limit:.2f}",
         *_cells(ours.get(threads) for threads in THREADS),
         *_cells(_worst(_figures(result, subject, history)) for subject in others),
-        ", ".join(f"{result.median(name) / 1e6:.2f}" for name in speeds if result.has(name)),
+        ", ".join(f"{result.median(name) / 1e3:.0f}" for name in speeds if result.has(name)),
     ]
 
 
