@@ -7,8 +7,8 @@
 
 namespace wheelcache::benchmarks {
 
-// Returns the resident bytes, from /proc/self/statm. Exits if that cannot be
-// read.
+// Returns the resident bytes, from /proc/self/statm. Allocates nothing, so that
+// a look does not change what it sees. Exits if that cannot be read.
 int64_t ResidentBytes();
 
 }  // namespace wheelcache::benchmarks

@@ -1,4 +1,4 @@
-"""Draws grouped bar charts as self-contained SVG files, readable on light and dark backgrounds."""
+"""Draws charts of bars and of lines as self-contained SVG files, readable on light and dark backgrounds."""
 
 import html
 import math
@@ -17,7 +17,7 @@ LETTER = 6.8  # Average width of a letter in the default fonts of browsers.
 
 
 class Plot:
-    """The rectangle that bars are drawn in, with its vertical axis: from 0, or over powers of ten."""
+    """The rectangle that bars or lines are drawn in, with its vertical axis: from 0, or over powers of ten."""
 
     def __init__(self, left, right, top, bottom, values, logarithmic):
         self.left, self.right, self.top, self.bottom = left, right, top, bottom
@@ -69,17 +69,45 @@ def panels(title, unit, groups, charts, line_name):
     """
     names = list(dict.fromkeys(name for series, _ in charts.values() for name in series))
     parts = list(_legend(names, line_name))
-    width = (WIDTH - RIGHT + GAP) / 2
     for number, (heading, (series, line)) in enumerate(charts.items()):
-        row, column = divmod(number, 2)
-        left = LEFT + column * width
-        top = PANELS_TOP + row * PANEL_HEIGHT + 40
-        right = left + width - LEFT - GAP
-        plot = Plot(left, right, top, top + PANEL_HEIGHT - 76, [*_values(series), line], logarithmic=False)
-        parts.append(f'<text x="{left:g}" y="{top - 26}" font-size="13" font-weight="600">{_escaped(heading)}</text>')
+        plot = _panel(number, [*_values(series), line])
+        parts.append(_heading(plot, heading))
         parts += _plot(plot, unit, groups, series, short, names, labelled=names[:1])
         parts.append(_dashed(plot, line))
-    return _svg(title, PANELS_TOP + PANEL_HEIGHT * math.ceil(len(charts) / 2), parts)
+    return _svg(title, _panels_height(charts), parts)
+
+
+def line_panels(title, unit, charts, line_name):
+    """Returns the SVG of several charts of lines, two in a row, with one legend and an axis each.
+
+    `charts` is {title: ({name: values}, length of the horizontal axis, value of the dashed line)}; the values of a line
+    are at equal distances.
+    """
+    names = list(dict.fromkeys(name for series, _, _ in charts.values() for name in series))
+    parts = list(_legend(names, line_name))
+    for number, (heading, (series, length, line)) in enumerate(charts.items()):
+        plot = _panel(number, [*(value for values in series.values() for value in values), line])
+        parts += [_heading(plot, heading), _unit(plot, unit), *_grid(plot, short), *_ruler(plot, length)]
+        parts += [_line(plot, values, COLORS[names.index(name)]) for name, values in series.items()]
+        parts.append(_dashed(plot, line))
+    return _svg(title, _panels_height(charts), parts)
+
+
+def _panel(number, values):
+    """Returns the plot of a chart by its number, from left to right and from top to bottom."""
+    width = (WIDTH - RIGHT + GAP) / 2
+    row, column = divmod(number, 2)
+    left = LEFT + column * width
+    top = PANELS_TOP + row * PANEL_HEIGHT + 40
+    return Plot(left, left + width - LEFT - GAP, top, top + PANEL_HEIGHT - 76, values, logarithmic=False)
+
+
+def _panels_height(charts):
+    return PANELS_TOP + PANEL_HEIGHT * math.ceil(len(charts) / 2)
+
+
+def _heading(plot, text):
+    return f'<text x="{plot.left:g}" y="{plot.top - 26}" font-size="13" font-weight="600">{_escaped(text)}</text>'
 
 
 def _svg(title, height, parts):
@@ -102,9 +130,13 @@ def _values(series):
 
 def _plot(plot, unit, groups, series, write, names=None, labelled=None):
     """Draws axis, groups and bars. `names` gives the order of colors, `labelled` the series to write values for."""
-    yield f'<text x="{plot.left:.0f}" y="{plot.top - 12}" font-size="11">{_escaped(unit)}</text>'
+    yield _unit(plot, unit)
     yield from _grid(plot, write)
     yield from _bars(plot, groups, series, write, names or list(series), labelled)
+
+
+def _unit(plot, unit):
+    return f'<text x="{plot.left:.0f}" y="{plot.top - 12}" font-size="11">{_escaped(unit)}</text>'
 
 
 def _dashed(plot, value):
@@ -117,6 +149,20 @@ def _grid(plot, write):
         y = plot.y(tick)
         yield f'<path d="M{plot.left:.0f} {y:.1f}H{plot.right:.0f}" stroke="{TEXT}" stroke-opacity=".25"/>'
         yield f'<text x="{plot.left - 8:.0f}" y="{y + 4:.1f}" text-anchor="end">{write(tick)}</text>'
+
+
+def _ruler(plot, length):
+    """Labels the horizontal axis, from 0 to `length`."""
+    step = _round_step(length / 6)
+    for i in range(math.floor(length / step) + 1):
+        x = plot.left + (plot.right - plot.left) * step * i / length
+        yield f'<text x="{x:.1f}" y="{plot.bottom + 20}" text-anchor="middle">{short(step * i)}</text>'
+
+
+def _line(plot, values, color):
+    step = (plot.right - plot.left) / len(values)
+    points = " ".join(f"{plot.left + step * (i + 0.5):.1f},{plot.y(value):.1f}" for i, value in enumerate(values))
+    return f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.5"/>'
 
 
 def _legend(names, line):

@@ -1,7 +1,9 @@
 """Builds the benchmark programs and runs them, one part at a time."""
 
+import ctypes.util
 import functools
 import json
+import os
 import pathlib
 import re
 import statistics
@@ -11,6 +13,9 @@ import tempfile
 import time
 
 from .measurements import FLOOR, MOST_SHARED, MOST_STOLEN, PIECES
+
+# Replacements of malloc: the name of the library, and the Debian package that has it.
+_ALLOCATORS = {"jemalloc": ("jemalloc", "libjemalloc2"), "tcmalloc": ("tcmalloc_minimal", "libtcmalloc-minimal4")}
 
 _THROUGHPUT = re.compile(r"BM_(?P<workload>\w+)<(?P<subject>\w+)>/real_time/threads:(?P<threads>\d+)")
 
@@ -90,6 +95,8 @@ class Suite:
         self._min_time = min_time
         self._patience = patience
         self._bazel("build", f"--config={config}", "//benchmarks/...")
+        if config == "peers":
+            self._call([root / "tools" / "install_packages", *(package for _, package in _ALLOCATORS.values())])
         self._folder = pathlib.Path(self._bazel("info", f"--config={config}", "bazel-bin").strip()) / "benchmarks"
 
     def runs(self):
@@ -108,6 +115,11 @@ class Suite:
         if (self._folder / "timing_wheel_benchmark").exists():
             runs.append(Run("TimingWheel", self._measure_timing_wheel))
         runs.append(Run("memory", self._measure_memory, once=True))
+        runs.append(Run("histories", lambda: self._measure_histories("--series"), once=True))
+        for allocator, (name, _) in _ALLOCATORS.items():
+            if library := ctypes.util.find_library(name):
+                measure = functools.partial(self._measure_histories_with, allocator, library)
+                runs.append(Run(f"histories/{allocator}", measure, once=True))
         return runs
 
     def _measure_throughput(self, workload, threads, benchmarks):
@@ -160,6 +172,18 @@ class Suite:
     def _measure_memory(self):
         lines = self._output("memory_benchmark").splitlines()
         return {name: float(value) for name, value in (line.split("\t") for line in lines)}
+
+    def _measure_histories(self, *arguments, environment=None):
+        lines = self._output("memory_histories", *arguments, environment=environment).splitlines()
+        values = {}
+        for name, value in (line.split("\t") for line in lines):
+            values[name] = list(map(float, value.split())) if name.endswith("/series") else float(value)
+        return values
+
+    def _measure_histories_with(self, allocator, library):
+        """Measures wheelcache alone, with another malloc."""
+        values = self._measure_histories("wheelcache/", environment={"LD_PRELOAD": library})
+        return {name.replace("/wheelcache/", f"/wheelcache_{allocator}/"): value for name, value in values.items()}
 
     def _benchmark(self, program, pattern):
         """Runs the benchmarks that match, and returns of each the repetition with the least CPU steal.
@@ -220,15 +244,16 @@ class Suite:
     def _list(self, program):
         return self._output(program, "--benchmark_list_tests").splitlines()
 
-    def _output(self, program, *arguments):
-        return self._call([self._folder / program, *arguments])
+    def _output(self, program, *arguments, environment=None):
+        return self._call([self._folder / program, *arguments], environment)
 
     def _bazel(self, *arguments):
         return self._call([self._root / "bazelw", *arguments])
 
-    def _call(self, command):
+    def _call(self, command, environment=None):
         """Runs a program and returns its output. If it fails, exits with its error output."""
-        finished = subprocess.run(command, cwd=self._root, text=True, capture_output=True)
+        variables = {**os.environ, **(environment or {})}
+        finished = subprocess.run(command, cwd=self._root, env=variables, text=True, capture_output=True)
         if finished.returncode != 0:
             sys.exit(f"{finished.stderr}\nbenchmark: {command[0]} failed")
         return finished.stdout

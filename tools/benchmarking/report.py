@@ -2,7 +2,7 @@
 
 import statistics
 
-from . import growth, mass_expiry, memory, storm, throughput, timing_wheel
+from . import growth, histories, mass_expiry, memory, storm, throughput, timing_wheel
 from .measurements import MOST_SHARED, MOST_STOLEN, PIECES
 from .section import TARGET_HEAD, table
 
@@ -25,15 +25,16 @@ def text(result):
     sections = _sections(result)
     targets = [target for section in sections for target in section.targets]
     reached = sum(target.reached for target in targets)
-    parts = [" ".join(HEAD.format(rounds=result.rounds()).split())]
+    head = " ".join(HEAD.format(rounds=result.rounds()).split())
+    parts = [f"# Results\n{head}"]
     parts.append("\n".join([*_machine(result), *_stolen(result), *_shared(result)]))
     if throughput.overview(result):
         parts.append("![Overview](results/overview.svg)")
-    parts += [f"## {reached} of {len(targets)} targets reached", " ".join(ORIGINS.split())]
+    parts.append(f"## {reached} of {len(targets)} targets reached\n{' '.join(ORIGINS.split())}")
     parts.append(table(TARGET_HEAD, [target.row() for target in targets]))
     for section in sections:
         parts += section.parts()
-    return "\n\n".join(["# Results", *parts]) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
 def write(result, folder):
@@ -46,15 +47,14 @@ def write(result, folder):
 
 
 def _sections(result):
-    topics = (throughput, mass_expiry, storm, growth, memory, timing_wheel)
+    topics = (throughput, mass_expiry, storm, growth, memory, histories, timing_wheel)
     return [section for topic in topics for section in topic.sections(result)]
 
 
 def _machine(result):
     said = result.machine
     return [
-        f"- Machine: {said['Processor']}; memory {said['Memory']}",
-        f"- Software: {said['Kernel']}, {said['Libraries']}",
+        f"- Machine: {said['Processor']}; memory {said['Memory']}; {said['Kernel']}, {said['Libraries']}",
         f"- Run: {said['Command']}, commit {said['Commit']}, {said['Date']}, load before {said['Load before']}",
     ]
 

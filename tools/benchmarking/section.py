@@ -33,7 +33,7 @@ class Section:
     def parts(self):
         """Returns its paragraphs and tables in Markdown, the chart below the text."""
         text = " ".join(self.text.split())
-        return [f"## {self.title}", f"{text}\\\n![{self.title}](results/{self.key}.svg)", *self.tables]
+        return [f"## {self.title}\n{text}\\\n![{self.title}](results/{self.key}.svg)", *self.tables]
 
 
 def table(head, rows):

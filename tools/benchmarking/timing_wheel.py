@@ -17,6 +17,9 @@ SUBJECTS = {
     "RoundsTimers": "wheel with rounds",
 }
 
+# Stored, but not shown: their neighbours tell the same.
+HIDDEN = {("NextWakeup", "pending:30000"), ("IdleJump", "ticks:1000"), ("Expire", "step:1 until:300")}
+
 TEXT = """\
 A million timers are pending, with delays uniform over 3.6 million ticks. Nanoseconds per timer, or per call of
 `NextWakeup` and of a jump over idle ticks; in brackets the speed-up over std::multimap. The cache's wheel is the
@@ -29,7 +32,9 @@ def sections(result):
     if not operations:
         return []
     rows = [
-        [_title(*operation), *(_cell(result, operation, subject) for subject in SUBJECTS)] for operation in operations
+        [_title(*operation), *(_cell(result, operation, subject) for subject in SUBJECTS)]
+        for operation in operations
+        if operation not in HIDDEN
     ]
     compared = [operation for operation in operations if all(result.has(_name(operation, s)) for s in (OURS, BASE))]
     series = {
