@@ -10,27 +10,29 @@
 
 #include <cstddef>
 
+#include "wheelcache/wheel/base/export.h"
+
 namespace wheelcache::internal {
 
 inline constexpr size_t kHugePageBytes = 2 << 20;
 
 // Reserves `bytes` of addresses that begin at a multiple of kHugePageBytes.
 // Returns null if there is no room. The caller releases them with munmap.
-void* ReserveMemory(size_t bytes);
+WHEELCACHE_EXPORT void* ReserveMemory(size_t bytes);
 
 // Makes reserved memory usable: zeros, which take no memory until they are
 // touched. Returns whether that succeeded.
 // REQUIRES: `begin` is the beginning of a page.
-bool MakeUsable(void* begin, size_t bytes);
+WHEELCACHE_EXPORT bool MakeUsable(void* begin, size_t bytes);
 
 // Both at once; returns null if either fails.
-void* MapZeros(size_t bytes);
+WHEELCACHE_EXPORT void* MapZeros(size_t bytes);
 
 // Requests huge pages for the whole ones from `begin` to `begin + bytes`,
 // before their first use: the system collapses small pages in use into huge
 // ones late, or at a price that the caller would notice.
 // REQUIRES: `begin` is a multiple of kHugePageBytes.
-void AskForHugePages(void* begin, size_t bytes);
+WHEELCACHE_EXPORT void AskForHugePages(void* begin, size_t bytes);
 
 }  // namespace wheelcache::internal
 
