@@ -8,6 +8,7 @@
 
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/layout.h"
+#include "wheelcache/cache/internal/index/hash_strings.h"
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/cache/weigh.h"
 
@@ -29,7 +30,9 @@ EntryPool::EntryPool(const EntryOperations* operations, Charges charges,
       charge_bytes_(charges == Charges::kStored ? kChargeBytes : 0),
       arena_(operations->one_size ? Arena::Sizes::kOne : Arena::Sizes::kMany,
              entries *
-                 Arena::BlockBytes(operations->least_bytes + charge_bytes_)) {}
+                 Arena::BlockBytes(operations->least_bytes + charge_bytes_)) {
+  PrepareHashSeed();
+}
 
 int64_t EntryPool::StoredCharge(EntryRef ref, Footprint footprint) const {
   uint32_t charge;
