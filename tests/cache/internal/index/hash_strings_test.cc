@@ -210,8 +210,10 @@ std::string HashesOfAnotherRun() {
   if (child == 0) {
     dup2(ends[1], STDOUT_FILENO);
     personality(ADDR_NO_RANDOMIZE);
-    execl("/proc/self/exe", "run", "--gtest_also_run_disabled_tests",
-          "--gtest_filter=*PrintsHashes", nullptr);
+    // Without Bazel's environment: its files are this run's.
+    char* const no_environment[] = {nullptr};
+    execle("/proc/self/exe", "run", "--gtest_also_run_disabled_tests",
+           "--gtest_filter=*PrintsHashes", nullptr, no_environment);
     _exit(1);
   }
   close(ends[1]);
