@@ -25,7 +25,7 @@ ModuleCache* MakeWithAKey() {
   return cache;
 }
 
-const Module module = {
+const Module kModule = {
     &Make,
     [](ModuleCache* cache) { delete cache; },
     [](ModuleCache* cache, const std::string& key, std::shared_ptr<int> value) {
@@ -58,6 +58,6 @@ const Module module = {
 }  // namespace
 
 // FirstModule or SecondModule.
-const Module& WHEELCACHE_TEST_MODULE() { return module; }
+const Module& WHEELCACHE_TEST_MODULE() { return kModule; }
 
 }  // namespace wheelcache::testing

@@ -75,7 +75,7 @@ struct WHEELCACHE_EXPORT SharedState {
   std::atomic<bool> clearing{false};
 
   // The copy of the library that has made the cache. Readers need it, too.
-  const LibraryCopy* const copy = &this_copy;
+  const LibraryCopy* const copy = &kThisCopy;
 
   // Ends with the last handle, after the cache and its limbo.
   const std::unique_ptr<EntryPool, AbandonPool> pool;

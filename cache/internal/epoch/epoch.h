@@ -104,7 +104,7 @@ class Announcement {
 class ReadSection {
  public:
   // For what is not of one cache.
-  ReadSection() : ReadSection(&this_copy) {}
+  ReadSection() : ReadSection(&kThisCopy) {}
 
   // For a read of a cache that `maker` has made. Ends the program if that is
   // another copy of the library: its writers would not see this section.

@@ -5,7 +5,7 @@
 
 namespace wheelcache::internal {
 
-const LibraryCopy this_copy = {};
+const LibraryCopy kThisCopy = {};
 
 void EndForOtherCopy() {
   std::fputs(

@@ -22,14 +22,14 @@ struct LibraryCopy {
 };
 
 // The one that the calling code belongs to.
-extern WHEELCACHE_EXPORT const LibraryCopy this_copy;
+extern WHEELCACHE_EXPORT const LibraryCopy kThisCopy;
 
 // Ends the program with a message.
 [[noreturn]] WHEELCACHE_EXPORT void EndForOtherCopy();
 
 // Ends the program unless the copy that made a cache is the caller's own.
 inline void CheckCopy(const LibraryCopy* maker) {
-  if (ABSL_PREDICT_FALSE(maker != &this_copy)) EndForOtherCopy();
+  if (ABSL_PREDICT_FALSE(maker != &kThisCopy)) EndForOtherCopy();
 }
 
 }  // namespace wheelcache::internal

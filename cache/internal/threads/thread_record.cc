@@ -32,7 +32,7 @@ ThreadRecord* TakeAnyRecord() {
     }
   }
   auto* record = new ThreadRecord;
-  record->copy = &this_copy;
+  record->copy = &kThisCopy;
   record->taken.store(true, std::memory_order_relaxed);
   record->next = FirstThreadRecord();
   do {

@@ -187,10 +187,10 @@ TEST(HashStringsTest, BothEndsSpreadKeysOverShards) {
 
 constexpr char kKey[] = "a key of 17 bytes";
 
-const uint64_t hash_at_load = HashString(kKey);
+const uint64_t kHashAtLoad = HashString(kKey);
 
 TEST(HashStringsTest, HashIsTheSameFromLoadTimeOn) {
-  EXPECT_EQ(hash_at_load, HashString(kKey));
+  EXPECT_EQ(kHashAtLoad, HashString(kKey));
 }
 
 #ifdef __linux__
