@@ -4,8 +4,8 @@
 // Callgrind counts inside the functions named Counted* alone, and starts a new
 // count after each EndOfPhase. The program prints the name and the number of
 // operations of each phase, in their order. Time is simulated, and the reaper
-// works between the counted batches only, so that every run executes the same
-// instructions.
+// works between the counted batches only, and the hash has a seed of the
+// program's own, so that every run executes the same instructions.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +20,7 @@
 #include "benchmark/benchmark.h"
 #include "wheelcache/benchmarks/workload.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/internal/index/hash_strings.h"
 #include "wheelcache/wheel/reaper.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
@@ -70,6 +71,7 @@ std::vector<Key> MakeKeys(int64_t begin, int64_t end) {
 }
 
 int Main() {
+  internal::SetHashSeed(1);
   SimulatedClock clock(/*start=*/absl::Hours(1), kCoarseLag);
   Reaper reaper(clock);
   CacheOptions options;

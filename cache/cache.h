@@ -109,7 +109,7 @@ class Cache final {
   template <typename K = Key, typename V = Value>
   bool Set(K&& key, V&& value) {
     return typed_.Set(std::forward<K>(key), std::forward<V>(value),
-                      engine().default_ttl_nanos());
+                      default_ttl_nanos());
   }
   template <typename K = Key, typename V = Value>
   bool Set(K&& key, V&& value, absl::Duration ttl) {
@@ -170,7 +170,7 @@ class Cache final {
   template <typename K>
   absl::StatusOr<Value> GetOrLoad(
       const K& key, absl::FunctionRef<absl::StatusOr<Value>()> loader) {
-    return typed_.GetOrLoad(key, engine().default_ttl_nanos(), loader);
+    return typed_.GetOrLoad(key, default_ttl_nanos(), loader);
   }
   template <typename K>
   absl::StatusOr<Value> GetOrLoad(
@@ -230,6 +230,8 @@ class Cache final {
   Cache(CacheOptions options, Hooks hooks)
       : typed_(std::move(options), std::move(hooks.weigher),
                std::move(hooks.on_removal)) {}
+
+  int64_t default_ttl_nanos() const { return engine().default_ttl_nanos(); }
 
   internal::Engine& engine() { return typed_.engine(); }
   const internal::Engine& engine() const { return typed_.engine(); }

@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/reaper.h"
 
@@ -95,12 +96,13 @@ struct CacheOptions {
 };
 
 // OK, or which field breaks which rule.
-absl::Status ValidateCacheOptions(const CacheOptions& options);
+WHEELCACHE_EXPORT absl::Status ValidateCacheOptions(
+    const CacheOptions& options);
 
 namespace internal {
 
 // The number of shards of a cache with these valid options.
-int ShardCount(const CacheOptions& options);
+WHEELCACHE_EXPORT int ShardCount(const CacheOptions& options);
 
 }  // namespace internal
 }  // namespace wheelcache

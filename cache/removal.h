@@ -21,6 +21,7 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
+#include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache {
 
@@ -32,7 +33,7 @@ enum class RemovalCause : uint8_t {
 };
 
 // The cause in one lower-case word: "expired", "evicted", ...
-absl::string_view RemovalCauseName(RemovalCause cause);
+WHEELCACHE_EXPORT absl::string_view RemovalCauseName(RemovalCause cause);
 
 }  // namespace wheelcache
 

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache {
 
@@ -56,8 +57,9 @@ struct CacheStats {
 
 // The line that CacheOptions::stats_log receives, for what happened between
 // two readings of one cache's statistics.
-std::string StatsLine(absl::string_view name, const CacheStats& before,
-                      const CacheStats& after);
+WHEELCACHE_EXPORT std::string StatsLine(absl::string_view name,
+                                        const CacheStats& before,
+                                        const CacheStats& after);
 
 }  // namespace wheelcache
 

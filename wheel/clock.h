@@ -32,12 +32,13 @@
 #include <memory>
 
 #include "absl/time/time.h"
+#include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache {
 
 // Puts one thread to sleep until a time on the clock that made it. The clock
 // must outlive it.
-class Sleeper {
+class WHEELCACHE_EXPORT Sleeper {
  public:
   virtual ~Sleeper() = default;
 
@@ -50,7 +51,7 @@ class Sleeper {
   virtual void Wake() = 0;
 };
 
-class Clock {
+class WHEELCACHE_EXPORT Clock {
  public:
   // A point in time that never comes; sums that overflow saturate to it.
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();

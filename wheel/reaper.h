@@ -55,12 +55,13 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "wheelcache/wheel/base/at_fork.h"
+#include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache {
 
-class Reaper final {
+class WHEELCACHE_EXPORT Reaper final {
  public:
   class Client;
 
@@ -161,7 +162,7 @@ class Reaper final {
 };
 
 // A client of a Reaper: called when it has work due.
-class Reaper::Client {
+class WHEELCACHE_EXPORT Reaper::Client {
  public:
   Client() = default;
   Client(const Client&) = delete;

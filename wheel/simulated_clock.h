@@ -29,12 +29,13 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "wheelcache/wheel/base/at_fork.h"
+#include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache {
 
-class SimulatedClock final : public Clock {
+class WHEELCACHE_EXPORT SimulatedClock final : public Clock {
  public:
   // A clock that reads `start`. Its coarse reading is the last whole multiple
   // of `coarse_lag`, or exact if that is zero.

@@ -39,13 +39,14 @@
 #define WHEELCACHE_WHEEL_BASE_AT_FORK_H_
 
 #include "absl/base/thread_annotations.h"
+#include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
 
 // Calls the three methods of an object, on the forking thread, at every fork()
 // of the process during its own lifetime. Not virtual methods: a fork() may
 // come while a derived class is being constructed.
-class ForkRegistration {
+class WHEELCACHE_EXPORT ForkRegistration {
  public:
   template <typename T>
   explicit ForkRegistration(T* object)

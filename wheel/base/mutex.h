@@ -50,6 +50,7 @@
 #include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
+#include "wheelcache/wheel/base/export.h"
 
 #ifdef ABSL_HAVE_THREAD_SANITIZER
 #include <sanitizer/tsan_interface.h>
@@ -58,7 +59,7 @@
 namespace wheelcache {
 
 // A mutual exclusion lock; not reentrant.
-class ABSL_LOCKABLE Mutex {
+class WHEELCACHE_EXPORT ABSL_LOCKABLE Mutex {
  public:
   Mutex() = default;
   Mutex(const Mutex&) = delete;

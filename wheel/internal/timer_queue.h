@@ -27,6 +27,7 @@
 #include "absl/time/time.h"
 #include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/contain.h"
+#include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/reaper.h"
 #include "wheelcache/wheel/timing_wheel.h"
@@ -34,12 +35,15 @@
 namespace wheelcache::internal {
 
 // Return the error of a bad option or argument.
-absl::Status CheckTimerOptions(absl::Duration interval, bool has_execute,
-                               bool has_clock, bool has_reaper);
-absl::Status NoCallbackError(absl::string_view field);
+WHEELCACHE_EXPORT absl::Status CheckTimerOptions(absl::Duration interval,
+                                                 bool has_execute,
+                                                 bool has_clock,
+                                                 bool has_reaper);
+WHEELCACHE_EXPORT absl::Status NoCallbackError(absl::string_view field);
 
-class TimerQueue : public Reaper::Client,
-                   public std::enable_shared_from_this<TimerQueue> {
+class WHEELCACHE_EXPORT TimerQueue
+    : public Reaper::Client,
+      public std::enable_shared_from_this<TimerQueue> {
  public:
   using Executor = std::function<void(std::function<void()>)>;
 

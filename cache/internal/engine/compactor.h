@@ -25,11 +25,12 @@
 #include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/memory/arena.h"
+#include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::internal {
 
-class Compactor {
+class WHEELCACHE_EXPORT Compactor {
  public:
   Compactor(SharedState* shared, ShardArray<Shard>* shards)
       : shared_(*shared), shards_(*shards) {}

@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <new>
 
+#include "wheelcache/cache/internal/threads/thread_index.h"
+#include "wheelcache/cache/internal/threads/thread_record.h"
+
 namespace wheelcache::internal {
 
 Counters::~Counters() {
@@ -17,7 +20,11 @@ int64_t Counters::AddShared(Count what, int64_t times) {
 }
 
 Counters::Stripe* Counters::MakeOwn(size_t thread) {
+  if (thread == kSharedThreadIndex) thread = ThreadIndex();
   if (thread >= kOwnStripes) return nullptr;
+  // Of a thread that had the index before.
+  Stripe* const inherited = own_[thread].load(std::memory_order_relaxed);
+  if (inherited != nullptr) return inherited;
   auto* const stripe = new (std::nothrow) Stripe;
   if (stripe != nullptr) {
     own_[thread].store(stripe, std::memory_order_release);

@@ -21,7 +21,8 @@
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
-#include "wheelcache/cache/internal/threads/thread_index.h"
+#include "wheelcache/cache/internal/threads/thread_record.h"
+#include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
 
@@ -37,7 +38,7 @@ enum class Count {
   kListenerExceptions,
 };
 
-class Counters {
+class WHEELCACHE_EXPORT Counters {
  public:
   Counters() = default;
   ~Counters();
@@ -48,6 +49,10 @@ class Counters {
   // The calling thread's stripe, for those who count more than one event.
   class Mine;
   Mine ForThisThread();
+
+  // The same, given the index of the calling thread, or kSharedThreadIndex if
+  // it has none yet.
+  Mine ForThread(size_t thread);
 
   // As Mine::Add, for one event.
   int64_t Add(Count what);
@@ -100,8 +105,7 @@ class Counters::Mine {
   Stripe* const own_;  // Null: the shared one.
 };
 
-inline Counters::Mine Counters::ForThisThread() {
-  const size_t thread = ThreadIndex();
+inline Counters::Mine Counters::ForThread(size_t thread) {
   if (ABSL_PREDICT_TRUE(thread < kOwnStripes)) {
     // Relaxed: each stripe is made by the one thread that has the index, or by
     // one that had it before.
@@ -109,6 +113,10 @@ inline Counters::Mine Counters::ForThisThread() {
     if (ABSL_PREDICT_TRUE(own != nullptr)) return Mine(this, own);
   }
   return Mine(this, MakeOwn(thread));
+}
+
+inline Counters::Mine Counters::ForThisThread() {
+  return ForThread(this_thread.index);
 }
 
 inline int64_t Counters::Add(Count what) { return ForThisThread().Add(what); }

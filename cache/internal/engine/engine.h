@@ -37,16 +37,19 @@
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
+#include "wheelcache/cache/internal/threads/library_copy.h"
+#include "wheelcache/cache/internal/threads/thread_record.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/wheel/base/at_fork.h"
+#include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/reaper.h"
 
 namespace wheelcache::internal {
 
-class Engine {
+class WHEELCACHE_EXPORT Engine {
  public:
   // Tells the user's listener of an entry that has left. Returns whether it
   // came back without an exception. Empty where there is no listener. On one
@@ -69,6 +72,9 @@ class Engine {
 
   // What is in the cache, or claimed by a Set.
   Room used() const { return shared_.budget.used(); }
+
+  // The copy of the library that has made the cache.
+  const LibraryCopy* copy() const { return shared_.copy; }
 
   // For reads without a lock.
 
@@ -96,11 +102,11 @@ class Engine {
 
   void CountMiss() const { shared_.counters.Add(Count::kMisses); }
 
-  // Counts a hit, and whether it gave its entry a new stamp; advances the use
-  // clock once per kStride stamps.
-  void CountHit(bool stamped) const {
+  // Counts a hit of the thread with this record, and whether it gave its entry
+  // a new stamp; advances the use clock once per kStride stamps.
+  void CountHit(const ThreadRecord& reader, bool stamped) const {
     constexpr uint32_t kStride = UseClock::kStride;
-    Counters::Mine mine = shared_.counters.ForThisThread();
+    Counters::Mine mine = shared_.counters.ForThread(reader.index);
     mine.Add(Count::kHits);
     if (stamped && mine.Add(Count::kStamped) % kStride == 0) {
       shared_.uses.Advance(kStride);

@@ -9,10 +9,11 @@
 #include <cstdint>
 
 #include "wheelcache/cache/options.h"
+#include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
 
-class Jitter {
+class WHEELCACHE_EXPORT Jitter {
  public:
   // `stream` tells apart the jitters of one cache's shards.
   Jitter(const CacheOptions& options, uint32_t stream);

@@ -18,11 +18,12 @@
 #include "absl/base/thread_annotations.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::internal {
 
-class Load {
+class WHEELCACHE_EXPORT Load {
  public:
   // The loader runs in the calling thread.
   explicit Load(Hash32 hash);

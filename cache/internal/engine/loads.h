@@ -15,10 +15,11 @@
 
 #include "wheelcache/cache/internal/engine/key_query.h"
 #include "wheelcache/cache/internal/engine/load.h"
+#include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
 
-class Loads {
+class WHEELCACHE_EXPORT Loads {
  public:
   Loads();
   ~Loads();

@@ -33,6 +33,7 @@
 #include "wheelcache/cache/internal/index/index.h"
 #include "wheelcache/cache/internal/threads/thread_index.h"
 #include "wheelcache/lru/lru_list.h"
+#include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/prefetch.h"
 #include "wheelcache/wheel/timer_links.h"
 
@@ -40,7 +41,7 @@ namespace wheelcache::internal {
 
 // Hides the methods of RemovalOrder that it extends: none is virtual, and a
 // shard has one of these, never a plain RemovalOrder.
-class PrefetchedOrder final : public RemovalOrder {
+class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
  public:
   PrefetchedOrder(const Owner& shard, int64_t now_nanos, const Index* index)
       : RemovalOrder(shard, now_nanos),

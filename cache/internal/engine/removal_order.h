@@ -37,13 +37,14 @@
 #include "wheelcache/cache/internal/memory/chunks.h"
 #include "wheelcache/lru/lazy_lru_list.h"
 #include "wheelcache/lru/lru_list.h"
+#include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/timer_links.h"
 
 namespace wheelcache::internal {
 
-class RemovalOrder {
+class WHEELCACHE_EXPORT RemovalOrder {
  public:
   // The largest block that a replaced entry may keep until Settle, in bytes.
   static constexpr size_t kMostDeferred = 512;

@@ -82,7 +82,7 @@ EntryRef Shard::FindAndPin(const KeyQuery& key, Use use) {
 void Shard::PrepareStore(Hash32 hash) const {
   PrefetchLinesToWrite(&mu_, std::make_index_sequence<kWriterLines>());
   recency_.Prefetch();
-  const ReadSection section;
+  const ReadSection section(shared_.copy);
   index_.Prefetch(hash);
 }
 

@@ -45,6 +45,7 @@
 #include "wheelcache/cache/internal/index/index.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
+#include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
 
@@ -64,7 +65,7 @@ enum class StoreOutcome {
 // makes it the most recently used.
 enum class Use { kCount, kIgnore };
 
-class Shard {
+class WHEELCACHE_EXPORT Shard {
  public:
   // A new entry on its way into the cache.
   struct Write {

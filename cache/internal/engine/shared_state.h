@@ -19,7 +19,9 @@
 #include "wheelcache/cache/internal/entry/limbo.h"
 #include "wheelcache/cache/internal/memory/table_memory.h"
 #include "wheelcache/cache/internal/memory/zero_pages.h"
+#include "wheelcache/cache/internal/threads/library_copy.h"
 #include "wheelcache/cache/options.h"
+#include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/internal/timer_slots.h"
 
 namespace wheelcache::internal {
@@ -27,7 +29,7 @@ namespace wheelcache::internal {
 // Where the slots of a shard's wheel lie.
 using WheelSlots = BorrowedTimerSlots<EntryRef>;
 
-struct SharedState {
+struct WHEELCACHE_EXPORT SharedState {
   // What the engine knows of the entries.
   struct Entries {
     const EntryOperations* operations;
@@ -72,6 +74,9 @@ struct SharedState {
   // published after it; and one that sees this reset, acquiring, sees all
   // shards empty. Next to `pool`, which readers need as well.
   std::atomic<bool> clearing{false};
+
+  // The copy of the library that has made the cache. Readers need it, too.
+  const LibraryCopy* const copy = &kThisCopy;
 
   // Ends with the last handle, after the cache and its limbo.
   const std::unique_ptr<EntryPool, AbandonPool> pool;

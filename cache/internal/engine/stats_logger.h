@@ -15,11 +15,12 @@
 #include "absl/strings/string_view.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/stats.h"
+#include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::internal {
 
-class StatsLogger {
+class WHEELCACHE_EXPORT StatsLogger {
  public:
   StatsLogger(const CacheOptions& options, int64_t now_nanos);
 

@@ -15,12 +15,13 @@
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_TELLING_H_
 
 #include "wheelcache/cache/internal/entry/removed_list.h"
+#include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
 
 // As long as it exists, this thread is telling the listener of `cache` of what
 // is in `removed`.
-class Telling {
+class WHEELCACHE_EXPORT Telling {
  public:
   Telling(const void* cache, RemovedList* removed);
   ~Telling();

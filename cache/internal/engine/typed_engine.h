@@ -34,6 +34,8 @@
 #include "wheelcache/cache/internal/index/index.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
+#include "wheelcache/cache/internal/threads/library_copy.h"
+#include "wheelcache/cache/internal/threads/thread_record.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/view.h"
@@ -72,10 +74,17 @@ class TypedEngine {
       : weigher_(std::move(weigher)),
         engine_(std::move(options), &kEntryOperations<Key, Value, Hash, Equal>,
                 weigher_ ? Charges::kStored : Charges::kFromSizes,
-                TellOf(std::move(listener))) {}
+                TellOf(std::move(listener))) {
+    CheckCopy(engine_.copy());
+  }
+  ~TypedEngine() { CheckCopy(engine_.copy()); }
 
-  // What does not depend on the types.
-  Engine& engine() { return engine_; }
+  // What does not depend on the types. Whoever may change the cache has to
+  // belong to the copy of the library that has made it.
+  Engine& engine() {
+    CheckCopy(engine_.copy());
+    return engine_;
+  }
   const Engine& engine() const { return engine_; }
 
   // Calls `on_hit(ref, entry)` with the live entry of the key, and protects the
@@ -121,12 +130,12 @@ class TypedEngine {
   template <typename K>
   bool Touch(const K& key, absl::Duration ttl) {
     if (ttl <= absl::ZeroDuration()) return Del(key);
-    return engine_.Touch(Query(key), Clock::NanosAfter(0, ttl));
+    return engine().Touch(Query(key), Clock::NanosAfter(0, ttl));
   }
 
   template <typename K>
   bool Del(const K& key) {
-    return engine_.Remove(Query(key), RemovalCause::kDeleted);
+    return engine().Remove(Query(key), RemovalCause::kDeleted);
   }
 
  private:
@@ -206,7 +215,7 @@ bool TypedEngine<Key, Value, Hash, Equal>::Read(const K& key, Use use,
                                                 OnHit&& on_hit) const {
   const KeyHash hash = HashKey<Hash>(key);
   Shard& shard = engine_.ShardOf(hash);
-  ReadSection section;
+  ReadSection section(engine_.copy());
   if (ABSL_PREDICT_TRUE(!section.nested())) {
     Shard::Found found = shard.FindAtHome(
         hash.for_index, section,
@@ -220,7 +229,8 @@ bool TypedEngine<Key, Value, Hash, Equal>::Read(const K& key, Use use,
     Interleave("read: between index and deadline");
     if (found.ref != 0 && engine_.IsLive(*found.entry)) {
       if (use == Use::kCount) {
-        engine_.CountHit(shard.NoteUse(found, hash.for_index));
+        engine_.CountHit(*section.record(),
+                         shard.NoteUse(found, hash.for_index));
       }
       on_hit(found.ref, static_cast<const EntryType&>(*found.entry));
       return true;
@@ -243,7 +253,9 @@ bool TypedEngine<Key, Value, Hash, Equal>::Read(const K& key, Use use,
     return false;
   }
   const Handle handle = HandleOf(ref);
-  if (use == Use::kCount) engine_.CountHit(/*stamped=*/false);
+  if (use == Use::kCount) {
+    engine_.CountHit(*section.record(), /*stamped=*/false);
+  }
   on_hit(ref, At(ref));
   return true;
 }

@@ -11,6 +11,7 @@
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/layout.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
+#include "wheelcache/cache/internal/index/hash_strings.h"
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/cache/weigh.h"
 
@@ -31,7 +32,9 @@ EntryPool::EntryPool(const EntryOperations* operations, Charges charges,
     : operations_(*operations),
       charge_bytes_(charges == Charges::kStored ? kChargeBytes : 0),
       arena_(entries *
-             Arena::BlockBytes(operations->least_bytes + charge_bytes_)) {}
+             Arena::BlockBytes(operations->least_bytes + charge_bytes_)) {
+  PrepareHashSeed();
+}
 
 int64_t EntryPool::StoredCharge(EntryRef ref, Footprint footprint) const {
   uint32_t charge;

@@ -39,6 +39,7 @@
 #include "wheelcache/cache/internal/entry/layout.h"
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/cache/weigh.h"
+#include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
 
@@ -46,7 +47,7 @@ namespace wheelcache::internal {
 // or a weigher, so that they have to be stored.
 enum class Charges { kFromSizes, kStored };
 
-class EntryPool {
+class WHEELCACHE_EXPORT EntryPool {
  public:
   // A pool that will hold about `entries` entries; 0 if unknown.
   EntryPool(const EntryOperations* operations, Charges charges,

@@ -32,11 +32,12 @@
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/internal/threads/thread_index.h"
+#include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::internal {
 
-class Limbo {
+class WHEELCACHE_EXPORT Limbo {
  public:
   // Collects up to `patience` entries, fewer if they are large, before it
   // advances the epoch for them.

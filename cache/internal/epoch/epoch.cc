@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <atomic>
 
+#include "absl/base/attributes.h"
 #include "wheelcache/cache/internal/threads/asymmetric_fence.h"
 #include "wheelcache/cache/internal/threads/thread_record.h"
 
 namespace wheelcache::internal {
+
+ABSL_CONST_INIT EpochCounter current_epoch;
+
 namespace {
 
 Epoch AdvanceBy(Epoch epochs) {
@@ -33,10 +37,9 @@ Epoch NewestReaderUpTo(Epoch limit) {
 }
 
 bool NobodyReads() {
-  const bool reads_itself =
-      thread_record != nullptr &&
-      thread_record->announced.load(std::memory_order_relaxed) != 0;
-  return !reads_itself && NoOtherThreadHasRecord();
+  const ThreadRecord& own = *this_thread.record;
+  const bool reads_itself = own.announced.load(std::memory_order_relaxed) != 0;
+  return !reads_itself && NoOtherRecordIsTaken(own);
 }
 
 }  // namespace wheelcache::internal

@@ -37,7 +37,9 @@
 #include "absl/base/config.h"
 #include "absl/base/optimization.h"
 #include "wheelcache/cache/internal/threads/asymmetric_fence.h"
+#include "wheelcache/cache/internal/threads/library_copy.h"
 #include "wheelcache/cache/internal/threads/thread_record.h"
+#include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
 
@@ -53,9 +55,9 @@ inline constexpr int kEpochsPerBirthBits = 8;
 // announces the later epoch sees the unlinking. All changes are
 // read-modify-writes, so that this holds for each earlier epoch, too.
 struct alignas(ABSL_CACHELINE_SIZE) EpochCounter : std::atomic<Epoch> {
-  EpochCounter() : std::atomic<Epoch>(1) {}
+  constexpr EpochCounter() : std::atomic<Epoch>(1) {}
 };
-inline EpochCounter current_epoch;
+extern WHEELCACHE_EXPORT EpochCounter current_epoch;
 
 // The epoch that a thread has announced. Out-of-line code constructs it anew
 // from the record: a section whose address is never taken stays in registers.
@@ -101,10 +103,15 @@ class Announcement {
 
 class ReadSection {
  public:
-  ReadSection()
-      : announcement_(ABSL_PREDICT_TRUE(thread_record != nullptr)
-                          ? thread_record
-                          : TakeThreadRecord()),
+  // For what is not of one cache.
+  ReadSection() : ReadSection(&kThisCopy) {}
+
+  // For a read of a cache that `maker` has made. Ends the program if that is
+  // another copy of the library: its writers would not see this section.
+  explicit ReadSection(const LibraryCopy* maker)
+      : announcement_(ABSL_PREDICT_TRUE(this_thread.record->copy == maker)
+                          ? this_thread.record
+                          : TakeThreadRecordFor(maker)),
         nested_(announcement_.announced() != 0) {
     if (!nested_) announcement_.Announce();
   }
@@ -113,7 +120,7 @@ class ReadSection {
     ThreadRecord* const record = announcement_.record();
     // Release: the last access happens before a writer sees the end.
     record->announced.store(0, std::memory_order_release);
-    if (ABSL_PREDICT_FALSE(thread_record == nullptr)) LeaveThreadRecord(record);
+    if (ABSL_PREDICT_FALSE(record->for_one_read)) LeaveThreadRecord(record);
   }
 
   ReadSection(const ReadSection&) = delete;
@@ -151,19 +158,19 @@ inline bool MaySee(Epoch reader, Birth birth) {
 
 // Begins a new epoch and returns the one that ended with it: a section that
 // announces a later one sees nothing that was unlinked before this call.
-Epoch AdvanceEpoch();
+WHEELCACHE_EXPORT Epoch AdvanceEpoch();
 
 // As AdvanceEpoch; besides, objects made from now on have a later birth than
 // all that were made before.
-Epoch AdvanceBirth();
+WHEELCACHE_EXPORT Epoch AdvanceBirth();
 
 // The newest epoch up to `limit` that an open section has announced, or 0.
-Epoch NewestReaderUpTo(Epoch limit);
+WHEELCACHE_EXPORT Epoch NewestReaderUpTo(Epoch limit);
 
 // Whether no other live thread has ever read, and the calling thread has no
 // open section: then what it unlinked before this call can be destroyed at
 // once.
-bool NobodyReads();
+WHEELCACHE_EXPORT bool NobodyReads();
 
 }  // namespace wheelcache::internal
 

@@ -5,14 +5,15 @@
 // overlap; they are multiplied to 128 bits, whose halves are xored, as in Wang
 // Yi's wyhash (2019). Others go to absl::Hash.
 //
-// As with absl::Hash, hashes differ from run to run of a program that is loaded
-// at a random address. All bits are of equal quality.
+// Hashes differ from process to process, and are the same in all modules of one
+// that share the library. All bits are of equal quality.
 //
 // Threads. Thread-safe.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_INDEX_HASH_STRINGS_H_
 #define WHEELCACHE_CACHE_INTERNAL_INDEX_HASH_STRINGS_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -20,9 +21,8 @@
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
-#include "absl/hash/hash.h"
 #include "absl/numeric/int128.h"
-#include "absl/strings/string_view.h"
+#include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
 
@@ -33,8 +33,20 @@ inline uint64_t FoldedProduct(uint64_t a, uint64_t b) {
   return absl::Uint128High64(product) ^ absl::Uint128Low64(product);
 }
 
-// Its address is the seed: whoever chooses the keys does not know it.
-inline constexpr char kHashSeed = 0;
+// A secret of the process, so that whoever chooses the keys does not know their
+// hashes. Constant from PrepareHashSeed() on; relaxed: it publishes nothing.
+extern WHEELCACHE_EXPORT std::atomic<uint64_t> hash_seed;
+
+// To be called before a hash is kept. Called at load time, and by each cache:
+// one that is a global of another module may be made earlier.
+WHEELCACHE_EXPORT void PrepareHashSeed();
+
+// For benchmarks that repeat exactly: makes `seed`, not 0, the seed.
+// REQUIRES: no hash is kept.
+WHEELCACHE_EXPORT void SetHashSeed(uint64_t seed);
+
+// HashString of a string of another length.
+WHEELCACHE_EXPORT uint64_t HashStringOfAnyLength(std::string_view s);
 
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline uint64_t HashString(std::string_view s) {
   // The fractions of the square roots of 2 and 3.
@@ -42,11 +54,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline uint64_t HashString(std::string_view s) {
   constexpr uint64_t kOther = 0xbb67ae8584caa73b;
   const size_t size = s.size();
   if (ABSL_PREDICT_FALSE(size < 8 || size > 32)) {
-    // As Abseil's own view: where that is another type, the standard one would
-    // go through std::hash, which takes twice as long.
-    return FoldedProduct(
-        absl::Hash<absl::string_view>()(absl::string_view(s.data(), size)),
-        kOdd);
+    return HashStringOfAnyLength(s);
   }
   const auto word = [&s](size_t at) {
     uint64_t result;
@@ -55,7 +63,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline uint64_t HashString(std::string_view s) {
   };
   // A secret in each factor, so that no chosen word makes it 0; different ones,
   // so that the order of the words counts.
-  const auto seed = reinterpret_cast<uintptr_t>(&kHashSeed);
+  const uint64_t seed = hash_seed.load(std::memory_order_relaxed);
   const uint64_t secret = seed + kOdd;
   const uint64_t other = seed + kOther;
   uint64_t first;

@@ -36,10 +36,11 @@
 #include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/internal/index/index_table.h"
 #include "wheelcache/cache/internal/memory/table_memory.h"
+#include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
 
-class Index {
+class WHEELCACHE_EXPORT Index {
  public:
   using Ref = IndexTable::Ref;  // 0 is null.
 

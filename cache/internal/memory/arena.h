@@ -63,11 +63,12 @@
 #include "wheelcache/cache/internal/memory/chunks.h"
 #include "wheelcache/cache/internal/memory/depot.h"
 #include "wheelcache/cache/internal/memory/zero_pages.h"
+#include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::internal {
 
-class Arena {
+class WHEELCACHE_EXPORT Arena {
  public:
   using Ref = GranuleRef;  // 0 is null.
   static constexpr size_t kMinBytes = 16;

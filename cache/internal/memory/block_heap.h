@@ -33,11 +33,12 @@
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
 #include "wheelcache/cache/internal/memory/zero_pages.h"
+#include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/prefetch.h"
 
 namespace wheelcache::internal {
 
-class BlockHeap {
+class WHEELCACHE_EXPORT BlockHeap {
  public:
   using Ref = GranuleRef;
 

@@ -26,13 +26,14 @@
 
 #include "absl/base/attributes.h"
 #include "wheelcache/cache/internal/memory/huge_pages.h"
+#include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
 
 // A granule's number. 0 is null.
 using GranuleRef = uint32_t;
 
-class Chunks {
+class WHEELCACHE_EXPORT Chunks {
  public:
   using Ref = GranuleRef;
 

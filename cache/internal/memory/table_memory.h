@@ -19,11 +19,12 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::internal {
 
-class TableMemory {
+class WHEELCACHE_EXPORT TableMemory {
  public:
   TableMemory() = default;
   // Has places for `tables` tables of `bytes` each, behind `ahead` bytes for

@@ -11,9 +11,11 @@
 
 #include <cstddef>
 
+#include "wheelcache/wheel/base/export.h"
+
 namespace wheelcache::internal {
 
-class ZeroPages {
+class WHEELCACHE_EXPORT ZeroPages {
  public:
   // None if `bytes` is 0.
   explicit ZeroPages(size_t bytes);

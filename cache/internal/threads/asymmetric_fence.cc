@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "absl/base/attributes.h"
 #include "absl/base/config.h"
 
 #ifdef __linux__
@@ -46,6 +47,8 @@ void Membarrier() {}
 [[maybe_unused]] const bool prepared_at_load = (PrepareFences(), true);
 
 }  // namespace
+
+ABSL_CONST_INIT std::atomic<bool> light_fence_is_free{false};
 
 void PrepareFences() {
   static const bool prepared = (UseMembarrier(true), true);

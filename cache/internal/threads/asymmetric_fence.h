@@ -19,17 +19,18 @@
 
 #include "absl/base/config.h"
 #include "absl/base/optimization.h"
+#include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
 
 // Whether HeavyFence() uses membarrier. Relaxed: a thread that reads false has
 // a fence that it could do without, and one that reads true has had a full
 // fence since it was set.
-inline std::atomic<bool> light_fence_is_free{false};
+extern WHEELCACHE_EXPORT std::atomic<bool> light_fence_is_free;
 
 // To be called by each thread, and a FullFence() after it, before its first
 // LightFence().
-void PrepareFences();
+WHEELCACHE_EXPORT void PrepareFences();
 
 inline void LightFence() {
 #ifdef ABSL_HAVE_THREAD_SANITIZER
@@ -43,18 +44,18 @@ inline void LightFence() {
 #endif
 }
 
-void HeavyFence();
+WHEELCACHE_EXPORT void HeavyFence();
 
 // A sequentially consistent fence that ThreadSanitizer understands.
 #ifdef ABSL_HAVE_THREAD_SANITIZER
-void FullFence();
+WHEELCACHE_EXPORT void FullFence();
 #else
 inline void FullFence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 #endif
 
 // For tests: whether HeavyFence() is to use membarrier where that exists, as it
 // does by default. REQUIRES: no other thread is between its store and its load.
-void UseMembarrier(bool use);
+WHEELCACHE_EXPORT void UseMembarrier(bool use);
 
 }  // namespace wheelcache::internal
 

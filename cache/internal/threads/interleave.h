@@ -11,10 +11,12 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_THREADS_INTERLEAVE_H_
 #define WHEELCACHE_CACHE_INTERNAL_THREADS_INTERLEAVE_H_
 
+#include "wheelcache/wheel/base/export.h"
+
 namespace wheelcache::internal {
 
 // As Interleave, in every build.
-void CallInterleaving(const char* point);
+WHEELCACHE_EXPORT void CallInterleaving(const char* point);
 
 inline void Interleave([[maybe_unused]] const char* point) {
 #ifndef NDEBUG
@@ -23,7 +25,7 @@ inline void Interleave([[maybe_unused]] const char* point) {
 }
 
 // For tests: makes each point call `function` with its name; null for none.
-void SetInterleaving(void (*function)(const char* point));
+WHEELCACHE_EXPORT void SetInterleaving(void (*function)(const char* point));
 
 }  // namespace wheelcache::internal
 

@@ -8,7 +8,7 @@ namespace wheelcache::internal {
 
 size_t FirstThreadIndex() {
   ThreadRecord* const record = TryTakeThreadRecord();
-  if (thread_record != nullptr) return thread_record->index;
+  if (HasThreadRecord()) return this_thread.index;
   if (record != nullptr) LeaveThreadRecord(record);
   return kSharedThreadIndex;
 }

@@ -13,23 +13,20 @@
 #define WHEELCACHE_CACHE_INTERNAL_THREADS_THREAD_INDEX_H_
 
 #include <cstddef>
-#include <limits>
 
 #include "absl/base/optimization.h"
 #include "wheelcache/cache/internal/threads/thread_record.h"
+#include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
 
-// The number shared by all threads without one of their own: those at their
-// very end, and those without memory for a record.
-inline constexpr size_t kSharedThreadIndex = std::numeric_limits<size_t>::max();
-
 // As ThreadIndex, for a thread that has no record yet.
-size_t FirstThreadIndex();
+WHEELCACHE_EXPORT size_t FirstThreadIndex();
 
 inline size_t ThreadIndex() {
-  return ABSL_PREDICT_TRUE(thread_record != nullptr) ? thread_record->index
-                                                     : FirstThreadIndex();
+  const size_t index = this_thread.index;
+  return ABSL_PREDICT_TRUE(index != kSharedThreadIndex) ? index
+                                                        : FirstThreadIndex();
 }
 
 }  // namespace wheelcache::internal

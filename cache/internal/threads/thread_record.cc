@@ -3,7 +3,9 @@
 #include <atomic>
 #include <cstddef>
 
+#include "absl/base/attributes.h"
 #include "wheelcache/cache/internal/threads/asymmetric_fence.h"
+#include "wheelcache/cache/internal/threads/library_copy.h"
 #include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/contain.h"
 
@@ -30,6 +32,7 @@ ThreadRecord* TakeAnyRecord() {
     }
   }
   auto* record = new ThreadRecord;
+  record->copy = &kThisCopy;
   record->taken.store(true, std::memory_order_relaxed);
   record->next = FirstThreadRecord();
   do {
@@ -47,9 +50,9 @@ class ThreadEnd {
     // From here on, destructors of other thread-local objects that read a cache
     // take a record for each read.
     ended = true;
-    if (!expected_ || thread_record == nullptr) return;
-    LeaveThreadRecord(thread_record);
-    thread_record = nullptr;
+    if (!expected_ || !HasThreadRecord()) return;
+    LeaveThreadRecord(this_thread.record);
+    this_thread = ThisThread();
   }
 
   static thread_local bool ended;
@@ -61,9 +64,6 @@ class ThreadEnd {
 thread_local bool ThreadEnd::ended = false;
 thread_local ThreadEnd thread_end;
 
-// An address that no other live thread has, in the child of fork() either.
-const void* ThisThread() { return &thread_record; }
-
 // In the child of fork() only the forking thread exists. At its very end it may
 // have several records, one for each read that it is in.
 class ForgetOtherThreads {
@@ -74,7 +74,7 @@ class ForgetOtherThreads {
     int taken = 0;
     for (ThreadRecord* record = FirstThreadRecord(); record != nullptr;
          record = record->next) {
-      if (record->owner.load(std::memory_order_relaxed) == ThisThread()) {
+      if (record->owner.load(std::memory_order_relaxed) == &this_thread) {
         ++taken;
         continue;
       }
@@ -101,18 +101,27 @@ bool PrepareForFork() {
 
 }  // namespace
 
+ABSL_CONST_INIT ThreadRecord no_thread_record;
+__thread ThisThread this_thread;
+
+ThreadRecord* TakeThreadRecordFor(const LibraryCopy* maker) {
+  CheckCopy(maker);
+  return TakeThreadRecord();
+}
+
 ThreadRecord* TakeThreadRecord() {
   PrepareForFork();
   PrepareFences();
   ThreadRecord* record = TakeAnyRecord();
-  record->owner.store(ThisThread(), std::memory_order_relaxed);
+  record->owner.store(&this_thread, std::memory_order_relaxed);
   // A writer that misses this record, or that light fences are free, has
   // unlinked before this thread's first look: its own fence comes before its
   // check.
   taken_records.fetch_add(1, std::memory_order_relaxed);
   FullFence();
+  record->for_one_read = ThreadEnd::ended;
   if (!ThreadEnd::ended) {
-    thread_record = record;
+    this_thread = {record, record->index};
     thread_end.Expect();
   }
   return record;
@@ -134,12 +143,12 @@ ThreadRecord* FirstThreadRecord() {
   return all_records.load(std::memory_order_acquire);
 }
 
-bool NoOtherThreadHasRecord() {
-  const int own = thread_record != nullptr ? 1 : 0;
+bool NoOtherRecordIsTaken(const ThreadRecord& own) {
+  const int expected = own.taken.load(std::memory_order_relaxed) ? 1 : 0;
   // The usual answer needs no fence.
-  if (taken_records.load(std::memory_order_relaxed) > own) return false;
+  if (taken_records.load(std::memory_order_relaxed) > expected) return false;
   FullFence();
-  return taken_records.load(std::memory_order_acquire) == own;
+  return taken_records.load(std::memory_order_acquire) == expected;
 }
 
 int CountThreadRecords() {

@@ -15,8 +15,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "absl/base/optimization.h"
+#include "wheelcache/cache/internal/threads/library_copy.h"
+#include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
 
@@ -31,38 +34,70 @@ struct alignas(ABSL_CACHELINE_SIZE) ThreadRecord {
   // the index is used.
   std::atomic<bool> taken{false};
 
-  // Tells threads apart: what the child of fork() finds with the forking
-  // thread's own is that thread's. Null while no thread has the record.
+  // The address of the thread's this_thread, which no other live thread has, in
+  // the child of fork() either. Null while no thread has the record.
   std::atomic<const void*> owner{nullptr};
+
+  // Whether its thread is at its very end, and gives it back after each read.
+  // The thread's own.
+  bool for_one_read = false;
 
   // Constant once the record is in the list. Indexes count from 0.
   size_t index = 0;
   ThreadRecord* next = nullptr;
+
+  // The copy of the library that has made the record: one comparison with a
+  // cache's tells whether a thread may read that cache with this record.
+  const LibraryCopy* copy = nullptr;
 };
 
-// The calling thread's record, once it has one.
-inline thread_local ThreadRecord* thread_record = nullptr;
+// The number shared by all threads without one of their own: those at their
+// very end, and those without memory for a record.
+inline constexpr size_t kSharedThreadIndex = std::numeric_limits<size_t>::max();
+
+// Stands for no record. No copy of the library has made it.
+extern WHEELCACHE_EXPORT ThreadRecord no_thread_record;
+
+// What a thread knows of itself.
+struct ThisThread {
+  ThreadRecord* record = &no_thread_record;
+  size_t index = kSharedThreadIndex;  // Of the record: saves a load.
+};
+
+// Of the calling thread. Not thread_local: compilers call a function at each
+// use of such a variable of another file, which might need initialization.
+extern WHEELCACHE_EXPORT __thread ThisThread this_thread;
+
+// Whether the calling thread has a record.
+inline bool HasThreadRecord() {
+  return this_thread.record != &no_thread_record;
+}
 
 // Gives the calling thread a record; at the very end of the thread, one that it
 // must give back by LeaveThreadRecord. Throws std::bad_alloc, or ends a program
 // without exceptions, where there is no memory for one.
-ThreadRecord* TakeThreadRecord();
+WHEELCACHE_EXPORT ThreadRecord* TakeThreadRecord();
+
+// As TakeThreadRecord, for a read of a cache that `maker` has made. Ends the
+// program if that is another copy of the library.
+WHEELCACHE_EXPORT ThreadRecord* TakeThreadRecordFor(const LibraryCopy* maker);
 
 // As TakeThreadRecord, but returns null where there is no memory.
-ThreadRecord* TryTakeThreadRecord();
+WHEELCACHE_EXPORT ThreadRecord* TryTakeThreadRecord();
 
 // Gives back a record.
-void LeaveThreadRecord(ThreadRecord* record);
+WHEELCACHE_EXPORT void LeaveThreadRecord(ThreadRecord* record);
 
 // The first of all records, in use or not; the others follow by `next`.
-ThreadRecord* FirstThreadRecord();
+WHEELCACHE_EXPORT ThreadRecord* FirstThreadRecord();
 
-// Whether no other thread has a record. If so, what other threads did with
-// theirs comes before this call.
-bool NoOtherThreadHasRecord();
+// Whether no other thread has a record, given that of the calling one or
+// no_thread_record. If so, what other threads did with theirs comes before this
+// call.
+WHEELCACHE_EXPORT bool NoOtherRecordIsTaken(const ThreadRecord& own);
 
 // For tests: the number of records, in use or not.
-int CountThreadRecords();
+WHEELCACHE_EXPORT int CountThreadRecords();
 
 }  // namespace wheelcache::internal
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iostream>
 #include <random>
 #include <string>
 #include <string_view>
@@ -18,6 +19,13 @@
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
+
+#ifdef __linux__
+#include <sys/personality.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
 
 namespace wheelcache::internal {
 namespace {
@@ -176,6 +184,59 @@ TEST(HashStringsTest, BothEndsSpreadKeysOverShards) {
     EXPECT_NEAR(high[i], kEach, kEach * 0.3);
   }
 }
+
+constexpr char kKey[] = "a key of 17 bytes";
+
+const uint64_t kHashAtLoad = HashString(kKey);
+
+TEST(HashStringsTest, HashIsTheSameFromLoadTimeOn) {
+  EXPECT_EQ(kHashAtLoad, HashString(kKey));
+}
+
+#ifdef __linux__
+
+// For runs of this program by the next test.
+TEST(HashStringsTest, DISABLED_PrintsHashes) {
+  std::cout << "hashes " << HashString(kKey) << ' ' << HashString("short")
+            << std::endl;
+}
+
+// Runs this program at the addresses that it has without randomization, and
+// returns what PrintsHashes printed.
+std::string HashesOfAnotherRun() {
+  int ends[2];
+  if (pipe(ends) != 0) return "no pipe";
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDOUT_FILENO);
+    personality(ADDR_NO_RANDOMIZE);
+    // Without Bazel's environment: its files are this run's.
+    char* const no_environment[] = {nullptr};
+    execle("/proc/self/exe", "run", "--gtest_also_run_disabled_tests",
+           "--gtest_filter=*PrintsHashes", nullptr, no_environment);
+    _exit(1);
+  }
+  close(ends[1]);
+  std::string output;
+  char buffer[1024];
+  for (ssize_t n; (n = read(ends[0], buffer, sizeof(buffer))) > 0;) {
+    output.append(buffer, n);
+  }
+  close(ends[0]);
+  waitpid(child, nullptr, 0);
+  const size_t begin = output.find("hashes ");
+  return begin == std::string::npos
+             ? output
+             : output.substr(begin, output.find('\n', begin) - begin);
+}
+
+TEST(HashStringsTest, HashesDifferFromRunToRunAtTheSameAddresses) {
+  const std::string hashes = HashesOfAnotherRun();
+  EXPECT_EQ(hashes.find("hashes "), 0) << hashes;
+  EXPECT_NE(hashes, HashesOfAnotherRun());
+}
+
+#endif
 
 }  // namespace
 }  // namespace wheelcache::internal

@@ -1,0 +1,70 @@
+// Two shared objects, each with a copy of the library that it hides.
+
+#include <memory>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "wheelcache/tests/visibility/module.h"
+
+namespace wheelcache::testing {
+namespace {
+
+constexpr char kMessage[] = "made by one copy of the library";
+
+// Each use of a cache of the first module by the second one.
+class TwoCopiesDeathTest : public ::testing::Test {
+ protected:
+  TwoCopiesDeathTest() {
+    FirstModule().set(cache_, key_, std::make_shared<int>(1));
+    EXPECT_TRUE(FirstModule().get(cache_, key_));
+  }
+  ~TwoCopiesDeathTest() override { FirstModule().destroy(cache_); }
+
+  void ExpectThatEachUseEndsTheProgram() {
+    const Module& second = SecondModule();
+    EXPECT_DEATH(second.get(cache_, key_), kMessage);
+    EXPECT_DEATH(second.get(cache_, "another"), kMessage);
+    EXPECT_DEATH(second.contains(cache_, key_), kMessage);
+    EXPECT_DEATH(second.visit(cache_, key_, [] {}), kMessage);
+    EXPECT_DEATH(second.get_or_load(cache_, key_), kMessage);
+    EXPECT_DEATH(second.set(cache_, key_, nullptr), kMessage);
+    EXPECT_DEATH(second.touch(cache_, key_), kMessage);
+    EXPECT_DEATH(second.del(cache_, key_), kMessage);
+    EXPECT_DEATH(second.clear(cache_), kMessage);
+    EXPECT_DEATH(second.run_maintenance(cache_), kMessage);
+    EXPECT_DEATH(second.destroy(cache_), kMessage);
+  }
+
+  ModuleCache* const cache_ = FirstModule().make();
+  const std::string key_ = "a key of 17 bytes";
+};
+
+TEST_F(TwoCopiesDeathTest, FirstSharedUseEndsTheProgram) {
+  ExpectThatEachUseEndsTheProgram();
+}
+
+// The thread has a record of the second copy by then.
+TEST_F(TwoCopiesDeathTest, SharedUseEndsTheProgramAfterUseOfAnOwnCache) {
+  const Module& second = SecondModule();
+  ModuleCache* const own = second.make();
+  second.set(own, key_, std::make_shared<int>(1));
+  EXPECT_TRUE(second.get(own, key_));
+  ExpectThatEachUseEndsTheProgram();
+  EXPECT_TRUE(second.get(own, key_));
+  second.destroy(own);
+}
+
+TEST(TwoCopiesTest, EachMayHaveCachesOfItsOwn) {
+  for (const Module* module : {&FirstModule(), &SecondModule()}) {
+    ModuleCache* const cache = module->make();
+    for (int i = 0; i < 200; ++i) {
+      module->set(cache, std::to_string(i), std::make_shared<int>(i));
+    }
+    EXPECT_TRUE(module->get(cache, "199"));
+    EXPECT_TRUE(module->check_invariants(cache));
+    module->destroy(cache);
+  }
+}
+
+}  // namespace
+}  // namespace wheelcache::testing

@@ -1,0 +1,92 @@
+"""Rules for the tests of symbol visibility."""
+
+load("@rules_cc//cc:defs.bzl", "cc_binary")
+load(":wheelcache.bzl", "wheelcache_test")
+
+HIDDEN = ["-fvisibility=hidden"]
+
+def wheelcache_module(name, srcs, copts = [], **kwargs):
+    """A shared object, lib<name>.so, all of whose symbols are hidden but for those that the sources export."""
+    cc_binary(
+        name = "lib%s.so" % name,
+        testonly = True,
+        srcs = srcs,
+        copts = HIDDEN + copts,
+        linkshared = True,
+        **kwargs
+    )
+
+def hidden_test(name, copts = [], **kwargs):
+    """Two tests: <name> hides the symbols of the test's own code, <name>_all those of the library as well."""
+    wheelcache_test(
+        name = name,
+        copts = HIDDEN + copts,
+        **kwargs
+    )
+    _with_hidden_symbols_test(
+        name = name + "_all",
+        size = "small",
+        test = name,
+    )
+
+def _merged(deps):
+    return cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in deps])
+
+def _headers_impl(ctx):
+    return [CcInfo(compilation_context = _merged(ctx.attr.deps).compilation_context)]
+
+# The headers of libraries, without what these would link.
+headers = rule(
+    implementation = _headers_impl,
+    attrs = {"deps": attr.label_list(providers = [CcInfo])},
+)
+
+def _own_libraries_impl(ctx):
+    info = _merged(ctx.attr.deps)
+    own = [
+        linker_input
+        for linker_input in info.linking_context.linker_inputs.to_list()
+        if not linker_input.owner.workspace_name
+    ]
+    return [CcInfo(
+        compilation_context = info.compilation_context,
+        linking_context = cc_common.create_linking_context(linker_inputs = depset(own, order = "topological")),
+    )]
+
+# Libraries without what they link of other repositories: Debian's archives of Abseil cannot be linked into a shared
+# object, which finds Abseil in the program.
+own_libraries = rule(
+    implementation = _own_libraries_impl,
+    attrs = {"deps": attr.label_list(providers = [CcInfo])},
+)
+
+def _hide_impl(settings, _attr):
+    return {"//command_line_option:copt": settings["//command_line_option:copt"] + HIDDEN}
+
+_hide = transition(
+    implementation = _hide_impl,
+    inputs = ["//command_line_option:copt"],
+    outputs = ["//command_line_option:copt"],
+)
+
+def _with_hidden_symbols_test_impl(ctx):
+    test = ctx.attr.test[0][DefaultInfo]
+    program = ctx.actions.declare_file(ctx.label.name)
+    ctx.actions.symlink(
+        output = program,
+        target_file = test.files_to_run.executable,
+        is_executable = True,
+    )
+    return [DefaultInfo(executable = program, runfiles = test.default_runfiles)]
+
+# The program of another test, built anew with all that it links.
+_with_hidden_symbols_test = rule(
+    implementation = _with_hidden_symbols_test_impl,
+    attrs = {
+        "test": attr.label(cfg = _hide, mandatory = True),
+        "_allowlist_function_transition": attr.label(
+            default = "@bazel_tools//tools/allowlists/function_transition_allowlist",
+        ),
+    },
+    test = True,
+)
