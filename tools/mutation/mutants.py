@@ -140,7 +140,8 @@ class _Finder:
     def _find_tokens(self):
         for i, token in enumerate(self._tokens):
             if token.kind == "number":
-                self._find_number(token)
+                if not self._is_pure(i):
+                    self._find_number(token)
             elif token.text in _WORDS:
                 self._add(token.start, token.end, _WORDS[token.text])
             elif token.text in _UNARY:
@@ -149,6 +150,10 @@ class _Finder:
                 self._add(token.start, token.end, _BINARY[token.text])
             elif token.text == "!" and i + 1 < len(self._tokens) and self._tokens[i + 1].kind == "word":
                 self._add(token.start, self._tokens[i + 1].end, self._tokens[i + 1].text)
+
+    def _is_pure(self, i):
+        """Whether this is the 0 of a pure virtual function."""
+        return i >= 2 and self._tokens[i - 1].text == "=" and self._tokens[i - 2].text in (")", "const", "noexcept")
 
     def _has_spaces(self, token):
         return self._source[token.start - 1].isspace() and self._source[token.end : token.end + 1].isspace()

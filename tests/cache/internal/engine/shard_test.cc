@@ -194,6 +194,21 @@ TEST_F(ReapedShardTest, WhatMakesRoomIsTakenOffTheBudgetOfTheSet) {
   EXPECT_GE(StoreInSteps(NewWrite(-1, 5'000)), 50 / kLargeBudget);
 }
 
+TEST_F(ReapedShardTest, SetThatHasRoomLeavesMostToTheReaper) {
+  Fill(absl::Milliseconds(20));  // No timer cascades.
+  shard_.Remove(QueryOf(0), clock_.NowNanos(), RemovalCause::kDeleted,
+                &departures_);
+  departures_.claim.GiveBack();
+  EXPECT_EQ(TakeRemoved(), 1);
+  clock_.Advance(absl::Milliseconds(30));
+  const GiveBack at_end{departures_.claim};
+  EXPECT_EQ(shard_.TryStore(NewWrite(-1, 100), &departures_),
+            StoreOutcome::kStored);
+  const int reclaimed = TakeRemoved();
+  EXPECT_GT(reclaimed, 1) << "less than it adds";
+  EXPECT_LE(reclaimed, 8);
+}
+
 TEST_F(ShardTest, SetThatHasRoomReclaimsNoMoreThanTheBudget) {
   Fill(absl::Seconds(1));
   const GiveBack at_end{departures_.claim};
