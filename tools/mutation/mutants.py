@@ -47,7 +47,7 @@ _WORDS = {"true": "false", "false": "true", "min": "max", "max": "min"}
 
 # A statement with one of these has no effect that a test could show, or is a declaration.
 _NO_EFFECT = re.compile(
-    r"\b(assert|static_assert|Interleave|\w*Prefetch\w*|alignas|AssertHeld|PrefetchLine\w*|static_cast<void>)\b"
+    r"\b(assert|static_assert|Interleave|\w*Prefetch\w*|alignas|AssertHeld|ExpectRemoval)\b"
 )
 _CONTROL = {
     "return", "if", "else", "for", "while", "do", "switch", "case", "default", "break", "continue", "goto", "using",
@@ -106,6 +106,7 @@ class _Finder:
         self._source = source
         self._tokens = _tokens(source)
         self._partners = _partners(self._tokens)
+        self._openings = {close: opening for opening, close in self._partners.items()}
         self._found = []
 
     def find(self):
@@ -241,16 +242,25 @@ class _Finder:
             if token.kind != "word" or not _NO_EFFECT.fullmatch(token.text):
                 continue
             start = token.start
-            # The object or the namespace that it is called on, and the branch it may be alone in, go with it.
+            # The object or the namespace that it is called on goes with it.
             j = i
             while j >= 2 and self._tokens[j - 1].text in (".", "->", "::"):
                 j -= 2
+                if self._tokens[j].text == ")":
+                    j = max(self._openings.get(j, j) - 1, 0)
                 start = self._tokens[j].start
-            end = token.end
-            if i + 1 < len(self._tokens) and self._tokens[i + 1].text == "(":
-                end = self._tokens[self._partners.get(i + 1, i + 1)].end
-            spans.append((start, end))
+            spans.append((start, self._end_of_call(i)))
         return spans
+
+    def _end_of_call(self, i):
+        """The end of the arguments or, if the function is defined here, of its body."""
+        last = self._partners.get(i + 1, i)
+        body = last + 1
+        while body < len(self._tokens) and self._tokens[body].text in ("const", "noexcept"):
+            body += 1
+        if last > i and body < len(self._tokens) and self._tokens[body].text == "{":
+            last = self._partners.get(body, last)
+        return self._tokens[last].end
 
 
 def find(source):
