@@ -300,5 +300,29 @@ TEST_F(CacheEvictionTest, LongUnusedEntriesOfAnotherShardGoInTheEnd) {
             kKeys / 100);
 }
 
+// Hits are uses by which the others grow older, also in several shards. By the
+// Sets alone no time would pass here in which the order could be seen.
+TEST_F(CacheEvictionTest, HitsAreOrderedAmongEachOtherInSeveralShards) {
+  constexpr int kKeys = 1'000;
+  constexpr int kHit = kKeys / 2;
+  options_.shards = 2;
+  options_.max_entries = kKeys;
+  auto cache = New<int, int>();
+  for (int key = 0; key < kKeys; ++key) cache->Set(key, key);
+  for (int key = kHit - 1; key >= 0; --key) {
+    EXPECT_EQ(cache->Get(key), key);
+    if (key % 20 == 0) cache->Set(kKeys - 1 - key / 20, 0);
+  }
+  // Those that were not hit leave, and then half of those that were.
+  for (int i = 0; i < kKeys - kHit / 2; ++i) cache->Set(kKeys + i, i);
+  const auto held = [&](int begin, int end) {
+    int count = 0;
+    for (int key = begin; key < end; ++key) count += cache->Contains(key);
+    return count;
+  };
+  EXPECT_LE(held(kHit / 2, kHit), kHit / 10);
+  EXPECT_GE(held(0, kHit / 2), kHit / 2 - kHit / 10);
+}
+
 }  // namespace
 }  // namespace wheelcache

@@ -2,6 +2,7 @@
 // happen at one point of the engine, each time in the same way.
 
 #include <atomic>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/wheel/reaper.h"
@@ -21,6 +23,13 @@ namespace {
 
 class CacheInterleavingTest : public InterruptedCacheEnvironment {
  protected:
+  // As At, when the call has come to the point so many times.
+  static void AtNth(const std::string& point, int time,
+                    std::function<void()> action) {
+    if (time == 1) return At(point, std::move(action));
+    At(point, [=] { AtNth(point, time - 1, action); });
+  }
+
   // Has another thread call `call`, which comes to the lock of a shard and
   // waits there until this thread lets go of it; or which has come to its end
   // without.
@@ -124,6 +133,43 @@ TEST_F(CacheInterleavingTest, GetNeverReturnsTheValueOfAnotherKey) {
     for (int key = 2; key < 100; ++key) cache->Set(key, "another");
   });
   EXPECT_EQ(cache->Get(1), std::nullopt);
+}
+
+// Puts all keys into one bucket of the index and those that follow it.
+struct OneHash {
+  size_t operator()(int) const { return 0; }
+};
+
+// A read that meets what was made after it began must begin anew. Otherwise the
+// value is destroyed under its eyes as soon as the read counts as stalled.
+TEST_F(CacheInterleavingTest, ReadProtectsWhatWasMadeAfterItBegan) {
+  using Value = std::shared_ptr<int>;
+  constexpr int kKeys = 14;  // Two more than a bucket has room for.
+  for (const int visited : {0, kKeys - 1}) {
+    for (int look = 1; look <= visited + 1; ++look) {
+      auto cache = *Cache<int, Value, OneHash>::Create(options_);
+      for (int key = 0; key < kKeys; ++key) cache->Set(key, nullptr);
+      std::weak_ptr<int> watched;
+      AtNth("index: between tag and cell", look, [&] {
+        internal::AdvanceBirth();
+        for (int key = 0; key < kKeys; ++key) {
+          auto value = std::make_shared<int>(key);
+          if (key == visited) watched = value;
+          cache->Set(key, std::move(value));
+        }
+      });
+      EXPECT_TRUE(cache->Visit(visited, [&](const Value&) {
+        cache->Del(visited);
+        for (int i = 0; i < 40; ++i) {  // More collections than make a stall.
+          cache->Set(-1, nullptr);
+          cache->RunMaintenance();
+        }
+        EXPECT_FALSE(watched.expired()) << visited << ", look " << look;
+      }));
+      cache->RunMaintenance();
+      EXPECT_TRUE(watched.expired());
+    }
+  }
 }
 
 TEST_F(CacheInterleavingTest, SetOvertakenByADelIsVisible) {

@@ -97,6 +97,21 @@ TEST_F(CacheLifetimeTest, ChildOfForkGoesOnUsingTheCache) {
   }
 }
 
+// A lock that the child does not release would stop the next fork().
+TEST_F(CacheLifetimeTest, ChildOfForkMayForkAgain) {
+  auto cache = New<int, std::string>();
+  cache->Set(1, "parent");
+  EXPECT_TRUE(HoldsInChild([&] {
+    cache->Set(1, "child");
+    const bool grandchild_holds = HoldsInChild([&] {
+      cache->Set(1, "grandchild");
+      return cache->Get(1) == "grandchild" && cache->CheckInvariants().ok();
+    });
+    return grandchild_holds && cache->Get(1) == "child";
+  }));
+  EXPECT_EQ(cache->Get(1), "parent");
+}
+
 // Whatever another thread was doing to the cache at that instant.
 TEST_F(CacheLifetimeTest, ChildIsNotHeldUpByLocksOfOtherThreads) {
   auto cache = New<int, int>();

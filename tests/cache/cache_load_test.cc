@@ -268,6 +268,31 @@ TEST_F(CacheLoadTest, CallAfterADelStartsALoadOfItsOwn) {
   EXPECT_EQ(cache->Get(1), "new");
 }
 
+TEST_F(CacheLoadTest, EndOfASupersededLoadLeavesItsSuccessorAlone) {
+  auto cache = NewCache();
+  Notification started;
+  Notification may_end;
+  std::thread older([&] {
+    EXPECT_EQ(*cache->GetOrLoad(1,
+                                [&] {
+                                  started.Notify();
+                                  may_end.Wait();
+                                  return Result("old");
+                                }),
+              "old");
+  });
+  started.Wait();
+  cache->Del(1);
+  EXPECT_EQ(*cache->GetOrLoad(1,
+                              [&] {
+                                may_end.Notify();
+                                older.join();
+                                return Result("new");
+                              }),
+            "new");
+  EXPECT_EQ(cache->Get(1), "new");
+}
+
 TEST_F(CacheLoadTest, LoaderThatAsksForItsOwnKeyGetsAnError) {
   auto cache = NewCache();
   const auto outer = cache->GetOrLoad(

@@ -20,6 +20,7 @@
 #include "wheelcache/tests/testing/notification.h"
 #include "wheelcache/tests/testing/timer_service_test_base.h"
 #include "wheelcache/wheel/base/mutex.h"
+#include "wheelcache/wheel/simulated_clock.h"
 #include "wheelcache/wheel/timer_service.h"
 
 namespace wheelcache {
@@ -306,6 +307,57 @@ TEST_F(TimerServiceExecutorTest, ASlowExecutorDoesNotHoldUpTheCallers) {
   go_on.Notify();
   RunFor(1);
   EXPECT_THAT(TakeFired(), ElementsAre(Fired{"k", 2, 0}));
+}
+
+// A key with something that ends with it. The service has the only one.
+struct OwningKey {
+  friend bool operator==(const OwningKey& a, const OwningKey& b) {
+    return a.number == b.number;
+  }
+  template <typename H>
+  friend H AbslHashValue(H hash, const OwningKey& key) {
+    return H::combine(std::move(hash), key.number);
+  }
+
+  int number;
+  std::shared_ptr<void> owned;
+};
+
+// A destructor may use what the caller of Stop is about to destroy.
+TEST(TimerServiceExecutorKeyTest,
+     StopWaitsForTheDestructorsOfACallbackThatRan) {
+  using Service = TimerService<OwningKey, int>;
+  SimulatedClock clock;
+  TaskQueue tasks;
+  Notification destroying;
+  std::atomic<bool> stopped{false};
+  std::atomic<bool> stopped_too_early{false};
+  Service::Options options;
+  options.clock = &clock;
+  options.execute = [](const OwningKey&, int) {};
+  options.executor = [&](std::function<void()> task) {
+    tasks.Add(std::move(task));
+  };
+  const auto service = *Service::Create(std::move(options));
+  std::shared_ptr<void> owned(nullptr, [&](void*) {
+    destroying.Notify();
+    // Until Stop has begun, and for as long as it might take to end.
+    const OwningKey other{2, nullptr};
+    while (!absl::IsFailedPrecondition(service->Remove(other))) {
+      std::this_thread::yield();
+    }
+    for (int i = 0; i < 10'000 && !stopped; ++i) std::this_thread::yield();
+    stopped_too_early = stopped.load();
+  });
+  ASSERT_TRUE(
+      service->Set({1, std::move(owned)}, 1, absl::ZeroDuration()).ok());
+  clock.WaitUntilAsleep();
+  std::thread executor(tasks.Take());
+  destroying.Wait();
+  service->Stop();
+  stopped = true;
+  executor.join();
+  EXPECT_FALSE(stopped_too_early);
 }
 
 }  // namespace

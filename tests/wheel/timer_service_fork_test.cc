@@ -1,11 +1,16 @@
 // A timer service in the child of a fork(): its timers go on there, and threads
 // and callbacks of the parent are not waited for.
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <functional>
+#include <thread>  // NOLINT(build/c++11)
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/tests/testing/child.h"
@@ -16,6 +21,7 @@
 namespace wheelcache {
 namespace {
 
+using testing::EndInAMinute;
 using testing::HoldsInChild;
 using testing::kChildMayStartThreads;
 using testing::Notification;
@@ -104,6 +110,53 @@ TEST(TimerServiceFork, ACallbackMayForkAndTheChildStop) {
   ASSERT_TRUE(service->Set(1, 1, absl::ZeroDuration()).ok());
   clock.WaitUntilAsleep();
   EXPECT_TRUE(held);
+}
+
+// The callback that forked ends in the child, too, and is counted there once.
+TEST(TimerServiceFork, StopInTheChildWaitsForTheCallbacksOfTheChild) {
+  if (!kChildMayStartThreads) GTEST_SKIP();
+  SimulatedClock clock;
+  std::atomic<bool> ended{false};
+  pid_t child = -1;
+  Notification started;
+  std::vector<std::function<void()>> tasks;
+  Service* service = nullptr;
+  Service::Options options;
+  options.clock = &clock;
+  options.execute = [&](int key, int) {
+    if (key == 1) {
+      child = fork();
+      if (child == 0) EndInAMinute();
+      return;
+    }
+    started.Notify();
+    while (!absl::IsFailedPrecondition(service->Remove(3))) {
+      std::this_thread::yield();
+    }
+    for (int i = 0; i < 10'000; ++i) std::this_thread::yield();
+    ended = true;
+  };
+  options.executor = [&](std::function<void()> task) {
+    tasks.push_back(std::move(task));
+  };
+  auto owner = *Service::Create(std::move(options));
+  service = owner.get();
+  const auto start = [&](int key) {
+    EXPECT_TRUE(service->Set(key, 0, absl::ZeroDuration()).ok());
+    clock.WaitUntilAsleep();
+    EXPECT_FALSE(tasks.empty());
+    return std::exchange(tasks, {}).at(0);
+  };
+  start(1)();
+  if (child == 0) {
+    std::thread executor(start(2));
+    started.Wait();
+    service->Stop();
+    const bool holds = ended;
+    executor.join();
+    _exit(holds ? 0 : 1);
+  }
+  EXPECT_TRUE(testing::EndedWell(child));
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/base/optimization.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
@@ -54,6 +55,7 @@ class DueBoard {
     if (bound > now_nanos) return false;
     const int64_t earliest = Earliest();
     if (earliest <= now_nanos) return true;
+    Interleave("due board: between the look and the bound");
     if (bound_.compare_exchange_strong(bound, earliest,
                                        std::memory_order_seq_cst)) {
       LowerBoundTo(Earliest());

@@ -5,6 +5,7 @@
 
 #include "absl/base/attributes.h"
 #include "wheelcache/cache/internal/threads/asymmetric_fence.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/internal/threads/thread_record.h"
 
 namespace wheelcache::internal {
@@ -17,6 +18,7 @@ Epoch AdvanceBy(Epoch epochs) {
   const Epoch before =
       current_epoch.fetch_add(epochs, std::memory_order_seq_cst);
   HeavyFence();
+  Interleave("epoch: after its end");
   return before + epochs - 1;
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/base/attributes.h"
 #include "absl/base/config.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
 
 #ifdef __linux__
 #include <sys/syscall.h>
@@ -62,6 +63,7 @@ void HeavyFence() {
 
 #ifdef ABSL_HAVE_THREAD_SANITIZER
 void FullFence() {
+  Interleave("fence: full");
   static std::atomic<int> anything{0};
   anything.fetch_add(0, std::memory_order_seq_cst);
 }

@@ -19,6 +19,7 @@
 
 #include "absl/base/config.h"
 #include "absl/base/optimization.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
@@ -33,6 +34,7 @@ extern WHEELCACHE_EXPORT std::atomic<bool> light_fence_is_free;
 WHEELCACHE_EXPORT void PrepareFences();
 
 inline void LightFence() {
+  Interleave("fence: light");
 #ifdef ABSL_HAVE_THREAD_SANITIZER
   // It knows no fences: the store before this one is a read-modify-write.
 #else
@@ -50,7 +52,10 @@ WHEELCACHE_EXPORT void HeavyFence();
 #ifdef ABSL_HAVE_THREAD_SANITIZER
 WHEELCACHE_EXPORT void FullFence();
 #else
-inline void FullFence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+inline void FullFence() {
+  Interleave("fence: full");
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
 #endif
 
 // For tests: whether HeavyFence() is to use membarrier where that exists, as it

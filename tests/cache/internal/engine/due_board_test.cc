@@ -3,6 +3,7 @@
 #include "wheelcache/cache/internal/engine/due_board.h"
 
 #include "gtest/gtest.h"
+#include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
@@ -37,6 +38,19 @@ TEST(DueBoardTest, AnyDueFollowsTheCellsUpAndDown) {
   board.Set(1, Clock::kNever);
   EXPECT_FALSE(board.AnyDue(299));
   EXPECT_TRUE(board.AnyDue(300));
+}
+
+using DueBoardRaceTest = InterruptedCacheEnvironment;
+
+// The cell is set to less than the bound is about to be.
+TEST_F(DueBoardRaceTest, BoundIsNotRaisedAboveACellThatWasSetMeanwhile) {
+  DueBoard board(/*shards=*/2);
+  board.Set(0, 100);
+  board.Set(0, 300);
+  At("due board: between the look and the bound", [&] { board.Set(1, 200); });
+  EXPECT_FALSE(board.AnyDue(150));
+  EXPECT_FALSE(board.AnyDue(199));
+  EXPECT_TRUE(board.AnyDue(200));
 }
 
 }  // namespace

@@ -27,6 +27,7 @@
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/reaper.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache::internal {
@@ -57,19 +58,20 @@ class ShardTest : public ::testing::Test {
       &kIntEntries, Charges::kStored, /*has_listener=*/false};
 
   ShardTest() : ShardTest(/*max_entries=*/100, /*max_bytes=*/10'000) {}
-  ShardTest(int64_t max_entries, int64_t max_bytes)
-      : options_(Options(max_entries, max_bytes, &clock_)) {}
+  ShardTest(int64_t max_entries, int64_t max_bytes, int64_t budget = kBudget,
+            Reaper* reaper = nullptr)
+      : options_(Options(max_entries, max_bytes, &clock_, budget, reaper)) {}
 
   static CacheOptions Options(int64_t max_entries, int64_t max_bytes,
-                              Clock* clock) {
+                              Clock* clock, int64_t budget, Reaper* reaper) {
     CacheOptions options;
     options.max_entries = max_entries;
     options.max_bytes = max_bytes;
     options.shards = 1;
     options.jitter = 0;
-    options.maintenance_budget = kBudget;
+    options.maintenance_budget = budget;
     options.clock = clock;
-    options.reaper = nullptr;
+    options.reaper = reaper;
     return options;
   }
 
@@ -109,7 +111,8 @@ class ShardTest : public ::testing::Test {
     const GiveBack at_end{departures_.claim};
     for (int calls = 1;; ++calls) {
       const StoreOutcome outcome = shard_.TryStore(write, &departures_);
-      EXPECT_LE(TakeRemoved(), kBudget + 1);  // And what it replaces.
+      // And what it replaces.
+      EXPECT_LE(TakeRemoved(), options_.maintenance_budget + 1);
       if (outcome == StoreOutcome::kStored) return calls;
       EXPECT_EQ(outcome, StoreOutcome::kMoreToDo);
     }
@@ -157,6 +160,18 @@ class LargeShardTest : public ShardTest {
   LargeShardTest() : ShardTest(kLargeLimit, kUnlimited) {}
 };
 
+// With a reaper, a Set spends little of its budget before it looks for room.
+struct HasReaper {
+  SimulatedClock reapers_clock;
+  Reaper reaper{reapers_clock};
+};
+class ReapedShardTest : private HasReaper, public ShardTest {
+ protected:
+  static constexpr int64_t kLargeBudget = 20;
+
+  ReapedShardTest() : ShardTest(100, 10'000, kLargeBudget, &reaper) {}
+};
+
 class ShardOfFourTest : public ShardTest {
  protected:
   ShardOfFourTest() : ShardTest(/*max_entries=*/4, kUnlimited) {}
@@ -172,6 +187,27 @@ TEST_F(ShardTest, SetThatReclaimsManyDoesSoInSteps) {
   Fill(absl::Seconds(1));
   clock_.Advance(absl::Seconds(2));
   EXPECT_GE(StoreInSteps(NewWrite(-1, 5'000)), 50 / kBudget);
+}
+
+TEST_F(ReapedShardTest, WhatMakesRoomIsTakenOffTheBudgetOfTheSet) {
+  Fill(absl::Seconds(1));
+  clock_.Advance(absl::Seconds(2));
+  EXPECT_GE(StoreInSteps(NewWrite(-1, 5'000)), 50 / kLargeBudget);
+}
+
+TEST_F(ReapedShardTest, SetThatHasRoomLeavesMostToTheReaper) {
+  Fill(absl::Milliseconds(20));  // No timer cascades.
+  shard_.Remove(QueryOf(0), clock_.NowNanos(), RemovalCause::kDeleted,
+                &departures_);
+  departures_.claim.GiveBack();
+  EXPECT_EQ(TakeRemoved(), 1);
+  clock_.Advance(absl::Milliseconds(30));
+  const GiveBack at_end{departures_.claim};
+  EXPECT_EQ(shard_.TryStore(NewWrite(-1, 100), &departures_),
+            StoreOutcome::kStored);
+  const int reclaimed = TakeRemoved();
+  EXPECT_GT(reclaimed, 1) << "less than it adds";
+  EXPECT_LE(reclaimed, 8);
 }
 
 TEST_F(ShardTest, SetThatHasRoomReclaimsNoMoreThanTheBudget) {
@@ -359,35 +395,86 @@ TEST_F(ShardTest, UseThatFindsTheLockTakenCountsToo) {
   }
 }
 
-// As long as the other's last entry is clearly older, it is the other's turn.
-TEST_F(ShardTest, EachOfTwoShardsLooksAtTheOther) {
-  CacheOptions options = options_;
-  options.shards = 2;
-  SharedState shared(options, 2, kEntries, /*shard_bytes=*/0);
-  shared.uses.set_tail(1, Stamp{0} - 1'000'000);
-  const Room all = shared.budget.limit();
-  ASSERT_TRUE(shared.budget.TryTake({all.entries - 1, 0}));
-  Shard shard(&shared, 0, options);
-  Departures departures(&shared);
-  const auto store = [&](int key) {
-    Shard::Write write = NewWrite(key, 100);
-    shared_.pool->Unpin(std::exchange(
-        write.ref, MakeEntry<int, int>(shared.pool.get(), key, key)));
-    shared.pool->SetCharge(write.ref, 100);
-    const StoreOutcome outcome = shard.TryStore(write, &departures);
-    departures.claim.GiveBack();
-    if (outcome != StoreOutcome::kStored) shared.pool->Unpin(write.ref);
-    return outcome;
-  };
-  ASSERT_EQ(store(1), StoreOutcome::kStored);
-  for (int key = 2; key < 6; ++key) {
-    EXPECT_EQ(store(key), StoreOutcome::kEvictOlder);
+// The first of two shards, whose entries a hit stamps and does not move.
+class FirstOfTwoShardsTest : public ShardTest {
+ protected:
+  ~FirstOfTwoShardsTest() override {
+    first_.Lock();
+    first_.TakeAllLocked(&removed_);
+    first_.Unlock();
+    removed_.removed.Dispose([](EntryRef, RemovalCause) {});
+    two_.limbo.DestroyAll();
   }
-  shard.Lock();
-  shard.TakeAllLocked(&departures);
-  shard.Unlock();
-  departures.removed.Dispose([](EntryRef, RemovalCause) {});
-  shared.limbo.DestroyAll();
+
+  static CacheOptions WithTwoShards(CacheOptions options) {
+    options.shards = 2;
+    return options;
+  }
+
+  StoreOutcome Store(int key, uint32_t charge) {
+    Shard::Write write = NewWrite(key, charge);
+    shared_.pool->Unpin(std::exchange(
+        write.ref, MakeEntry<int, int>(two_.pool.get(), key, key)));
+    two_.pool->SetCharge(write.ref, charge);
+    const StoreOutcome outcome = first_.TryStore(write, &removed_);
+    removed_.claim.GiveBack();
+    if (outcome != StoreOutcome::kStored) two_.pool->Unpin(write.ref);
+    return outcome;
+  }
+
+  // A hit, long after all uses before.
+  void Hit(int key) {
+    two_.uses.Advance(1000);
+    ReadSection section;
+    const auto query = QueryOf(key);
+    const Hash32 hash = HashOf(key).for_index;
+    const Shard::Found found = first_.FindAtHome(
+        hash, section,
+        [&](const EntryHeader& entry) { return query.Matches(entry); });
+    ASSERT_TRUE(found.decided());
+    ASSERT_NE(found.ref, 0u);
+    EXPECT_TRUE(first_.NoteUse(found, hash));
+  }
+
+  bool FirstHolds(int key) {
+    const EntryRef ref = first_.FindAndPin(QueryOf(key), Use::kIgnore);
+    if (ref != 0) two_.pool->UnpinOutside(ref);
+    return ref != 0;
+  }
+
+  const CacheOptions two_options_ = WithTwoShards(options_);
+  SharedState two_{two_options_, 2, kEntries, /*shard_bytes=*/0};
+  Shard first_{&two_, 0, two_options_};
+  Departures removed_{&two_};
+};
+
+// As long as the other's last entry is clearly older, it is the other's turn.
+TEST_F(FirstOfTwoShardsTest, EachOfTwoShardsLooksAtTheOther) {
+  two_.uses.set_tail(1, Stamp{0} - 1'000'000);
+  const Room all = two_.budget.limit();
+  ASSERT_TRUE(two_.budget.TryTake({all.entries - 1, 0}));
+  ASSERT_EQ(Store(1, 100), StoreOutcome::kStored);
+  for (int key = 2; key < 6; ++key) {
+    EXPECT_EQ(Store(key, 100), StoreOutcome::kEvictOlder);
+  }
+}
+
+// An entry that is about to be replaced is no victim. It counts as used now:
+// else those that were used before come to lie in front of it.
+TEST_F(FirstOfTwoShardsTest, EntryThatIsReplacedIsYoungerThanAllThatWereUsed) {
+  const Room all = two_.budget.limit();
+  ASSERT_TRUE(two_.budget.TryTake({0, all.bytes - 300}));
+  for (int key = 1; key <= 3; ++key) {
+    two_.uses.Advance(1000);
+    ASSERT_EQ(Store(key, 100), StoreOutcome::kStored);
+  }
+  Hit(2);
+  Hit(3);
+  two_.uses.set_tail(1, two_.uses.Now());
+  EXPECT_EQ(Store(1, 150), StoreOutcome::kStored);
+  EXPECT_TRUE(FirstHolds(1));
+  EXPECT_FALSE(FirstHolds(2));
+  EXPECT_TRUE(FirstHolds(3));
 }
 
 TEST_F(ShardTest, EmptyShardSaysThatOthersMustEvict) {
