@@ -42,7 +42,7 @@ TEST_F(EpochFenceTest, ASectionAnnouncesItsEpochBeforeTheFence) {
   const Epoch now = current_epoch.load();
   bool announced = false;
   At("fence: light",
-     [&] { announced = thread_record->announced.load() == now; });
+     [&] { announced = this_thread.record->announced.load() == now; });
   const ReadSection section;
   EXPECT_TRUE(announced);
 }
@@ -53,7 +53,7 @@ TEST_F(EpochFenceTest, ASectionThatAnnouncesAnewHasAFenceToo) {
   const Epoch now = current_epoch.load();
   bool announced = false;
   At("fence: light",
-     [&] { announced = thread_record->announced.load() == now; });
+     [&] { announced = this_thread.record->announced.load() == now; });
   section.Announce();
   EXPECT_TRUE(announced);
 }
