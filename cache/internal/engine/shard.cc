@@ -82,7 +82,6 @@ EntryRef Shard::FindAndPin(const KeyQuery& key, Use use) {
 void Shard::PrepareStore(Hash32 hash) const {
   PrefetchLinesToWrite(&mu_, std::make_index_sequence<kWriterLines>());
   recency_.Prefetch();
-  const ReadSection section(shared_.copy);
   index_.Prefetch(hash);
 }
 
@@ -199,7 +198,7 @@ uint64_t Shard::ShrinkIndexLocked(uint64_t budget) {
   // Where there is no memory for a smaller table, it stays as it is.
   Contain([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     if (index_.size() == 0) index_.Clear();
-    while (used < budget && index_.NeedsResize()) {
+    while (used < budget && index_.IsSparse()) {
       index_.Reserve([this](EntryRef ref) ABSL_NO_THREAD_SAFETY_ANALYSIS {
         return order_.HashOf(ref);
       });

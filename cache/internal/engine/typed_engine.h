@@ -282,6 +282,7 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K, typename V>
 bool TypedEngine<Key, Value, Hash, Equal>::Set(K&& key, V&& value,
                                                int64_t ttl_nanos) {
+  CheckCopy(engine_.copy());
   const KeyHash hash = HashKey<Hash>(key);
   engine_.ShardOf(hash).PrepareStore(hash.for_index);
   Shard::Write write;

@@ -29,11 +29,13 @@ size_t BucketsFor(size_t expected) {
 Index::Index(TableMemory* memory, size_t expected)
     : memory_(*memory),
       wanted_(BucketsFor(expected)),
-      table_(new IndexTable(&memory_, 1)) {
-  SetRange();
+      table_(&IndexTable::None()) {
+  DescribeTable();
 }
 
-Index::~Index() { delete table_.load(std::memory_order_relaxed); }
+Index::~Index() {
+  if (!never_used()) delete &table();
+}
 
 size_t Index::TableBytesFor(size_t expected) {
   const size_t buckets = BucketsFor(expected);
@@ -41,16 +43,18 @@ size_t Index::TableBytesFor(size_t expected) {
 }
 
 void Index::Clear() {
-  if (size_ == 0 && next_ == nullptr && table().buckets() == 1) return;
-  PublishTable(std::make_unique<IndexTable>(&memory_, 1));
+  if (!never_used()) PublishTable(&IndexTable::None());
   next_.reset();
   size_ = 0;
 }
 
-void Index::SetRange() {
-  const size_t cells = table().buckets() * kCells;
+void Index::DescribeTable() {
+  const auto [begin, count] = table().location();
+  begin_.store(begin, std::memory_order_relaxed);
+  count_.store(count, std::memory_order_relaxed);
+  const size_t cells = never_used() ? 0 : count * kCells;
   // One bucket is the least.
-  shrinks_at_ = table().buckets() == 1 ? 0 : cells / 8;
+  shrinks_at_ = count == 1 ? 0 : cells / 8;
   range_ = cells / 8 * 7 - shrinks_at_;
 }
 
@@ -62,17 +66,23 @@ void Index::FreeOldTables() {
                     old_tables_.end());
 }
 
-void Index::PublishTable(std::unique_ptr<IndexTable> table) {
+void Index::PublishTable(IndexTable* table) {
+  if (never_used()) {
+    table_.store(table, std::memory_order_release);
+    DescribeTable();
+    return;
+  }
   old_tables_.emplace_back();  // First: it may throw.
   old_tables_.back().table.reset(
-      table_.exchange(table.release(), std::memory_order_acq_rel));
-  SetRange();
+      table_.exchange(table, std::memory_order_acq_rel));
+  DescribeTable();
   Interleave("index: between the new table and the epoch's end");
   old_tables_.back().epoch = AdvanceEpoch();
   FreeOldTables();
 }
 
 size_t Index::BucketsOfNext() const {
+  if (never_used()) return 1;
   const size_t buckets = table().buckets();
   // Half full, if it is small.
   if (size_ < shrinks_at_) return std::max<size_t>(buckets / 4, 1);
@@ -99,7 +109,14 @@ void Index::Resize(absl::FunctionRef<Hash32(Ref)> hash_of) {
     });
     ++copied_;
   }
-  if (copied_ == old.buckets()) PublishTable(std::move(next_));
+  if (copied_ == old.buckets()) PublishTable(next_.release());
+}
+
+IndexTable& IndexTable::None() {
+  // Constant initialization: for caches of static duration, too.
+  static Bucket zeros;
+  static IndexTable none(&zeros);
+  return none;
 }
 
 }  // namespace wheelcache::internal

@@ -74,23 +74,28 @@ class WHEELCACHE_EXPORT Index {
   template <typename Match>
   static Ref FindBeyondHome(Rest rest, Hash32 hash, Match&& match);
 
-  // Prefetches the home bucket. Takes no lock; needs a ReadSection.
-  void Prefetch(Hash32 hash) const { TableForReaders().Prefetch(hash); }
+  // Prefetches the home bucket. Takes no lock, and needs no ReadSection: a
+  // thread that is about to Set must not hold back what others remove.
+  void Prefetch(Hash32 hash) const {
+    IndexTable::Prefetch({begin_.load(std::memory_order_relaxed),
+                          count_.load(std::memory_order_relaxed)},
+                         hash);
+  }
 
   // Reserves a cell for one more. `hash_of(ref)` returns the hash of any
   // reference in the index, and is called at most kMostCopied times. Throws
   // std::bad_alloc, or ends a program without exceptions, if there is no
   // memory; not if it is called again for the same.
   void Reserve(absl::FunctionRef<Hash32(Ref)> hash_of) {
-    if (ABSL_PREDICT_FALSE(NeedsResize())) Resize(hash_of);
+    // Too small or too large: below shrinks_at_ the difference is huge.
+    if (ABSL_PREDICT_FALSE(next_ != nullptr || size_ - shrinks_at_ >= range_)) {
+      Resize(hash_of);
+    }
   }
 
-  // Whether Reserve would do anything. Where nothing is inserted, it may be
-  // called until this is false, for an index that has become too large.
-  bool NeedsResize() const {
-    // In one comparison: below shrinks_at_ the difference is huge.
-    return next_ != nullptr || size_ - shrinks_at_ >= range_;
-  }
+  // Whether the index has become too large. Where nothing is inserted, Reserve
+  // may be called until this is false.
+  bool IsSparse() const { return next_ != nullptr || size_ < shrinks_at_; }
   static constexpr size_t kMostCopied = 24;
 
   // Adds a reference. REQUIRES: no entry with the same key is in the index, and
@@ -137,10 +142,12 @@ class WHEELCACHE_EXPORT Index {
  private:
   static constexpr size_t kCells = IndexTable::kCellsPerBucket;
 
+  bool never_used() const { return &table() == &IndexTable::None(); }
+
   // Begins or continues a change of size.
   void Resize(absl::FunctionRef<Hash32(Ref)> hash_of);
   size_t BucketsOfNext() const;
-  void SetRange();
+  void DescribeTable();
 
   // Whether the next table has a copy of this bucket.
   bool IsCopied(size_t bucket) const {
@@ -154,7 +161,7 @@ class WHEELCACHE_EXPORT Index {
   IndexTable& table() const { return *table_.load(std::memory_order_relaxed); }
 
   // Publishes a table, and retires the old one until no reader uses it.
-  void PublishTable(std::unique_ptr<IndexTable> table);
+  void PublishTable(IndexTable* table);
 
   struct OldTable {
     std::unique_ptr<IndexTable> table;
@@ -166,12 +173,15 @@ class WHEELCACHE_EXPORT Index {
   // Exchanged with release and loaded with acquire: a reader of a table sees
   // what it was filled with. The lock holder's own loads are relaxed.
   std::atomic<IndexTable*> table_;
+  // Its location, or that of an earlier one. Relaxed: to prefetch alone.
+  std::atomic<const void*> begin_;
+  std::atomic<size_t> count_;
   std::vector<OldTable> old_tables_;
+  // On another cache line than what readers load.
   // While the size changes: the next table, with exactly the references in the
   // first copied_ buckets of table_.
-  std::unique_ptr<IndexTable> next_;
-  // On another cache line than what readers load.
-  alignas(ABSL_CACHELINE_SIZE) size_t copied_ = 0;
+  alignas(ABSL_CACHELINE_SIZE) std::unique_ptr<IndexTable> next_;
+  size_t copied_ = 0;
   size_t size_ = 0;
   // The sizes that suit the table: from shrinks_at_ on, range_ of them.
   size_t shrinks_at_ = 0;

@@ -57,13 +57,18 @@ class IndexTable {
   // std::bad_alloc, or ends a program without exceptions, if there is none.
   IndexTable(TableMemory* memory, size_t buckets)
       : count_(buckets),
-        memory_(*memory),
+        memory_(memory),
         block_(memory->Allocate(Bytes(buckets))) {
     const auto address = reinterpret_cast<uintptr_t>(block_);
     buckets_ = reinterpret_cast<Bucket*>((address + sizeof(Bucket) - 1) /
                                          sizeof(Bucket) * sizeof(Bucket));
   }
-  ~IndexTable() { memory_.Free(block_, Bytes(count_)); }
+  ~IndexTable() {
+    if (block_ != nullptr) memory_->Free(block_, Bytes(count_));
+  }
+
+  // The table of an index that has never had an entry: nothing is inserted.
+  static IndexTable& None();
 
   IndexTable(const IndexTable&) = delete;
   IndexTable& operator=(const IndexTable&) = delete;
@@ -99,8 +104,18 @@ class IndexTable {
     return CellOf(hash, ref) != nullptr;
   }
 
-  // Prefetches the home bucket.
-  void Prefetch(Hash32 hash) const { PrefetchLine(&buckets_[Home(hash)]); }
+  // Where the buckets lie, to prefetch one without a look at the table.
+  struct Location {
+    const void* begin;
+    size_t count;
+  };
+  Location location() const { return {buckets_, count_}; }
+
+  // Prefetches the home bucket in a table that may be gone: that does no harm.
+  static void Prefetch(Location table, Hash32 hash) {
+    PrefetchLine(static_cast<const char*>(table.begin) +
+                 Home(hash, table.count) * sizeof(Bucket));
+  }
 
   // Calls `visit(ref)` for each reference in a bucket.
   template <typename Visit>
@@ -163,6 +178,10 @@ class IndexTable {
     }
   };
 
+  // None.
+  constexpr explicit IndexTable(Bucket* zeros)
+      : count_(1), memory_(nullptr), block_(nullptr), buckets_(zeros) {}
+
   static uint8_t TagOf(Hash32 hash) {
     const auto tag = static_cast<uint8_t>(hash);
     return tag == 0 ? 1 : tag;
@@ -194,7 +213,10 @@ class IndexTable {
     size_t steps_ = 0;
   };
 
-  size_t Home(Hash32 hash) const { return (uint64_t{hash} * count_) >> 32; }
+  static size_t Home(Hash32 hash, size_t count) {
+    return (uint64_t{hash} * count) >> 32;
+  }
+  size_t Home(Hash32 hash) const { return Home(hash, count_); }
   // The second bucket for an entry with this hash.
   size_t Other(Hash32 hash) const { return Home(hash * 0x9e3779b1); }
 
@@ -237,7 +259,7 @@ class IndexTable {
   }
 
   const size_t count_;
-  TableMemory& memory_;
+  TableMemory* const memory_;
   void* const block_;
   Bucket* buckets_;  // In block_, at a multiple of their size.
 };

@@ -301,7 +301,7 @@ TEST(IndexTest, ShrinksInStepsWhenMostHaveLeft) {
   for (uint32_t ref = kLeft + 1; ref <= kCount; ++ref) elements.Erase(ref);
   EXPECT_EQ(elements.index().buckets(), buckets);
   int steps = 0;
-  while (elements.index().NeedsResize()) {
+  while (elements.index().IsSparse()) {
     EXPECT_LE(elements.Resize(), Index::kMostCopied);
     for (uint32_t ref = 1; ref <= kLeft; ++ref) {
       ASSERT_TRUE(elements.Holds(ref));
