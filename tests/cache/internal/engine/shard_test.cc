@@ -60,13 +60,13 @@ class ShardTest : public ::testing::Test {
   ShardTest() : ShardTest(/*max_entries=*/100, /*max_bytes=*/10'000) {}
   ShardTest(int64_t max_entries, int64_t max_bytes, int64_t budget = kBudget,
             Reaper* reaper = nullptr)
-      : options_(Options(max_entries, max_bytes, &clock_, budget, reaper)) {}
+      : options_(Options({max_entries, max_bytes}, &clock_, budget, reaper)) {}
 
-  static CacheOptions Options(int64_t max_entries, int64_t max_bytes,
-                              Clock* clock, int64_t budget, Reaper* reaper) {
+  static CacheOptions Options(Room limit, Clock* clock, int64_t budget,
+                              Reaper* reaper) {
     CacheOptions options;
-    options.max_entries = max_entries;
-    options.max_bytes = max_bytes;
+    options.max_entries = limit.entries;
+    options.max_bytes = limit.bytes;
     options.shards = 1;
     options.jitter = 0;
     options.maintenance_budget = budget;
