@@ -18,6 +18,7 @@
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
+#include "wheelcache/tests/testing/interruption.h"
 
 namespace wheelcache {
 namespace {
@@ -157,6 +158,80 @@ TEST_F(CacheMemoryTest, ComesBackWhereSomeEntriesAreDeleted) {
   }
   EXPECT_LT(cache->stats().resident_bytes, full / 4 + full / 10 + 4 * kMiB);
   ExpectValid(cache.get());
+}
+
+// A cache of which an eighth of the entries is left, spread over all pages.
+class MovedEntryTest : public InterruptedCacheEnvironment {
+ protected:
+  static constexpr uint64_t kKeys = 200'000;
+  static constexpr uint64_t kStride = 8;
+
+  static std::string ValueOf(uint64_t key) {
+    return std::string(80, static_cast<char>('a' + key % 26));
+  }
+
+  void Fill() {
+    options_.shards = 1;
+    cache_ = New<uint64_t, std::string>();
+    for (uint64_t key = 0; key < kKeys; ++key) cache_->Set(key, ValueOf(key));
+    for (uint64_t key = 0; key < kKeys; ++key) {
+      if (key % kStride != 0) cache_->Del(key);
+    }
+  }
+
+  void Maintain() {
+    while (cache_->RunMaintenance(1000) == 1000) {
+    }
+  }
+
+  const char* PlaceOf(uint64_t key) {
+    const char* place = nullptr;
+    cache_->Visit(key, [&](std::string_view value) { place = value.data(); });
+    return place;
+  }
+
+  // The first key whose entry is moved by maintenance during a read.
+  uint64_t FirstMoved() {
+    Fill();
+    std::vector<const char*> places;
+    for (uint64_t key = 0; key < kKeys; key += kStride) {
+      places.push_back(PlaceOf(key));
+    }
+    cache_->Visit(uint64_t{0}, [&](std::string_view) { Maintain(); });
+    uint64_t key = 0;
+    while (key < kKeys && PlaceOf(key) == places[key / kStride]) key += kStride;
+    return key;
+  }
+
+  std::unique_ptr<StringCache> cache_;
+};
+
+// The read has found the old block. It must pin the new one: the old one comes
+// back with other keys as soon as the read has ended.
+TEST_F(MovedEntryTest, IsPinnedWhereItIsNow) {
+  const uint64_t key = FirstMoved();
+  ASSERT_LT(key, kKeys);
+  Fill();  // The same again.
+  const char* const before = PlaceOf(key);
+  At("read: between index and deadline", [&] { Maintain(); });
+  const auto handle = cache_->Find(key);
+  ASSERT_TRUE(handle);
+  ASSERT_NE(PlaceOf(key), before) << "it was to be moved";
+  EXPECT_EQ(handle->data(), PlaceOf(key));
+  Maintain();
+  for (uint64_t i = kKeys; i < 2 * kKeys; ++i) cache_->Set(i, "");
+  EXPECT_EQ(*handle, ValueOf(key));
+  EXPECT_TRUE(cache_->CheckInvariants().ok()) << cache_->CheckInvariants();
+}
+
+TEST_F(MovedEntryTest, IsStillSeenWhereItWas) {
+  const uint64_t key = FirstMoved();
+  Fill();
+  At("read: between index and deadline", [&] { Maintain(); });
+  EXPECT_TRUE(cache_->Visit(key, [&](std::string_view value) {
+    EXPECT_EQ(value, ValueOf(key));
+    EXPECT_NE(value.data(), PlaceOf(key));
+  }));
 }
 
 template <typename V>

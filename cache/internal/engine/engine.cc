@@ -364,10 +364,9 @@ int64_t Engine::RunMaintenance(int64_t budget) {
 
 absl::Duration Engine::NextDeadline() const {
   int64_t next = std::min(shared_.due.Earliest(), logger_.due_nanos());
-  if (!shared_.limbo.empty()) {
+  if (!shared_.limbo.empty() || compactor_.needed()) {
     next = std::min(next, next_flush_nanos_.load(std::memory_order_relaxed));
   }
-  if (compactor_.needed()) next = std::min(next, clock_.NowNanos());
   return next == Clock::kNever ? absl::InfiniteDuration()
                                : absl::Nanoseconds(next);
 }

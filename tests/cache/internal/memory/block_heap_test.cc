@@ -168,6 +168,19 @@ TEST_F(BlockHeapTest, PardonedMemoryIsUsedAgain) {
   ExpectNoBrokenInvariant();
 }
 
+// Or the block would be coalesced with one that the next chunk begins with.
+TEST_F(BlockHeapTest, TheLastGranuleOfAChunkStaysUnused) {
+  constexpr uint32_t kFirst = 8;
+  constexpr uint32_t kMost = BlockHeap::kMaxBlock;
+  for (uint32_t i = 1; i < Chunks::kChunk / kMost; ++i) {
+    EXPECT_EQ(heap_.Carve(kMost), kFirst + (i - 1) * kMost);
+  }
+  const Ref last = heap_.Carve(kMost - kFirst);
+  EXPECT_GE(last, Chunks::kChunk);
+  heap_.Give(last, kMost - kFirst);
+  ExpectNoBrokenInvariant();
+}
+
 // Any history leaves each block as it was filled, and the invariants.
 TEST_F(BlockHeapTest, HoldsAgainstRandomHistories) {
   std::mt19937 random(1);
