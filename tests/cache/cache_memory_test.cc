@@ -91,7 +91,7 @@ class CacheMemoryTest : public CacheEnvironment {
     EXPECT_EQ(found, cache->size());
   }
 
-  const Values values_;
+  const Values values_{};
   std::mt19937_64 random_{1};
   uint64_t next_key_ = 0;
 };
