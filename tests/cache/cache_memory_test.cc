@@ -51,7 +51,7 @@ class Values {
 
 class CacheMemoryTest : public CacheEnvironment {
  protected:
-  static constexpr int64_t kMaxBytes = 32 * kMiB;
+  static constexpr int64_t kMaxBytes = 20 * kMiB;
   static constexpr int64_t kMostResident = kMaxBytes / 100 * 112 + 8 * kMiB;
 
   void SetUp() override {

@@ -4,15 +4,25 @@
 #include <cstdint>
 #include <limits>
 
+#include "absl/base/thread_annotations.h"
 #include "wheelcache/cache/internal/engine/departures.h"
 #include "wheelcache/cache/internal/entry/limbo.h"
 #include "wheelcache/cache/internal/memory/arena.h"
+#include "wheelcache/wheel/base/contain.h"
 
 namespace wheelcache::internal {
 
 uint64_t Compactor::Step(uint64_t budget, Departures* departures) {
+  // Under no lock: it destroys values.
+  if (waits_for_limbo_.load(std::memory_order_relaxed) || TooMuchIsInLimbo()) {
+    shared_.limbo.Flush();
+  }
   if (!mu_.TryLock()) return 0;
-  const uint64_t done = StepLocked(budget, departures);
+  uint64_t done = 0;
+  // An entry whose hash throws stays where it is.
+  Contain([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    done = StepLocked(budget, departures);
+  });
   mu_.Unlock();
   return done;
 }
@@ -33,23 +43,22 @@ uint64_t Compactor::StepLocked(uint64_t budget, Departures* departures) {
       ++shard_;
       bucket_ = 0;
     }
+    waits_for_limbo_.store(shard_ == shards_.size(), std::memory_order_relaxed);
     return moved + 1;
   }
   // Until the round ends, each block that readers give up goes to the system.
   constexpr int kMostWaits = 4;
-  shared_.limbo.Flush();
   if (shared_.limbo.empty() || ++waits_ > kMostWaits) {
     arena.EndRound();
+    waits_for_limbo_.store(false, std::memory_order_relaxed);
     in_round_.store(false, std::memory_order_relaxed);
   }
   return 1;
 }
 
 // Where a reader stalls, moving takes memory and gives none.
-bool Compactor::TooMuchIsInLimbo() {
+bool Compactor::TooMuchIsInLimbo() const {
   constexpr int64_t kMost = 4 << 20;
-  if (shared_.pool->moved_bytes() <= kMost) return false;
-  shared_.limbo.Flush();
   return shared_.pool->moved_bytes() > kMost;
 }
 

@@ -58,13 +58,15 @@ class WHEELCACHE_EXPORT Compactor {
  private:
   uint64_t StepLocked(uint64_t budget, Departures* departures)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool TooMuchIsInLimbo();
+  bool TooMuchIsInLimbo() const;
 
   SharedState& shared_;
   ShardArray<Shard>& shards_;
 
   Mutex mu_;
-  std::atomic<bool> in_round_{false};  // Written under mu_.
+  // Written under mu_. Relaxed: hints.
+  std::atomic<bool> in_round_{false};
+  std::atomic<bool> waits_for_limbo_{false};  // All is moved.
   // Where the next step goes on.
   size_t shard_ ABSL_GUARDED_BY(mu_) = 0;
   size_t bucket_ ABSL_GUARDED_BY(mu_) = 0;

@@ -71,9 +71,10 @@ class Stored {
   static constexpr bool kPlain = kInside && std::is_trivially_destructible_v<T>;
 
   // Whether a copy of its bytes is a copy of it, if all that is stored is
-  // inside.
+  // inside. An atomic is not copied: others may write to it meanwhile.
   static constexpr bool kCopyable =
-      kInside && std::is_trivially_copyable_v<T> && kAlignment <= 8;
+      kInside && std::is_trivially_copyable_v<T> &&
+      std::is_copy_constructible_v<T> && kAlignment <= 8;
 
   // What Construct is given: the caller's own. And the bytes that it will take
   // inside the entry, and elsewhere.

@@ -2,6 +2,7 @@
 // as they went in.
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "absl/base/config.h"
@@ -120,6 +122,22 @@ TEST(EntryLayoutTest, OnlySmallPairsThatEndWithTheirMemoryArePlain) {
   const OneEntry<std::string, std::string> large("key",
                                                  std::string(100'000, 'v'));
   EXPECT_FALSE(large.IsPlain(1'000'000));  // Not all of it is in its block.
+}
+
+TEST(EntryLayoutTest, OnlyWhatABytewiseCopyCopiesIsCopyable) {
+  const auto copyable = [](auto key, auto* value) {
+    using Key = decltype(key);
+    using Value = std::remove_pointer_t<decltype(value)>;
+    return Layout<Key, Value>::kCopyable;
+  };
+  struct alignas(64) Aligned {
+    char byte;
+  };
+  EXPECT_TRUE(copyable(1, static_cast<int*>(nullptr)));
+  EXPECT_TRUE(copyable(std::string(), static_cast<std::string*>(nullptr)));
+  EXPECT_FALSE(copyable(1, static_cast<std::shared_ptr<int>*>(nullptr)));
+  EXPECT_FALSE(copyable(1, static_cast<std::atomic<int>*>(nullptr)));
+  EXPECT_FALSE(copyable(1, static_cast<Aligned*>(nullptr)));
 }
 
 TEST(EntryLayoutTest, TwoOfTheLargestThatLieInsideFitIntoABlock) {
