@@ -244,8 +244,9 @@ class WHEELCACHE_EXPORT Arena {
   // MoveSurplusToHeap.
   uint64_t kept_ ABSL_GUARDED_BY(depot_mu_) = 0;
 
-  // Relaxed: hints about the heap, by its last user.
-  std::atomic<int64_t> resident_bytes_{0};
+  // Relaxed: hints about the heap, by its last user. Each Set reads them and
+  // what follows: away from the locks.
+  alignas(ABSL_CACHELINE_SIZE) std::atomic<int64_t> resident_bytes_{0};
   std::atomic<bool> needs_round_{false};
   std::atomic<bool> in_round_{false};
 
