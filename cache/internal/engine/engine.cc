@@ -34,10 +34,10 @@ namespace {
 // entries keeps it below. Without a limit if `max_bytes` is no memory, but what
 // a weigher says.
 int64_t MostResident(int64_t max_bytes, bool weighs) {
-  constexpr int64_t kFew = 5 << 20;
+  constexpr int64_t kFew = 4 << 20;
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   if (weighs || max_bytes > kMost / 2) return kMost;
-  return max_bytes + max_bytes / 14 + kFew;
+  return max_bytes + max_bytes / 16 + kFew;
 }
 
 }  // namespace
