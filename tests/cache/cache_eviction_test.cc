@@ -303,7 +303,7 @@ TEST_F(CacheEvictionTest, LongUnusedEntriesOfAnotherShardGoInTheEnd) {
 // Hits are uses by which the others grow older, also in several shards. By the
 // Sets alone no time would pass here in which the order could be seen.
 TEST_F(CacheEvictionTest, HitsAreOrderedAmongEachOtherInSeveralShards) {
-  constexpr int kKeys = 1'000;
+  constexpr int kKeys = 8'000;
   constexpr int kHit = kKeys / 2;
   options_.shards = 2;
   options_.max_entries = kKeys;
@@ -320,8 +320,10 @@ TEST_F(CacheEvictionTest, HitsAreOrderedAmongEachOtherInSeveralShards) {
     for (int key = begin; key < end; ++key) count += cache->Contains(key);
     return count;
   };
-  EXPECT_LE(held(kHit / 2, kHit), kHit / 10);
-  EXPECT_GE(held(0, kHit / 2), kHit / 2 - kHit / 10);
+  // By chance, with the seed of the hash, a few of the wrong half; without
+  // order, each half as many.
+  EXPECT_LE(held(kHit / 2, kHit), kHit / 8);
+  EXPECT_GE(held(0, kHit / 2), kHit / 2 - kHit / 8);
 }
 
 }  // namespace
