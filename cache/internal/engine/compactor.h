@@ -8,8 +8,8 @@
 // is removed. An entry that is pinned, or whose bytes cannot be copied, stays.
 //
 // Threads. Thread-safe. One thread at a time makes a step; others find nothing
-// to do. It holds the lock of one shard, for at most so many entries as the
-// caller allows.
+// to do. A step holds the lock of one shard, and moves at most as many entries
+// as the caller allows.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_COMPACTOR_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_COMPACTOR_H_

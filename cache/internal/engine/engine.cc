@@ -185,7 +185,7 @@ inline bool Engine::StoreInShard(const Shard::Write& write) {
         ReclaimAll(write.now_nanos, &call.departures);
         break;
       case StoreOutcome::kEvictOlder:
-        ShardWithOldestBut(home).Evict(&call.departures);
+        ShardWithOldest(&home).Evict(&call.departures);
         break;
       case StoreOutcome::kEvictOthers:
         EvictFromOthers(home, &call.departures);
@@ -214,8 +214,7 @@ void Engine::RelieveMemory(const Shard::Write& write) {
   constexpr int64_t kBytesPerMove = 32;
   const auto most = shared_.maintenance_budget +
                     static_cast<uint64_t>(write.room.bytes / kBytesPerMove);
-  // Lets a reader go on that has lost its core, and holds back what was
-  // removed.
+  // A reader that has lost its core holds back what was removed: lets it run.
   constexpr int kMostYields = 16;
   for (int i = 0; i < kMostYields && shared_.limbo.stalled(); ++i) {
     std::this_thread::yield();
@@ -242,7 +241,7 @@ void Engine::EvictForMemory(const Shard::Write& write) {
   int64_t left = 2 * write.room.bytes;
   while (left > 0) {
     const int64_t evicted =
-        ShardWithOldest().EvictBytes(left, &call.departures);
+        ShardWithOldest(/*but=*/nullptr).EvictBytes(left, &call.departures);
     if (evicted == 0) break;
     left -= evicted;
   }
@@ -255,21 +254,12 @@ void Engine::ReclaimAll(int64_t now_nanos, Departures* departures) {
   }
 }
 
-Shard& Engine::ShardWithOldest() const {
-  int oldest = 0;
-  for (int i = 1; i < shared_.shards; ++i) {
-    if (IsOlderBy(shared_.uses.tail(i), shared_.uses.tail(oldest), 0)) {
-      oldest = i;
-    }
-  }
-  return shards_[static_cast<size_t>(oldest)];
-}
-
-// The shard, other than `home`, whose last entry is longest unused.
-Shard& Engine::ShardWithOldestBut(const Shard& home) const {
-  int oldest = home.number() ^ 1;
+// The shard whose last entry is longest unused: not `but`, if that is given.
+Shard& Engine::ShardWithOldest(const Shard* but) const {
+  const int skipped = but == nullptr ? -1 : but->number();
+  int oldest = skipped == 0 ? 1 : 0;
   for (int i = 0; i < shared_.shards; ++i) {
-    if (i != home.number() &&
+    if (i != skipped &&
         IsOlderBy(shared_.uses.tail(i), shared_.uses.tail(oldest), 0)) {
       oldest = i;
     }

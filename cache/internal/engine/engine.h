@@ -159,7 +159,6 @@ class WHEELCACHE_EXPORT Engine {
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool SetCharge(Shard::Write* write) const;
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool StoreInShard(const Shard::Write& write);
   void ReclaimAll(int64_t now_nanos, Departures* departures);
-  Shard& ShardWithOldestBut(const Shard& home) const;
   void EvictFromOthers(const Shard& home, Departures* departures);
 
   // The resident memory of what is in the cache, and around it.
@@ -173,7 +172,7 @@ class WHEELCACHE_EXPORT Engine {
   }
   void RelieveMemory(const Shard::Write& write);
   void EvictForMemory(const Shard::Write& write);
-  Shard& ShardWithOldest() const;
+  Shard& ShardWithOldest(const Shard* but) const;
 
   int64_t RunDue(int64_t now_nanos);
   int64_t LimboDue(int64_t now_nanos) const;

@@ -89,10 +89,10 @@ class TypedEngine {
 
   // Calls `on_hit(ref, entry)` with the live entry of the key, and protects the
   // entry meanwhile. Returns whether there is one. Counts as a hit or miss, and
-  // as a use of the entry, or not. Takes no lock, with these
-  // exceptions: the entry that it finds has expired; a Clear is under way; this
-  // is within another read of the thread. And in a cache of one shard it tries
-  // the lock, to make the entry the most recently used, and never waits for it.
+  // as a use of the entry, or not. Takes no lock, with these exceptions: the
+  // entry that it finds has expired; a Clear is under way; this is within
+  // another read of the thread. And in a cache of one shard it tries the lock,
+  // to make the entry the most recently used, and never waits for it.
   template <typename K, typename OnHit>
   bool Read(const K& key, Use use, OnHit&& on_hit) const;
 
