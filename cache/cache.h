@@ -16,21 +16,22 @@
 // cache. A Set that needs room reclaims expired entries first, and then evicts
 // the least recently used. Without any call, the memory of expired entries
 // comes back within CacheOptions::reclaim_delay, and nothing wakes up while
-// nothing is due.
+// nothing is due. One caller loads a missing key for all; a value that was read
+// before a write is never stored after it.
 //
 // Threads. Thread-safe. No user code (listener, weigher, loader; constructors
 // and destructors of keys and values) runs under a lock, so all of it may call
 // this cache and others. Only the hash and the equality of keys run under one,
 // and must not.
 //
-// Errors. A miss is an empty optional or handle; only Create and GetOrLoad
-// return a Status. Exceptions of constructors, weigher, loader and visitor
-// reach the caller. Set, GetOrLoad and the first read of a thread throw
+// Errors. A miss is an empty optional or handle; only Create and loads return a
+// Status. Exceptions of constructors, weigher, loader and visitor reach the
+// caller. Set, loads and the first read of a thread throw
 // std::bad_alloc if memory runs out, which ends a program without exceptions.
 // After an exception no value was stored, replaced or deleted; expired values
 // may have gone, and values that a Set had evicted if another thread took their
-// room. A GetOrLoad that cannot copy its result for the waiting callers may
-// have stored it. Callers that wait for a loader that throws receive kUnknown.
+// room. A GetOrLoad that cannot copy its result may have stored it. Callers
+// that wait for a loader that throws receive kUnknown.
 // Exceptions of the listener are counted and go no further. Del, Touch, Clear,
 // handles and the destructor need no memory and do not throw, nor does
 // RunMaintenance, but for stats_log. Hashes, comparisons and destructors must
@@ -55,24 +56,31 @@
 #ifndef WHEELCACHE_CACHE_CACHE_H_
 #define WHEELCACHE_CACHE_CACHE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/engine/typed_engine.h"
+#include "wheelcache/cache/internal/engine/typed_loads.h"
+#include "wheelcache/cache/load.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/ticket.h"
 #include "wheelcache/cache/view.h"
 #include "wheelcache/cache/weigh.h"
 #include "wheelcache/wheel/clock.h"
@@ -94,6 +102,11 @@ class Cache final {
 
   // Pins an entry; see cache/handle.h.
   using Handle = CacheHandle<Key, Value>;
+
+  // The duty to load a key; see cache/ticket.h.
+  using Ticket =
+      CacheTicket<Key, Value,
+                  typename internal::TypedLoads<Key, Value, Hash, Equal>::Lead>;
 
   // Returns a cache, or InvalidArgument with the field, the value and the rule
   // that it breaks.
@@ -160,23 +173,50 @@ class Cache final {
     return typed_.TimeToLive(key);
   }
 
-  // Returns the live value; or calls `loader`, stores what it returns, and
-  // returns that. Calls for the same key that come meanwhile wait for that
-  // result (single-flight). An error is returned and not stored. A Set, Del or
-  // Clear that comes while the loader runs supersedes it: its result is not
-  // stored. A call that would wait for ever gets FailedPrecondition: that of a
-  // loader for its own key, and the one that closes a cycle of loaders that
-  // wait for each other, on any threads and in any caches of the process.
+  // Returns the live value; or runs `loader`, stores what it returns, and
+  // returns that. Calls for the same key that come meanwhile get that result,
+  // and later writes supersede it: see cache/load.h. A call that would wait for
+  // ever gets FailedPrecondition: that of a loader for its own key, and the one
+  // that closes a cycle of loaders that wait for each other, on any threads and
+  // in any caches of the process.
+  template <typename K>
+  absl::StatusOr<Handle> FindOrLoad(
+      const K& key, const LoadOptions& options,
+      absl::FunctionRef<absl::StatusOr<Loaded<Value>>()> loader) {
+    return loads().FindOrLoad(key, options, loader);
+  }
+
+  // As FindOrLoad, without a handle and with less to say.
   template <typename K>
   absl::StatusOr<Value> GetOrLoad(
       const K& key, absl::FunctionRef<absl::StatusOr<Value>()> loader) {
-    return typed_.GetOrLoad(key, default_ttl_nanos(), loader);
+    return loads().GetOrLoad(key, {}, loader);
   }
   template <typename K>
   absl::StatusOr<Value> GetOrLoad(
       const K& key, absl::Duration ttl,
       absl::FunctionRef<absl::StatusOr<Value>()> loader) {
-    return typed_.GetOrLoad(key, Clock::NanosAfter(0, ttl), loader);
+    return loads().GetOrLoad(key, {ttl}, loader);
+  }
+
+  // As FindOrLoad, without blocking: `done` gets the result. Where the caller
+  // is the one who has to load, returns a ticket for that; see cache/ticket.h.
+  template <typename K>
+  Ticket BeginLoad(
+      const K& key, const LoadOptions& options,
+      absl::AnyInvocable<void(const absl::StatusOr<Handle>&)> done) {
+    return Ticket(loads().BeginLoad(key, options, std::move(done)));
+  }
+
+  // As FindOrLoad for each key, in their order, with at most one call of
+  // `loader` for all that are missing. It gets their positions in `keys`, and
+  // returns a result for each. For keys that others load, it waits only then.
+  std::vector<absl::StatusOr<Handle>> FindOrLoadMany(
+      absl::Span<const Key> keys, const LoadOptions& options,
+      absl::FunctionRef<std::vector<absl::StatusOr<Loaded<Value>>>(
+          absl::Span<const size_t> missing)>
+          loader) {
+    return loads().FindOrLoadMany(keys, options, loader);
   }
 
   // Gives the live value a new TTL from now on, and makes it the most recently
@@ -233,6 +273,9 @@ class Cache final {
 
   int64_t default_ttl_nanos() const { return engine().default_ttl_nanos(); }
 
+  internal::TypedLoads<Key, Value, Hash, Equal> loads() {
+    return internal::TypedLoads(&typed_);
+  }
   internal::Engine& engine() { return typed_.engine(); }
   const internal::Engine& engine() const { return typed_.engine(); }
 

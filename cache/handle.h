@@ -79,7 +79,7 @@ class CacheHandle {
     return absl::Nanoseconds(deadline) - clock_->Now();
   }
 
-  // How long ago the value was Set, or stored by GetOrLoad; a Touch does not
+  // How long ago the value was Set, or stored by a load; a Touch does not
   // change it. In steps of 20 ms: exact for a multiple of that, else off by
   // less than a step either way. Reaches up to 2.6 years; greater ages are
   // reported too small. Never negative: zero if the clock was turned back

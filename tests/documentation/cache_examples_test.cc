@@ -7,14 +7,18 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/load.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/stats.h"
@@ -133,6 +137,66 @@ TEST_F(CacheExamples, Stats) {
   const wheelcache::CacheStats stats = cache->stats();
   std::cout << "hit ratio " << stats.hit_ratio() << "\n";
   EXPECT_EQ(stats.hit_ratio(), 1);
+}
+
+struct Row {
+  std::string text;
+  absl::Duration max_age;
+};
+
+User Parse(const Row& row) { return {row.text}; }
+
+struct Database {
+  absl::StatusOr<Row> Read(int id) const {
+    if (id != 7) return absl::NotFoundError("no such row");
+    return Row{"alice", absl::Minutes(1)};
+  }
+};
+
+TEST_F(CacheExamples, Load) {
+  const Database database;
+  const int id = 7;
+  auto cache = *Cache<int, User>::Create({});
+  wheelcache::LoadOptions options;
+  options.wait = absl::Milliseconds(200);
+  options.error_ttl = absl::Seconds(1);
+  auto user = cache->FindOrLoad(
+      id, options, [&]() -> absl::StatusOr<wheelcache::Loaded<User>> {
+        absl::StatusOr<Row> row = database.Read(id);
+        if (!row.ok()) return row.status();
+        return wheelcache::Loaded<User>{Parse(*row), row->max_age};
+      });
+  EXPECT_EQ(user->value().name, "alice");
+}
+
+// Of an event loop, which reads at once here.
+struct Connection {
+  void Read(int id, absl::AnyInvocable<void(const Row&)> done) const {
+    done(*Database().Read(id));
+  }
+};
+struct Reply {
+  void Send(const absl::StatusOr<Cache<int, User>::Handle>& user) const {
+    Greet(user->value());
+  }
+};
+
+void Serve(Cache<int, User>* cache, int id) {
+  const Connection connection;
+  const Reply reply;
+  auto ticket =
+      cache->BeginLoad(id, {}, [reply](const auto& user) { reply.Send(user); });
+  if (!ticket) return;  // A hit, or another caller loads.
+  connection.Read(id, [ticket = std::move(ticket)](const Row& row) mutable {
+    ticket.Finish(wheelcache::Loaded<User>{Parse(row)});
+  });
+}
+
+TEST_F(CacheExamples, Ticket) {
+  auto cache = *Cache<int, User>::Create({});
+  Serve(cache.get(), 7);
+  Serve(cache.get(), 7);
+  EXPECT_THAT(deeds, ElementsAre("greet alice", "greet alice"));
 }
 
 struct Page {

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/engine/gate.h"
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
@@ -64,6 +65,24 @@ TEST(InternalExamples, AtFork) {
 
 namespace internal {
 namespace {
+
+TEST(InternalExamples, Gate) {
+  struct Shelf {
+    void Store(int) { ++stored; }
+    int stored = 0;
+  } shelf;
+  auto* const cache = &shelf;
+  const int value = 1;
+  Gate gate;
+  {
+    const Gate::Visit visit(&gate);
+    if (visit.admitted()) cache->Store(value);
+  }
+  gate.Close();
+  const Gate::Visit visit(&gate);
+  EXPECT_FALSE(visit.admitted());
+  EXPECT_EQ(shelf.stored, 1);
+}
 
 struct Page {
   char text[100];

@@ -1,12 +1,21 @@
 #include "wheelcache/cache/internal/engine/load.h"
 
+#include <cstdint>
+#include <memory>
 #include <new>
+#include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/wheel/base/at_fork.h"
+#include "wheelcache/wheel/base/contain.h"
 #include "wheelcache/wheel/base/mutex.h"
+#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 namespace {
@@ -35,55 +44,186 @@ class WaitsMutex {
 // At load time, if not earlier: a fork() while another thread does this would
 // leave it half done in the child forever.
 [[maybe_unused]] const Mutex* const made_at_load = WaitsMutex::Get();
+[[maybe_unused]] const absl::Status* const made_at_load_too[] = {
+    &Load::Thrown(), &Load::GivenUp()};
 
 }  // namespace
 
-// The load that this thread waits for, or null. Guarded by WaitsMutex. A wait
-// that would close a cycle is refused, so that there never is one.
+// Lives on the stack of its thread. All fields belong to the lock of the load.
+struct Load::Waiter {
+  void Wake() {
+    if (sleeper != nullptr) {
+      sleeper->Wake();
+    } else {
+      woken.Signal();
+    }
+  }
+
+  std::unique_ptr<Sleeper> sleeper;  // Null for a wait without a limit.
+  CondVar woken;
+  bool leads = false;  // From now on.
+  Waiter* next = nullptr;
+};
+
+// The load that this thread waits for without a limit, or null. Guarded by
+// WaitsMutex. A wait that would close a cycle is refused, so that there never
+// is one.
 thread_local Load* Load::waits_for = nullptr;
 
-Load::Load(Hash32 hash) : hash_(hash), loader_waits_for_(waits_for) {}
+Load::Load(EntryPool* pool, int64_t now_nanos, Leader leader, Hash32 hash)
+    : pool_(*pool),
+      begin_nanos_(now_nanos),
+      hash_(hash),
+      leader_waits_for_(leader == Leader::kThisThread ? &waits_for : nullptr) {}
 
-void Load::End() {
-  MutexLock lock(&mu_);
-  ended_ = true;
-  has_ended_.SignalAll();
+Load::~Load() {
+  if (ref_ != 0) pool_.UnpinOutside(ref_);
 }
 
-bool Load::WaitForEnd() {
+const absl::Status& Load::Thrown() {
+  static const auto* const thrown =
+      new absl::Status(absl::UnknownError("the loader threw an exception"));
+  return *thrown;
+}
+
+const absl::Status& Load::GivenUp() {
+  static const auto* const given_up =
+      new absl::Status(absl::CancelledError("the load was given up"));
+  return *given_up;
+}
+
+void Load::EndLocked(absl::Status status, EntryRef ref,
+                     std::vector<Done>* done) {
+  status_ = std::move(status);
+  ref_ = ref;
+  ended_ = true;
+  for (Waiter* waiter = first_; waiter != nullptr; waiter = waiter->next) {
+    waiter->Wake();
+  }
+  first_ = nullptr;
+  done->swap(done_);
+}
+
+void Load::Tell(std::vector<Done>* done) const {
+  for (Done& tell : *done) Contain([&] { tell(*this); });
+}
+
+void Load::End(absl::Status status, EntryRef ref) {
+  std::vector<Done> done;
+  {
+    MutexLock lock(&mu_);
+    EndLocked(std::move(status), ref, &done);
+  }
+  Tell(&done);
+}
+
+bool Load::EndOrHandOver(const absl::Status& cancelled,
+                         std::vector<Done>* done) {
+  MutexLock lock(&mu_);
+  Waiter* const heir = first_;
+  if (heir == nullptr) {
+    EndLocked(cancelled, 0, done);
+    return true;
+  }
+  UnlistLocked(heir);
+  leader_waits_for_ = nullptr;  // Until the heir has taken it up.
+  heir->leads = true;
+  heir->Wake();
+  return false;
+}
+
+void Load::WhenDone(Done done) {
+  {
+    MutexLock lock(&mu_);
+    if (!ended_) {
+      done_.push_back(std::move(done));
+      return;
+    }
+  }
+  Contain([&] { done(*this); });
+}
+
+Load::Waited Load::Wait(Clock* clock, int64_t deadline_nanos) {
+  const bool limited = deadline_nanos != Clock::kNever;
+  Waiter waiter;
+  if (limited) {
+    MutexLock lock(&mu_);
+    if (ended_) return Waited::kForResult;
+    if (clock->NowNanos() >= deadline_nanos) return Waited::kInVain;
+  }
+  if (limited) waiter.sleeper = clock->NewSleeper();
   {
     MutexLock waits(WaitsMutex::Get());
     Interleave("load: among the waits");
-    if (WaitsForThisThread()) return false;
-    waits_for = this;
+    if (WaitsForThisThread()) return Waited::kNotAtAll;
+    if (!limited) waits_for = this;
   }
-  {
-    MutexLock lock(&mu_);
-    while (!ended_) has_ended_.Wait(&mu_);
-  }
+  const Waited waited = WaitAsListed(&waiter, clock, deadline_nanos);
   Interleave("load: after the wait");
-  MutexLock waits(WaitsMutex::Get());
-  waits_for = nullptr;
-  return true;
+  if (!limited) {
+    MutexLock waits(WaitsMutex::Get());
+    waits_for = nullptr;
+  }
+  // Not earlier: while this thread waits for the load, it must not lead it.
+  if (waited == Waited::kToLead) LeadFromThisThread();
+  return waited;
 }
 
-// Whether this thread runs the loader, or one for which that loader waits, and
-// so on. A load that has ended waits for nobody.
+void Load::LeadFromThisThread() {
+  MutexLock lock(&mu_);
+  leader_waits_for_ = &waits_for;
+}
+
+Load::Waited Load::WaitAsListed(Waiter* waiter, Clock* clock,
+                                int64_t deadline_nanos) {
+  mu_.Lock();
+  if (!ended_) {
+    Waiter** last = &first_;
+    while (*last != nullptr) last = &(*last)->next;
+    *last = waiter;
+    Interleave("load: before it blocks");
+  }
+  while (!ended_ && !waiter->leads) {
+    if (waiter->sleeper == nullptr) {
+      waiter->woken.Wait(&mu_);
+      continue;
+    }
+    if (clock->NowNanos() >= deadline_nanos) {
+      UnlistLocked(waiter);
+      mu_.Unlock();
+      return Waited::kInVain;
+    }
+    mu_.Unlock();
+    waiter->sleeper->SleepUntil(deadline_nanos);
+    mu_.Lock();
+  }
+  mu_.Unlock();
+  return waiter->leads ? Waited::kToLead : Waited::kForResult;
+}
+
+void Load::UnlistLocked(Waiter* waiter) {
+  Waiter** link = &first_;
+  while (*link != waiter) link = &(*link)->next;
+  *link = waiter->next;
+}
+
+// Whether this thread leads the load, or one for which the leader waits, and so
+// on. A load that has ended waits for nobody.
 bool Load::WaitsForThisThread() {
   for (Load* next = this; next != nullptr;) {
     Load& load = *next;
-    // As long as it has not ended, the thread of its loader exists.
+    // As long as it has not ended, its leading thread exists.
     MutexLock lock(&load.mu_);
-    if (load.ended_) return false;
-    if (&load.loader_waits_for_ == &waits_for) return true;
-    next = load.loader_waits_for_;
+    if (load.ended_ || load.leader_waits_for_ == nullptr) return false;
+    if (load.leader_waits_for_ == &waits_for) return true;
+    next = *load.leader_waits_for_;
   }
   return false;
 }
 
 void Load::ResetAfterFork() {
   ::new (&mu_) Mutex;
-  ::new (&has_ended_) CondVar;
+  first_ = nullptr;
 }
 
 }  // namespace wheelcache::internal

@@ -1,66 +1,141 @@
-// A run of a loader, and the place where other callers of the same key wait for
-// its result (single-flight).
+// A load in flight: the place where all callers of its key get its result
+// (single-flight).
+//
+// One caller leads: it runs its loader, or has a ticket, and ends the load.
+// The others block in Wait, or leave a callback. A load that ends may stay in
+// the table of its shard (cache/internal/engine/loads.h) as a failure that is
+// remembered.
 //
 // This is what the engine knows of a load; TypedLoad
-// (cache/internal/engine/typed_load.h) has the key and the result.
+// (cache/internal/engine/typed_load.h) has the key.
 //
 // Loaders may load other keys, and so wait for each other. Each thread notes
-// which load it waits for, over all caches of the process, and a wait that
-// would close a cycle is refused.
+// which load it waits for without a limit, over all caches of the process, and
+// a wait that would close a cycle is refused.
 //
 // Threads. Thread-safe.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_LOAD_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_LOAD_H_
 
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
+#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 
 class WHEELCACHE_EXPORT Load {
  public:
-  // The loader runs in the calling thread.
-  explicit Load(Hash32 hash);
+  // Who leads at first: the calling thread, or whoever has a ticket.
+  enum class Leader { kThisThread, kTicket };
+
+  // Is told of the end.
+  using Done = absl::AnyInvocable<void(const Load&)>;
+
+  // A load for the cache with this pool, which began at `now_nanos`.
+  Load(EntryPool* pool, int64_t now_nanos, Leader leader, Hash32 hash);
   Load(const Load&) = delete;
   Load& operator=(const Load&) = delete;
-  virtual ~Load() = default;
+  virtual ~Load();
 
   Hash32 hash() const { return hash_; }  // Of its key.
+  int64_t begin_nanos() const { return begin_nanos_; }
 
   // Whether the entry has the key of this load.
   virtual bool HasKeyOf(const EntryHeader& entry) const = 0;
 
-  // Ends the load: those who wait go on. Called once. Allocates nothing.
-  void End();
+  // Why a load has failed whose loader threw, or whose leader gave it up. Made
+  // beforehand: at that time there may be no memory.
+  static const absl::Status& Thrown();
+  static const absl::Status& GivenUp();
 
-  // Blocks until the load has ended. Returns false at once if that would be for
-  // ever: in the thread that runs the loader, and in one for which the loader
-  // waits, directly or by way of other loaders.
-  bool WaitForEnd();
+  // Ends the load: those who wait get the entry, of which the load takes over a
+  // pin, or, if that is null, the status. Called once, by the leader. Allocates
+  // nothing. Runs the callbacks, in their order; what they throw goes no
+  // further.
+  void End(absl::Status status, EntryRef ref = 0);
+
+  // As End with this status, and returns true, but leaves it to the caller to
+  // Tell. Where other threads wait, hands the load over to the one that has
+  // waited longest instead.
+  bool EndOrHandOver(const absl::Status& cancelled, std::vector<Done>* done);
+
+  // Runs callbacks of a load that has ended.
+  void Tell(std::vector<Done>* done) const;
+
+  // How a wait has ended.
+  enum class Waited {
+    kForResult,
+    kToLead,    // The load is the caller's now, who has to run and end it.
+    kInVain,    // The time is up.
+    kNotAtAll,  // It would be for ever: the leader waits for this thread.
+  };
+
+  // Makes the calling thread the leader of a load that has none but a ticket.
+  void LeadFromThisThread();
+
+  // Whether this is a refresh that nobody has begun to run: nobody joins it,
+  // and a load for the same key takes its place. Under the lock of the shard.
+  bool is_queued() const { return queued_; }
+  void set_queued(bool queued) { queued_ = queued; }
+
+  // Blocks until the load ends, or until `deadline_nanos`, kNever for no limit.
+  Waited Wait(Clock* clock, int64_t deadline_nanos);
+
+  // Calls `done` when the load ends, on that thread; now, if it has ended.
+  void WhenDone(Done done);
+
+  // The result of a load that has ended: the entry, in which the load has a
+  // pin; or if that is null, the failure.
+  EntryRef ref() const { return ref_; }
+  const absl::Status& status() const { return status_; }
+  bool has_ended() const {
+    MutexLock lock(&mu_);
+    return ended_;
+  }
 
   // In the child of fork(), where nobody waits any more, and a thread that is
   // gone may have held the lock.
   void ResetAfterFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
  private:
+  // A thread that is blocked, in the order in which they came.
+  struct Waiter;
+
   static thread_local Load* waits_for;
 
+  Waited WaitAsListed(Waiter* waiter, Clock* clock, int64_t deadline_nanos);
   bool WaitsForThisThread();
+  void EndLocked(absl::Status status, EntryRef ref, std::vector<Done>* done)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void UnlistLocked(Waiter* waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  EntryPool& pool_;
+  const int64_t begin_nanos_;
   const Hash32 hash_;
+  bool queued_ = false;
 
-  // That of the thread which runs the loader. Valid until the load has ended.
-  Load*& loader_waits_for_;
-
-  Mutex mu_;
-  CondVar has_ended_;
+  mutable Mutex mu_;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
+  Waiter* first_ ABSL_GUARDED_BY(mu_) = nullptr;
+  std::vector<Done> done_ ABSL_GUARDED_BY(mu_);
+  // What the leading thread waits for. Valid until the load has ended or was
+  // handed over. Null if the leader is no thread that is known.
+  Load** leader_waits_for_ ABSL_GUARDED_BY(mu_);
+
+  // Written before the end and constant from then on.
+  absl::Status status_;
+  EntryRef ref_ = 0;
 };
 
 using LoadPtr = std::shared_ptr<Load>;

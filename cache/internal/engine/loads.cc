@@ -1,82 +1,98 @@
 #include "wheelcache/cache/internal/engine/loads.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
+#include "wheelcache/cache/internal/engine/failures.h"
 #include "wheelcache/cache/internal/engine/key_query.h"
 #include "wheelcache/cache/internal/engine/load.h"
 #include "wheelcache/cache/internal/index/hash32.h"
 
 namespace wheelcache::internal {
 
-// By the hash of the key. Two keys may have the same.
 struct Loads::Table {
   using Map = std::unordered_multimap<Hash32, LoadPtr>;
 
   Map::iterator Find(const KeyQuery& key) {
-    const auto [begin, end] = loads.equal_range(key.hash().for_index);
+    if (in_flight.empty()) return in_flight.end();
+    const auto [begin, end] = in_flight.equal_range(key.hash().for_index);
     const auto it = std::find_if(begin, end, [&](const Map::value_type& load) {
       return key.Matches(*load.second);
     });
-    return it == end ? loads.end() : it;
+    return it == end ? in_flight.end() : it;
   }
 
   Map::iterator Find(const LoadPtr& load) {
-    const auto [begin, end] = loads.equal_range(load->hash());
+    const auto [begin, end] = in_flight.equal_range(load->hash());
     const auto it = std::find_if(begin, end, [&](const Map::value_type& other) {
       return other.second == load;
     });
-    return it == end ? loads.end() : it;
+    return it == end ? in_flight.end() : it;
   }
 
-  Map loads;
+  // Returns whether there was one.
+  bool Erase(Map::iterator load) {
+    if (load == in_flight.end()) return false;
+    in_flight.erase(load);
+    return true;
+  }
+
+  Map in_flight;  // By the hash of the key. Two keys may have the same.
+  Failures failures;
 };
 
 Loads::Loads() = default;
 Loads::~Loads() = default;
 
-LoadPtr Loads::Find(const KeyQuery& key) const {
+LoadPtr Loads::Find(const KeyQuery& key, int64_t now_nanos) const {
   if (table_ == nullptr) return nullptr;
   const auto it = table_->Find(key);
-  return it == table_->loads.end() ? nullptr : it->second;
+  if (it != table_->in_flight.end()) return it->second;
+  return table_->failures.Find(key, now_nanos);
 }
 
 void Loads::Add(LoadPtr load) {
   if (table_ == nullptr) table_ = std::make_unique<Table>();
   const Hash32 hash = load->hash();
-  table_->loads.emplace(hash, std::move(load));
-  ++count_;
+  table_->in_flight.emplace(hash, std::move(load));
 }
 
 bool Loads::IsCurrent(const LoadPtr& load) const {
-  return table_ != nullptr && table_->Find(load) != table_->loads.end();
+  return table_ != nullptr && table_->Find(load) != table_->in_flight.end();
 }
 
-template <typename Iterator>
-void Loads::Erase(Iterator load) {
-  if (load == table_->loads.end()) return;
-  table_->loads.erase(load);
-  --count_;
+void Loads::SupersedeInTable(const KeyQuery& key) {
+  table_->Erase(table_->Find(key));
+  table_->failures.Forget(key);
 }
-
-void Loads::SupersedeInTable(const KeyQuery& key) { Erase(table_->Find(key)); }
 
 void Loads::Supersede(const LoadPtr& load) {
-  if (table_ == nullptr) return;
-  Erase(table_->Find(load));
+  if (table_ != nullptr) table_->Erase(table_->Find(load));
 }
 
 void Loads::SupersedeAll() {
-  if (count_ == 0) return;
-  table_->loads.clear();
-  count_ = 0;
+  if (table_ == nullptr) return;
+  table_->in_flight.clear();
+  table_->failures.ForgetAll();
+}
+
+LoadPtr Loads::Remember(const LoadPtr& load, int64_t until_nanos) {
+  if (table_ == nullptr || !table_->Erase(table_->Find(load))) return nullptr;
+  return table_->failures.Add(load, until_nanos);
+}
+
+std::vector<LoadPtr> Loads::TakeForgotten(int64_t now_nanos) {
+  if (table_ == nullptr) return {};
+  return table_->failures.TakeForgotten(now_nanos);
 }
 
 void Loads::ResetAfterFork() {
   if (table_ == nullptr) return;
-  for (const auto& load : table_->loads) load.second->ResetAfterFork();
+  for (const auto& load : table_->in_flight) load.second->ResetAfterFork();
   SupersedeAll();
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "absl/base/optimization.h"
 #include "absl/status/status.h"
@@ -14,6 +15,7 @@
 #include "wheelcache/cache/internal/engine/departures.h"
 #include "wheelcache/cache/internal/engine/key_query.h"
 #include "wheelcache/cache/internal/engine/load.h"
+#include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/internal/index/hash32.h"
@@ -309,21 +311,51 @@ bool Shard::MoveLocked(EntryRef ref, Departures* departures) {
   return true;
 }
 
-LoadPtr Shard::JoinLoad(const KeyQuery& key, LoadPtr load, EntryRef* found) {
+LoadPtr Shard::JoinLoad(const KeyQuery& key, LoadPtr load, Join* join) {
   MutexLock lock(&mu_);
-  *found = FindLiveLocked(key, clock_.NowNanos());
-  if (*found != 0) {
-    pool_.Pin(*found);
+  const int64_t now_nanos = clock_.NowNanos();
+  join->forgotten = loads_.TakeForgotten(now_nanos);
+  const EntryRef ref = FindLiveLocked(key, now_nanos);
+  if (ref != 0 && AgeNanos(At(ref).created, now_nanos) <= join->max_age_nanos) {
+    pool_.Pin(ref);
+    join->found = ref;
     return nullptr;
   }
-  if (LoadPtr current = loads_.Find(key)) return current;
+  if (LoadPtr current = loads_.Find(key, now_nanos)) {
+    if (!current->is_queued()) return current;
+    // Whoever is to run it may be waiting for this very thread.
+    loads_.Supersede(current);
+  }
   loads_.Add(load);
   return load;
+}
+
+bool Shard::QueueRefresh(const KeyQuery& key, LoadPtr refresh, EntryRef old) {
+  MutexLock lock(&mu_);
+  const int64_t now_nanos = clock_.NowNanos();
+  if (FindLiveLocked(key, now_nanos) != old) return false;
+  if (loads_.Find(key, now_nanos) != nullptr) return false;
+  refresh->set_queued(true);
+  loads_.Add(std::move(refresh));
+  return true;
+}
+
+bool Shard::StartRefresh(const LoadPtr& refresh) {
+  MutexLock lock(&mu_);
+  if (!loads_.IsCurrent(refresh)) return false;
+  refresh->set_queued(false);
+  return true;
 }
 
 void Shard::EndLoad(const LoadPtr& load) {
   MutexLock lock(&mu_);
   loads_.Supersede(load);
+}
+
+void Shard::EndLoad(const LoadPtr& load, int64_t remembered_until_nanos) {
+  LoadPtr forgotten;  // Destroyed after the lock is free.
+  MutexLock lock(&mu_);
+  forgotten = loads_.Remember(load, remembered_until_nanos);
 }
 
 void Shard::TakeAllLocked(Departures* departures) {

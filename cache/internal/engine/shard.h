@@ -24,6 +24,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
@@ -168,11 +169,30 @@ class WHEELCACHE_EXPORT Shard {
   uint64_t MoveCondemned(size_t* bucket, uint64_t budget,
                          Departures* departures);
 
+  // What JoinLoad may find instead of a load.
+  struct Join {
+    int64_t max_age_nanos = Clock::kNever;  // An older entry does not count.
+    EntryRef found = 0;                     // The live entry, pinned.
+    std::vector<LoadPtr> forgotten;         // To be destroyed without a lock.
+  };
+
   // Returns the load of the key to wait for. If there is none, `load` becomes
-  // it, and the caller has to run it and to end it, by TryStore or EndLoad. If
-  // the key has a live entry, returns null, and the entry, pinned, in *found.
-  LoadPtr JoinLoad(const KeyQuery& key, LoadPtr load, EntryRef* found);
+  // it, and the caller leads it, and ends it by TryStore or EndLoad. If the key
+  // has a live entry, returns null and the entry.
+  LoadPtr JoinLoad(const KeyQuery& key, LoadPtr load, Join* join);
+
+  // Adds a refresh of an entry, which the caller has pinned, as queued. Returns
+  // whether it has: not if the entry was removed, or if its key has a load.
+  bool QueueRefresh(const KeyQuery& key, LoadPtr refresh, EntryRef old);
+
+  // A queued refresh begins to run, and others may join it. Returns false if it
+  // was superseded, or if a load has taken its place.
+  bool StartRefresh(const LoadPtr& refresh);
+
+  // Removes a load from those in flight; the second, and remembers until then
+  // that it has failed.
   void EndLoad(const LoadPtr& load);
+  void EndLoad(const LoadPtr& load, int64_t remembered_until_nanos);
 
   // When the shard next has something to reclaim.
   int64_t due_nanos() const {

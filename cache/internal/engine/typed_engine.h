@@ -1,6 +1,6 @@
 // The part of a cache that depends on the types of key and value: makes entries
-// of them, compares keys, reads hits, runs the user's hooks and loaders. All
-// else is Engine's.
+// of them, compares keys, reads hits, runs the user's hooks. Loads are
+// TypedLoads' (cache/internal/engine/typed_loads.h), all else is Engine's.
 //
 // The methods do what those of Cache say (cache/cache.h); the path of a hit is
 // Read.
@@ -18,14 +18,13 @@
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
-#include "absl/functional/function_ref.h"
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/engine.h"
 #include "wheelcache/cache/internal/engine/key_query.h"
 #include "wheelcache/cache/internal/engine/load.h"
+#include "wheelcache/cache/internal/engine/load_home.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/typed_load.h"
 #include "wheelcache/cache/internal/entry/entry.h"
@@ -76,8 +75,12 @@ class TypedEngine {
                 weigher_ ? Charges::kStored : Charges::kFromSizes,
                 TellOf(std::move(listener))) {
     CheckCopy(engine_.copy());
+    load_home_ = std::make_shared<LoadHome<TypedEngine>>(this);
   }
-  ~TypedEngine() { CheckCopy(engine_.copy()); }
+  ~TypedEngine() {
+    CheckCopy(engine_.copy());
+    load_home_->gate.Close();
+  }
 
   // What does not depend on the types. Whoever may change the cache has to
   // belong to the copy of the library that has made it.
@@ -123,11 +126,6 @@ class TypedEngine {
   bool Set(K&& key, V&& value, int64_t ttl_nanos);
 
   template <typename K>
-  absl::StatusOr<Value> GetOrLoad(
-      const K& key, int64_t ttl_nanos,
-      absl::FunctionRef<absl::StatusOr<Value>()> loader);
-
-  template <typename K>
   bool Touch(const K& key, absl::Duration ttl) {
     if (ttl <= absl::ZeroDuration()) return Del(key);
     return engine().Touch(Query(key), Clock::NanosAfter(0, ttl));
@@ -138,17 +136,27 @@ class TypedEngine {
     return engine().Remove(Query(key), RemovalCause::kDeleted);
   }
 
- private:
-  using LoadType = TypedLoad<Key, Value, Equal>;
-
-  // Ends a load in every case, a loader's exception included.
-  class LoadScope;
+  // For the calls that are made of these (cache/internal/engine/typed_loads.h).
 
   template <typename K>
   static auto Query(const K& key) {
     return TypedKeyQuery<Key, Value, Equal, K>(key, HashKey<Hash>(key));
   }
 
+  // Stores an entry, or gives up the cache's pin. Returns whether it is in the
+  // cache.
+  bool Store(Shard::Write* write);
+
+  // Takes over a pin.
+  static Handle NewHandle(EntryPool* pool, EntryRef ref, const Clock* clock) {
+    return Handle(pool, ref, clock);
+  }
+
+  const std::shared_ptr<LoadHome<TypedEngine>>& load_home() const {
+    return load_home_;
+  }
+
+ private:
   static Engine::Tell TellOf(Listener listener) {
     if (!listener) return nullptr;
     return [listener = std::move(listener)](const EntryHeader& header,
@@ -162,7 +170,7 @@ class TypedEngine {
     return static_cast<const EntryType&>(engine_.pool().At(ref));
   }
   Handle HandleOf(EntryRef ref) const {  // Takes over a pin.
-    return Handle(&engine_.pool(), ref, &engine_.clock());
+    return NewHandle(&engine_.pool(), ref, &engine_.clock());
   }
 
   template <typename K>
@@ -201,10 +209,8 @@ class TypedEngine {
     return ref == 0 ? Handle() : HandleOf(ref);
   }
 
-  // Stores an entry, or destroys it. Returns whether it is in the cache.
-  bool Store(Shard::Write* write);
-
   const Weigher weigher_;
+  std::shared_ptr<LoadHome<TypedEngine>> load_home_;
   Engine engine_;  // The last: destructors of values may call the cache until
                    // it ends.
 };
@@ -311,60 +317,6 @@ bool TypedEngine<Key, Value, Hash, Equal>::Store(Shard::Write* write) {
   if (!engine_.Store(write)) return false;
   unpin.ref = 0;
   return true;
-}
-
-template <typename Key, typename Value, typename Hash, typename Equal>
-class TypedEngine<Key, Value, Hash, Equal>::LoadScope {
- public:
-  LoadScope(Shard* shard, std::shared_ptr<LoadType> load)
-      : shard_(*shard), load_(std::move(load)) {}
-  LoadScope(const LoadScope&) = delete;
-  LoadScope& operator=(const LoadScope&) = delete;
-  ~LoadScope() {
-    if (finished_) return;
-    shard_.EndLoad(load_);
-    load_->End();
-  }
-
-  void Finish(absl::StatusOr<Value> result) {
-    shard_.EndLoad(load_);
-    load_->Finish(std::move(result));
-    finished_ = true;
-  }
-
- private:
-  Shard& shard_;
-  const std::shared_ptr<LoadType> load_;
-  bool finished_ = false;
-};
-
-template <typename Key, typename Value, typename Hash, typename Equal>
-template <typename K>
-absl::StatusOr<Value> TypedEngine<Key, Value, Hash, Equal>::GetOrLoad(
-    const K& key, int64_t ttl_nanos,
-    absl::FunctionRef<absl::StatusOr<Value>()> loader) {
-  std::optional<Value> value = Copy(key, Use::kCount);
-  if (value.has_value()) return *std::move(value);
-  const KeyHash hash = HashKey<Hash>(key);
-  Shard& shard = engine_.ShardOf(hash);
-  const auto mine = std::make_shared<LoadType>(Key(key), hash.for_index);
-  EntryRef found = 0;
-  const LoadPtr joined = shard.JoinLoad(
-      TypedKeyQuery<Key, Value, Equal, Key>(mine->key(), hash), mine, &found);
-  if (found != 0) return Value(*HandleOf(found));
-  if (joined != mine) return static_cast<LoadType&>(*joined).Wait();
-  LoadScope scope(&shard, mine);
-  absl::StatusOr<Value> result = loader();
-  if (result.ok()) {
-    Shard::Write write;
-    write.ref = MakeEntry<Key, Value>(&engine_.pool(), mine->key(), *result);
-    write.hash = hash;
-    write.ttl_nanos = ttl_nanos;
-    write.load = &joined;
-    Store(&write);
-  }
-  scope.Finish(result);
-  return result;
 }
 
 }  // namespace wheelcache::internal

@@ -136,8 +136,13 @@ class WHEELCACHE_EXPORT EntryPool {
 
   // Ends the pool as soon as the last orphan has ended, now if there is none.
   // REQUIRES: the cache has given up all of its pins, and from now on no method
-  // but UnpinOutside is called.
+  // but UnpinOutside is called, unless by an owner.
   void Abandon() { DropOwners(kCache); }
+
+  // Keep the pool, with all its methods, beyond Abandon. REQUIRES of the first:
+  // the cache has not called that yet.
+  void AddOwner() { owners_.fetch_add(1, std::memory_order_relaxed); }
+  void DropOwner() { DropOwners(1); }
 
   // Where the entries lie.
   Arena& arena() { return arena_; }

@@ -1,0 +1,54 @@
+#include "wheelcache/cache/internal/engine/gate.h"
+
+#include <new>
+#include <thread>
+
+#include "wheelcache/wheel/base/mutex.h"
+
+namespace wheelcache::internal {
+
+Gate::Visit::Visit(Gate* gate) : gate_(*gate) {
+  MutexLock lock(&gate_.mu_);
+  if (gate_.closed_) return;
+  admitted_ = true;
+  next_ = gate_.inside_;
+  gate_.inside_ = this;
+}
+
+Gate::Visit::~Visit() {
+  if (!admitted_) return;
+  MutexLock lock(&gate_.mu_);
+  Visit** link = &gate_.inside_;
+  while (*link != this) link = &(*link)->next_;
+  *link = next_;
+  gate_.left_.SignalAll();
+}
+
+bool Gate::OthersAreInsideLocked() const {
+  for (const Visit* visit = inside_; visit != nullptr; visit = visit->next_) {
+    if (visit->thread_ != std::this_thread::get_id()) return true;
+  }
+  return false;
+}
+
+void Gate::Close() {
+  MutexLock lock(&mu_);
+  closed_ = true;
+  while (OthersAreInsideLocked()) left_.Wait(&mu_);
+}
+
+void Gate::AfterForkInChild() {
+  mu_.UnlockInChild();
+  ::new (&left_) CondVar;
+  // Those of other threads lie on stacks that nobody will use again.
+  Visit** link = &inside_;
+  while (*link != nullptr) {
+    if ((*link)->thread_ == std::this_thread::get_id()) {
+      link = &(*link)->next_;
+    } else {
+      *link = (*link)->next_;
+    }
+  }
+}
+
+}  // namespace wheelcache::internal

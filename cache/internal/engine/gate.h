@@ -1,0 +1,70 @@
+// Lets those into a cache who may come after its end: tickets of loads.
+//
+//   const Gate::Visit visit(&gate);
+//   if (visit.admitted()) cache->Store(value);
+//
+// Close() waits for the visits that run, and admits no more of them.
+//
+// Threads. Thread-safe. In the child of fork() the visits of other threads are
+// forgotten.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_GATE_H_
+#define WHEELCACHE_CACHE_INTERNAL_ENGINE_GATE_H_
+
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "wheelcache/wheel/base/at_fork.h"
+#include "wheelcache/wheel/base/export.h"
+#include "wheelcache/wheel/base/mutex.h"
+
+namespace wheelcache::internal {
+
+class WHEELCACHE_EXPORT Gate {
+ public:
+  Gate() = default;
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+
+  // A stay of the calling thread. Visits of one thread may nest. Allocates
+  // nothing.
+  class WHEELCACHE_EXPORT Visit {
+   public:
+    explicit Visit(Gate* gate);
+    ~Visit();
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+
+    bool admitted() const { return admitted_; }
+
+   private:
+    friend class Gate;
+
+    Gate& gate_;
+    const std::thread::id thread_ = std::this_thread::get_id();
+    bool admitted_ = false;
+    Visit* next_ = nullptr;  // In the gate's list; guarded by its lock.
+  };
+
+  // Returns when no other thread is inside, and none will be again.
+  void Close();
+
+ private:
+  bool OthersAreInsideLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  friend class ForkRegistration;
+  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
+  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
+  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+
+  Mutex mu_;
+  CondVar left_;
+  bool closed_ ABSL_GUARDED_BY(mu_) = false;
+  Visit* inside_ ABSL_GUARDED_BY(mu_) = nullptr;  // The list of visits.
+
+  ForkRegistration fork_registration_{this};
+};
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_GATE_H_

@@ -1,0 +1,254 @@
+// The part of the caller that has to load a key (cache/load.h).
+//
+// Whether it runs a loader, has a ticket, or refreshes: it ends its load in
+// every case, with a value, an error or the news that it has given up. First it
+// stores the value and removes the load from its shard, then it tells those who
+// wait.
+//
+// Threads. Belongs to one thread at a time.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_LEAD_H_
+#define WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_LEAD_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "wheelcache/cache/handle.h"
+#include "wheelcache/cache/internal/engine/gate.h"
+#include "wheelcache/cache/internal/engine/load.h"
+#include "wheelcache/cache/internal/engine/load_home.h"
+#include "wheelcache/cache/internal/engine/shard.h"
+#include "wheelcache/cache/internal/engine/typed_engine.h"
+#include "wheelcache/cache/internal/engine/typed_load.h"
+#include "wheelcache/cache/internal/entry/age.h"
+#include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/load.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache::internal {
+
+// The part of the caller that has to load a key. Movable. Ends the load as
+// cancelled, if that was not done before. May outlive the cache: then it stores
+// nothing, and those who wait get the result all the same.
+template <typename Key, typename Value, typename Hash, typename Equal>
+class TypedLead {
+ public:
+  using Engine = TypedEngine<Key, Value, Hash, Equal>;
+  using Home = LoadHome<Engine>;
+  using LoadType = TypedLoad<Key, Value, Equal>;
+  using LoadTypePtr = std::shared_ptr<LoadType>;
+  using Handle = CacheHandle<Key, Value>;
+  using Result = absl::StatusOr<Loaded<Value>>;
+  using Loader = absl::FunctionRef<Result()>;
+
+  TypedLead() = default;
+  TypedLead(std::shared_ptr<Home> home, LoadTypePtr load,
+            const LoadOptions& options)
+      : home_(std::move(home)), load_(std::move(load)), options_(options) {}
+  TypedLead(TypedLead&& other) noexcept = default;
+  TypedLead& operator=(TypedLead&& other) noexcept {
+    TypedLead old(std::move(other));
+    std::swap(home_, old.home_);
+    std::swap(load_, old.load_);
+    std::swap(options_, old.options_);
+    return *this;
+  }
+  ~TypedLead() {
+    if (!empty()) Finish(Load::GivenUp());
+  }
+
+  bool empty() const { return load_ == nullptr; }
+  const Key& key() const { return load_->key(); }  // REQUIRES: not empty.
+
+  // Has `done` told of the end.
+  void WhenDone(Load::Done done) { load_->WhenDone(std::move(done)); }
+
+  // Ends the load. Returns whether the value is in the cache.
+  bool Finish(Result result);
+
+  // The same, and returns what those get who wait.
+  absl::StatusOr<Handle> FinishAndGet(Result result) {
+    // Another caller may lead on.
+    if (absl::IsCancelled(result.status())) {
+      absl::Status status = result.status();
+      Finish(std::move(result));
+      return status;
+    }
+    const LoadTypePtr load = load_;
+    Finish(std::move(result));
+    return ResultOf(*load, *home_);
+  }
+
+  // The same with the result of a loader.
+  absl::StatusOr<Handle> Run(Loader loader) {
+    const FailOnException fail(absl::MakeSpan(this, 1));
+    return FinishAndGet(loader());
+  }
+
+  // What a load that has ended gives to each caller.
+  static absl::StatusOr<Handle> ResultOf(const Load& load, const Home& home) {
+    if (load.ref() == 0) return load.status();
+    home.pool->Pin(load.ref());
+    return Engine::NewHandle(home.pool, load.ref(), home.clock);
+  }
+
+  // Ends what an exception has left unfinished.
+  class FailOnException {
+   public:
+    explicit FailOnException(absl::Span<TypedLead> leads) : leads_(leads) {}
+    FailOnException(const FailOnException&) = delete;
+    FailOnException& operator=(const FailOnException&) = delete;
+    ~FailOnException() {
+      for (TypedLead& lead : leads_) {
+        if (!lead.empty()) lead.FailForGood();
+      }
+    }
+
+   private:
+    const absl::Span<TypedLead> leads_;
+  };
+
+ private:
+  struct Ending;
+  struct Removal;
+
+  void FailForGood() {
+    options_.error_ttl = absl::ZeroDuration();
+    Finish(Load::Thrown());
+  }
+  void Cancel(const LoadTypePtr& load, const absl::Status& status);
+  bool Store(const LoadTypePtr& load, Loaded<Value>* loaded,
+             const Gate::Visit& visit, EntryRef* ref);
+  int64_t TtlNanos(const Loaded<Value>& loaded, const Engine& engine) const {
+    if (loaded.ttl.has_value()) return Clock::NanosAfter(0, *loaded.ttl);
+    if (options_.ttl.has_value()) return Clock::NanosAfter(0, *options_.ttl);
+    return engine.engine().default_ttl_nanos();
+  }
+
+  std::shared_ptr<Home> home_;
+  LoadTypePtr load_;
+  LoadOptions options_;
+};
+
+// Ends a load last, in every case.
+template <typename Key, typename Value, typename Hash, typename Equal>
+struct TypedLead<Key, Value, Hash, Equal>::Ending {
+  explicit Ending(LoadPtr ended) : load(std::move(ended)) {}
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+  ~Ending() { load->End(std::move(status), ref); }
+
+  const LoadPtr load;
+  absl::Status status = Load::Thrown();
+  EntryRef ref = 0;
+};
+
+// Before that, removes it from the cache, if that still lives.
+template <typename Key, typename Value, typename Hash, typename Equal>
+struct TypedLead<Key, Value, Hash, Equal>::Removal {
+  Removal(const Home& home, const LoadTypePtr& removed)
+      : engine(home.typed), load(removed) {}
+  Removal(const Removal&) = delete;
+  Removal& operator=(const Removal&) = delete;
+  ~Removal() {
+    Shard& shard = engine->engine().ShardOf(load->key_hash());
+    if (remember_nanos > 0) {
+      shard.EndLoad(load, Clock::NanosAfter(engine->engine().clock().NowNanos(),
+                                            remember_nanos));
+    } else {
+      shard.EndLoad(load);
+    }
+  }
+
+  Engine* const engine;
+  const LoadTypePtr& load;
+  int64_t remember_nanos = 0;
+};
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+bool TypedLead<Key, Value, Hash, Equal>::Finish(Result result) {
+  const LoadTypePtr load = std::move(load_);
+  load_ = nullptr;
+  if (absl::IsCancelled(result.status())) {
+    Cancel(load, result.status());
+    return false;
+  }
+  // In this order: what is called at the end may destroy the cache.
+  Ending ending(load);
+  const Gate::Visit visit(&home_->gate);
+  std::optional<Removal> removal;
+  if (visit.admitted()) removal.emplace(*home_, load);
+  if (!result.ok()) {
+    ending.status = result.status();
+    if (removal.has_value()) {
+      removal->remember_nanos = Clock::NanosAfter(0, options_.error_ttl);
+    }
+    return false;
+  }
+  return Store(load, &*result, visit, &ending.ref);
+}
+
+// Makes an entry of the value, of which *ref gets a pin, and stores it, if the
+// cache still lives. Returns whether it is in the cache.
+template <typename Key, typename Value, typename Hash, typename Equal>
+bool TypedLead<Key, Value, Hash, Equal>::Store(const LoadTypePtr& load,
+                                               Loaded<Value>* loaded,
+                                               const Gate::Visit& visit,
+                                               EntryRef* ref) {
+  EntryPool* const pool = home_->pool;
+  struct Pin {
+    ~Pin() {
+      if (ref != 0) pool->UnpinOutside(ref);
+    }
+    EntryPool* pool;
+    EntryRef ref;
+  } pin{pool,
+        MakeEntry<Key, Value>(pool, load->key(), std::move(loaded->value))};
+  pool->Pin(pin.ref);
+  EntryHeader& entry = pool->At(pin.ref);
+  entry.created = CreationTimeAt(load->begin_nanos());
+  bool stored = false;
+  if (visit.admitted()) {
+    Engine& engine = *home_->typed;
+    const LoadPtr untyped = load;
+    Shard::Write write;
+    write.ref = pin.ref;
+    write.hash = load->key_hash();
+    write.ttl_nanos = TtlNanos(*loaded, engine);
+    write.load = &untyped;
+    stored = engine.Store(&write);
+  } else {
+    pool->Unpin(pin.ref);
+  }
+  if (!stored) {
+    // Nobody else has seen it. Who gets it is told that it may not be kept.
+    entry.deadline_nanos.store(load->begin_nanos(), std::memory_order_relaxed);
+  }
+  *ref = std::exchange(pin.ref, 0);
+  return stored;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+void TypedLead<Key, Value, Hash, Equal>::Cancel(const LoadTypePtr& load,
+                                                const absl::Status& status) {
+  std::vector<Load::Done> done;
+  if (!load->EndOrHandOver(status, &done)) return;
+  {
+    const Gate::Visit visit(&home_->gate);
+    if (visit.admitted()) const Removal removal(*home_, load);
+  }
+  load->Tell(&done);
+}
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_LEAD_H_

@@ -1,0 +1,340 @@
+// The calls of a cache that load: FindOrLoad, BeginLoad, FindOrLoadMany and
+// GetOrLoad. What they promise is in cache/load.h and cache/ticket.h.
+//
+// Each call that misses makes a Load and has the shard join it to the one in
+// flight, if there is one.
+//
+// Threads. Thread-safe.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_LOADS_H_
+#define WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_LOADS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "wheelcache/cache/handle.h"
+#include "wheelcache/cache/internal/engine/load.h"
+#include "wheelcache/cache/internal/engine/load_home.h"
+#include "wheelcache/cache/internal/engine/shard.h"
+#include "wheelcache/cache/internal/engine/typed_engine.h"
+#include "wheelcache/cache/internal/engine/typed_lead.h"
+#include "wheelcache/cache/internal/engine/typed_load.h"
+#include "wheelcache/cache/internal/entry/age.h"
+#include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
+#include "wheelcache/cache/load.h"
+#include "wheelcache/wheel/base/contain.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache::internal {
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+class TypedLoads {
+ public:
+  using Engine = TypedEngine<Key, Value, Hash, Equal>;
+  using Home = LoadHome<Engine>;
+  using Handle = CacheHandle<Key, Value>;
+  using Result = absl::StatusOr<Loaded<Value>>;
+  using Loader = absl::FunctionRef<Result()>;
+  using BatchLoader =
+      absl::FunctionRef<std::vector<Result>(absl::Span<const size_t>)>;
+  using Done = absl::AnyInvocable<void(const absl::StatusOr<Handle>&)>;
+
+  using Lead = TypedLead<Key, Value, Hash, Equal>;
+
+  explicit TypedLoads(Engine* engine) : engine_(*engine) {}
+
+  template <typename K>
+  absl::StatusOr<Handle> FindOrLoad(const K& key, const LoadOptions& options,
+                                    Loader loader) {
+    if (Handle handle = FindYoung(key, options)) return handle;
+    return LoadMissing(key, options, loader);
+  }
+
+  template <typename K>
+  absl::StatusOr<Value> GetOrLoad(
+      const K& key, const LoadOptions& options,
+      absl::FunctionRef<absl::StatusOr<Value>()> loader);
+
+  template <typename K>
+  Lead BeginLoad(const K& key, const LoadOptions& options, Done done);
+
+  std::vector<absl::StatusOr<Handle>> FindOrLoadMany(absl::Span<const Key> keys,
+                                                     const LoadOptions& options,
+                                                     BatchLoader loader);
+
+ private:
+  using LoadType = TypedLoad<Key, Value, Equal>;
+  using TypedLoadPtr = std::shared_ptr<LoadType>;
+
+  // What a caller finds who misses: the load that it leads, or that of another
+  // caller, or, after all, a handle.
+  struct Joined {
+    Lead lead;
+    LoadPtr other;
+    Handle handle;
+  };
+  template <typename K>
+  Joined Join(const K& key, const LoadOptions& options, Load::Leader leader);
+
+  // The live value of the key, if it is young enough. Counts as a read.
+  template <typename K>
+  Handle FindYoung(const K& key, const LoadOptions& options) const;
+  template <typename K>
+  absl::StatusOr<Handle> LoadMissing(const K& key, const LoadOptions& options,
+                                     Loader loader);
+
+  // Waits for a load that another caller leads, or leads it in its place.
+  // Returns false if nobody leads it any more, and the key is to be looked up
+  // anew.
+  struct Waiting {
+    const LoadPtr& load;
+    int64_t deadline_nanos;
+    const LoadOptions& options;
+  };
+  bool Await(const Waiting& waiting, Loader loader,
+             absl::StatusOr<Handle>* result);
+  static absl::Status WaitedTooLong() {
+    return absl::DeadlineExceededError(
+        "another caller loads this key, for longer than LoadOptions::wait");
+  }
+  int64_t DeadlineOf(const LoadOptions& options) const {
+    return options.wait == absl::InfiniteDuration()
+               ? Clock::kNever
+               : clock().NanosAfter(options.wait);
+  }
+
+  // Runs the loader for the keys at these positions, and ends their loads.
+  void LoadBatch(absl::Span<Lead> leads, absl::Span<const size_t> positions,
+                 BatchLoader loader,
+                 absl::Span<absl::StatusOr<Handle>> results);
+  static Result LoadOne(size_t position, BatchLoader loader);
+  static absl::Status WrongCount(size_t results, size_t keys) {
+    return absl::InternalError(absl::StrCat("the loader returned ", results,
+                                            " results for ", keys, " keys"));
+  }
+
+  Load::Done Telling(Done done) const {
+    return [done = std::move(done), home = home()](const Load& load) mutable {
+      done(Lead::ResultOf(load, *home));
+    };
+  }
+  // For loads that nobody will lead: those who come later start another.
+  void Forget(const LoadPtr& load) {
+    ShardOf(static_cast<const LoadType&>(*load).key_hash()).EndLoad(load);
+  }
+  Shard& ShardOf(KeyHash hash) const { return engine_.engine().ShardOf(hash); }
+  Clock& clock() const { return engine_.engine().clock(); }
+  const std::shared_ptr<Home>& home() const { return engine_.load_home(); }
+
+  Engine& engine_;
+};
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+CacheHandle<Key, Value> TypedLoads<Key, Value, Hash, Equal>::FindYoung(
+    const K& key, const LoadOptions& options) const {
+  if (options.max_age == absl::InfiniteDuration()) return engine_.Find(key);
+  const int64_t most = Clock::NanosAfter(0, options.max_age);
+  bool young = false;
+  engine_.Read(key, Use::kIgnore, [&](EntryRef, const auto& entry) {
+    young = AgeNanos(entry.created, clock().NowNanos()) <= most;
+  });
+  if (young) return engine_.Find(key);
+  engine_.engine().CountMiss();
+  return {};
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+typename TypedLoads<Key, Value, Hash, Equal>::Joined
+TypedLoads<Key, Value, Hash, Equal>::Join(const K& key,
+                                          const LoadOptions& options,
+                                          Load::Leader leader) {
+  const KeyHash hash = HashKey<Hash>(key);
+  typename LoadType::Setting setting{home()->pool, clock().NowNanos(), leader};
+  const auto mine = std::make_shared<LoadType>(Key(key), hash, setting);
+  Shard::Join join;
+  join.max_age_nanos = Clock::NanosAfter(0, options.max_age);
+  Joined joined;
+  joined.other =
+      ShardOf(hash).JoinLoad(Engine::Query(mine->key()), mine, &join);
+  if (joined.other == nullptr) {
+    joined.handle = Engine::NewHandle(home()->pool, join.found, &clock());
+  } else if (joined.other == mine) {
+    joined.other = nullptr;
+    joined.lead = Lead(home(), mine, options);
+  }
+  return joined;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+absl::StatusOr<CacheHandle<Key, Value>>
+TypedLoads<Key, Value, Hash, Equal>::LoadMissing(const K& key,
+                                                 const LoadOptions& options,
+                                                 Loader loader) {
+  const int64_t deadline = DeadlineOf(options);
+  for (;;) {
+    Joined joined = Join(key, options, Load::Leader::kThisThread);
+    if (joined.handle) return std::move(joined.handle);
+    if (!joined.lead.empty()) return joined.lead.Run(loader);
+    absl::StatusOr<Handle> result;
+    if (Await({joined.other, deadline, options}, loader, &result)) {
+      return result;
+    }
+  }
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+bool TypedLoads<Key, Value, Hash, Equal>::Await(
+    const Waiting& waiting, Loader loader, absl::StatusOr<Handle>* result) {
+  const LoadPtr& load = waiting.load;
+  switch (load->Wait(&clock(), waiting.deadline_nanos)) {
+    case Load::Waited::kForResult:
+      if (load->ref() == 0 && absl::IsCancelled(load->status())) {
+        Forget(load);
+        return false;
+      }
+      *result = Lead::ResultOf(*load, *home());
+      return true;
+    case Load::Waited::kToLead:
+      *result = Lead(home(), std::static_pointer_cast<LoadType>(load),
+                     waiting.options)
+                    .Run(loader);
+      return true;
+    case Load::Waited::kInVain:
+      *result = WaitedTooLong();
+      return true;
+    case Load::Waited::kNotAtAll:
+      break;
+  }
+  *result = absl::FailedPreconditionError(
+      "the load of this key waits for the caller: its loader asked for its own "
+      "key, or loaders asked for each other's");
+  return true;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+absl::StatusOr<Value> TypedLoads<Key, Value, Hash, Equal>::GetOrLoad(
+    const K& key, const LoadOptions& options,
+    absl::FunctionRef<absl::StatusOr<Value>()> loader) {
+  if (std::optional<Value> value = engine_.Copy(key, Use::kCount)) {
+    return *std::move(value);
+  }
+  const absl::StatusOr<Handle> handle =
+      LoadMissing(key, options, [&]() -> Result {
+        absl::StatusOr<Value> value = loader();
+        if (!value.ok()) return value.status();
+        return Loaded<Value>{*std::move(value)};
+      });
+  if (!handle.ok()) return handle.status();
+  return Value(**handle);
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+typename TypedLoads<Key, Value, Hash, Equal>::Lead
+TypedLoads<Key, Value, Hash, Equal>::BeginLoad(const K& key,
+                                               const LoadOptions& options,
+                                               Done done) {
+  absl::StatusOr<Handle> result = FindYoung(key, options);
+  while (result.ok() && !*result) {
+    Joined joined = Join(key, options, Load::Leader::kTicket);
+    const LoadPtr& other = joined.other;
+    if (joined.handle) {
+      result = std::move(joined.handle);
+    } else if (other == nullptr) {
+      joined.lead.WhenDone(Telling(std::move(done)));
+      return std::move(joined.lead);
+    } else if (other->has_ended() && absl::IsCancelled(other->status())) {
+      Forget(other);
+    } else if (options.wait <= absl::ZeroDuration() && !other->has_ended()) {
+      result = WaitedTooLong();
+    } else {
+      other->WhenDone(Telling(std::move(done)));
+      return {};
+    }
+  }
+  Contain([&] { done(result); });
+  return {};
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+std::vector<absl::StatusOr<CacheHandle<Key, Value>>>
+TypedLoads<Key, Value, Hash, Equal>::FindOrLoadMany(absl::Span<const Key> keys,
+                                                    const LoadOptions& options,
+                                                    BatchLoader loader) {
+  std::vector<absl::StatusOr<Handle>> results(keys.size());
+  std::vector<Lead> leads;
+  std::vector<size_t> led;  // The positions of their keys.
+  std::vector<std::pair<size_t, LoadPtr>> others;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    Handle handle = FindYoung(keys[i], options);
+    Joined joined;
+    if (!handle) {
+      joined = Join(keys[i], options, Load::Leader::kThisThread);
+      handle = std::move(joined.handle);
+    }
+    if (handle) {
+      results[i] = std::move(handle);
+    } else if (joined.other != nullptr) {
+      others.emplace_back(i, std::move(joined.other));
+    } else {
+      led.push_back(i);
+      leads.push_back(std::move(joined.lead));
+    }
+  }
+  LoadBatch(absl::MakeSpan(leads), led, loader, absl::MakeSpan(results));
+  // Only now: two batches that wait with loads open might wait for each other.
+  const int64_t deadline = DeadlineOf(options);
+  for (const auto& [i, load] : others) {
+    const auto load_one = [&, position = i] {
+      return LoadOne(position, loader);
+    };
+    if (!Await({load, deadline, options}, load_one, &results[i])) {
+      results[i] = LoadMissing(keys[i], options, load_one);
+    }
+  }
+  return results;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+void TypedLoads<Key, Value, Hash, Equal>::LoadBatch(
+    absl::Span<Lead> leads, absl::Span<const size_t> positions,
+    BatchLoader loader, absl::Span<absl::StatusOr<Handle>> results) {
+  if (leads.empty()) return;
+  const typename Lead::FailOnException fail(leads);
+  std::vector<Result> loaded = loader(positions);
+  const bool complete = loaded.size() == leads.size();
+  for (size_t i = 0; i < leads.size(); ++i) {
+    results[positions[i]] = leads[i].FinishAndGet(
+        complete ? std::move(loaded[i])
+                 : WrongCount(loaded.size(), leads.size()));
+  }
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+typename TypedLoads<Key, Value, Hash, Equal>::Result
+TypedLoads<Key, Value, Hash, Equal>::LoadOne(size_t position,
+                                             BatchLoader loader) {
+  std::vector<Result> loaded = loader(absl::MakeConstSpan(&position, 1));
+  if (loaded.size() != 1) return WrongCount(loaded.size(), 1);
+  return std::move(loaded[0]);
+}
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_LOADS_H_

@@ -1,0 +1,76 @@
+// The duty to load a key, for programs that load without blocking a thread.
+//
+//   auto ticket = cache->BeginLoad(
+//       id, {}, [reply](const auto& user) { reply.Send(user); });
+//   if (!ticket) return;  // A hit, or another caller loads.
+//   connection.Read(id, [ticket = std::move(ticket)](const Row& row) mutable {
+//     ticket.Finish(wheelcache::Loaded<User>{Parse(row)});
+//   });
+//
+// BeginLoad calls `done` exactly once: at once, if there is a live value or a
+// failure that is remembered; else when the load ends, on the thread that ends
+// it. No lock is held. What it throws goes no further.
+//
+// A ticket is empty, unless its caller is the one who has to load. Finish hands
+// the result to all who wait, and stores it if nothing has superseded the load
+// (cache/load.h). A ticket that is dropped ends its load as cancelled, so that
+// no key stays stuck.
+//
+// Invalidation feeds. Take the ticket before the read is sent; Del on each
+// message; Clear on a lost connection. Then no value is stored that was read
+// before its invalidation.
+//
+// Waiting. FindOrLoad blocks for a load with a ticket as for any other; a
+// thread that has a ticket and asks FindOrLoad for the same key waits for
+// itself, if LoadOptions::wait has no end. BeginLoad itself never waits: with a
+// `wait` of zero, `done` gets kDeadlineExceeded where another caller loads;
+// with any other it is called when that load ends.
+//
+// Lifetime. A ticket may be finished on any thread, and after the end of the
+// cache: then it hands out the result and stores nothing. The end of the cache
+// waits for a Finish that is storing.
+//
+// Threads. Thread-compatible. Movable.
+
+#ifndef WHEELCACHE_CACHE_TICKET_H_
+#define WHEELCACHE_CACHE_TICKET_H_
+
+#include <cassert>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "wheelcache/cache/load.h"
+
+namespace wheelcache {
+
+// `Lead` is an internal matter: name it Cache<Key, Value>::Ticket.
+template <typename Key, typename Value, typename Lead>
+class CacheTicket {
+ public:
+  // An empty ticket.
+  CacheTicket() = default;
+  explicit CacheTicket(Lead lead) : lead_(std::move(lead)) {}
+
+  explicit operator bool() const { return !lead_.empty(); }
+
+  // REQUIRES, as Finish: the ticket is not empty.
+  const Key& key() const {
+    assert(*this && "an empty ticket");
+    return lead_.key();
+  }
+
+  // Ends the load with a value or an error, and empties the ticket. Returns
+  // whether the value is in the cache. If making an entry of the value throws,
+  // those who wait receive kUnknown.
+  bool Finish(absl::StatusOr<Loaded<Value>> result) {
+    assert(*this && "an empty ticket");
+    return lead_.Finish(std::move(result));
+  }
+
+ private:
+  Lead lead_;
+};
+
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_TICKET_H_
