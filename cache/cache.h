@@ -76,6 +76,7 @@
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/engine/typed_engine.h"
 #include "wheelcache/cache/internal/engine/typed_loads.h"
+#include "wheelcache/cache/internal/engine/typed_refreshes.h"
 #include "wheelcache/cache/load.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
@@ -98,6 +99,14 @@ class Cache final {
 
     // Is told of each entry that has left; see cache/removal.h.
     std::function<void(View<Key>, View<Value>, RemovalCause)> on_removal;
+
+    // Refreshes the value of a key, given the old one; see cache/load.h.
+    std::function<absl::StatusOr<Loaded<Value>>(View<Key>, View<Value> old)>
+        reload;
+
+    // Runs refreshes, on any thread; if empty, the calls that begin them do. It
+    // may drop a task, and must destroy those that it has not run.
+    std::function<void(std::function<void()> task)> executor;
   };
 
   // Pins an entry; see cache/handle.h.
@@ -112,7 +121,9 @@ class Cache final {
   // that it breaks.
   static absl::StatusOr<std::unique_ptr<Cache>> Create(CacheOptions options,
                                                        Hooks hooks = {}) {
-    if (auto s = ValidateCacheOptions(options); !s.ok()) return s;
+    absl::Status s = ValidateCacheOptions(options);
+    if (s.ok() && !hooks.reload) s = internal::ValidateWithoutReload(options);
+    if (!s.ok()) return s;
     return absl::WrapUnique(new Cache(std::move(options), std::move(hooks)));
   }
 
@@ -219,6 +230,14 @@ class Cache final {
     return loads().FindOrLoadMany(keys, options, loader);
   }
 
+  // Begins a refresh of the live value, whatever its age. Returns whether it
+  // has: not if there is none, if it is being refreshed, if max_refreshes are,
+  // or without Hooks::reload.
+  template <typename K>
+  bool Refresh(const K& key) {
+    return loads().Refresh(key);
+  }
+
   // Gives the live value a new TTL from now on, and makes it the most recently
   // used. Returns whether there is one. A TTL of zero or less deletes it.
   template <typename K>
@@ -255,9 +274,10 @@ class Cache final {
   // still hold back, for which it is to look now and then.
   absl::Duration NextDeadline() const { return engine().NextDeadline(); }
 
-  // Ends the background work for good, and waits for what runs of it, unless
-  // called by that. The cache remains usable: Set and RunMaintenance reclaim.
-  void Stop() { engine().Stop(); }
+  // Ends the background work and refreshes for good, and waits for what runs of
+  // them, unless called by that. The cache remains usable: Set and
+  // RunMaintenance reclaim.
+  void Stop() { typed_.Stop(); }
 
   // Whether the reaper serves this cache, or why it could not be had.
   const absl::Status& reaper_status() const { return engine().reaper_status(); }
@@ -267,18 +287,26 @@ class Cache final {
   absl::Status CheckInvariants() { return engine().CheckInvariants(); }
 
  private:
+  using Refreshes = internal::TypedRefreshes<Key, Value, Hash, Equal>;
+
   Cache(CacheOptions options, Hooks hooks)
       : typed_(std::move(options), std::move(hooks.weigher),
-               std::move(hooks.on_removal)) {}
+               std::move(hooks.on_removal)) {
+    if (!hooks.reload) return;
+    refreshes_ = std::make_unique<Refreshes>(&typed_, std::move(hooks.reload),
+                                             std::move(hooks.executor));
+  }
 
   int64_t default_ttl_nanos() const { return engine().default_ttl_nanos(); }
 
   internal::TypedLoads<Key, Value, Hash, Equal> loads() {
-    return internal::TypedLoads(&typed_);
+    return {&typed_, refreshes_.get()};
   }
   internal::Engine& engine() { return typed_.engine(); }
   const internal::Engine& engine() const { return typed_.engine(); }
 
+  std::unique_ptr<Refreshes> refreshes_;  // Null without Hooks::reload.
+  // The last: destructors of values may call the cache until it ends.
   internal::TypedEngine<Key, Value, Hash, Equal> typed_;
 };
 

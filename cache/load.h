@@ -29,6 +29,16 @@
 // blocked caller that has waited longest runs its own loader instead. Callers
 // of BeginLoad get it if no blocked one is there.
 //
+// Refresh-ahead. With Hooks::reload, a call that finds a value older than
+// CacheOptions::refresh_after, or beyond refresh_at of its life, has it
+// refreshed: FindOrLoad, GetOrLoad, BeginLoad and Refresh do, plain reads do
+// not. One caller runs `reload`, or hands it to Hooks::executor; all others,
+// and that one if there is an executor, get the old value meanwhile. The
+// deadline still ends the old value. If `reload` fails or throws, the old value
+// stays, and is refreshed again retry_after later. What supersedes a load
+// supersedes a refresh. A miss joins a refresh that runs, and takes the place
+// of one that is queued. After Stop, no refresh begins.
+//
 // Threads. Thread-compatible.
 
 #ifndef WHEELCACHE_CACHE_LOAD_H_

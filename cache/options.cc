@@ -6,6 +6,7 @@
 #include "absl/numeric/bits.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace wheelcache {
@@ -37,6 +38,21 @@ absl::Status ValidateCacheOptions(const CacheOptions& o) {
   if (!(o.jitter >= 0 && o.jitter <= 1)) {  // Catches a NaN, too.
     return Broken(o, "jitter", o.jitter, "must be from 0 to 1");
   }
+  if (o.refresh_after <= absl::ZeroDuration()) {
+    return Broken(o, "refresh_after", absl::FormatDuration(o.refresh_after),
+                  "must be more than zero");
+  }
+  if (!(o.refresh_at > 0 && o.refresh_at <= 1)) {
+    return Broken(o, "refresh_at", o.refresh_at,
+                  "must be more than 0 and at most 1");
+  }
+  if (o.retry_after < absl::ZeroDuration()) {
+    return Broken(o, "retry_after", absl::FormatDuration(o.retry_after),
+                  "must not be negative");
+  }
+  if (o.max_refreshes < 1) {
+    return Broken(o, "max_refreshes", o.max_refreshes, "must be at least 1");
+  }
   if (o.shards < 0 || o.shards > kMaxShards ||
       (o.shards & (o.shards - 1)) != 0) {
     return Broken(o, "shards", o.shards,
@@ -66,6 +82,16 @@ absl::Status ValidateCacheOptions(const CacheOptions& o) {
 }
 
 namespace internal {
+
+absl::Status ValidateWithoutReload(const CacheOptions& o) {
+  constexpr absl::string_view kRule = "must have Hooks::reload";
+  if (o.refresh_after != absl::InfiniteDuration()) {
+    return Broken(o, "refresh_after", absl::FormatDuration(o.refresh_after),
+                  kRule);
+  }
+  if (o.refresh_at != 1) return Broken(o, "refresh_at", o.refresh_at, kRule);
+  return absl::OkStatus();
+}
 
 // A shard more for each few thousand entries, so that a small cache keeps the
 // exact LRU order and a large one does not queue at its locks. The bytes of an

@@ -62,6 +62,20 @@ struct CacheOptions {
   // Without it, each cache differs.
   std::optional<uint64_t> jitter_seed;
 
+  // Refresh-ahead, for caches with Hooks::reload: from which age on a value is
+  // refreshed, and from which fraction of its life on, whichever comes first.
+  // More than zero; infinite and 1 for never. Readers get the old value until
+  // its deadline; see cache/load.h. Ages are in steps of 20 ms.
+  absl::Duration refresh_after = absl::InfiniteDuration();
+  double refresh_at = 1;
+
+  // How long after a refresh that failed the next one of the same key may
+  // begin. Zero or more.
+  absl::Duration retry_after = absl::Seconds(1);
+
+  // The most refreshes that are queued or run at a time. At least 1.
+  int max_refreshes = 16;
+
   // The number of independently locked parts, a power of two up to 256; 0
   // chooses by the limits. With one shard the LRU order is exact; a cache for
   // a few thousand entries gets one.
@@ -100,6 +114,10 @@ WHEELCACHE_EXPORT absl::Status ValidateCacheOptions(
     const CacheOptions& options);
 
 namespace internal {
+
+// OK, or which field needs a hook that the cache does not have.
+WHEELCACHE_EXPORT absl::Status ValidateWithoutReload(
+    const CacheOptions& options);
 
 // The number of shards of a cache with these valid options.
 WHEELCACHE_EXPORT int ShardCount(const CacheOptions& options);

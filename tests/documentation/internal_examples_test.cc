@@ -14,9 +14,11 @@
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/gate.h"
+#include "wheelcache/cache/internal/engine/refresh_board.h"
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/mutex.h"
@@ -82,6 +84,19 @@ TEST(InternalExamples, Gate) {
   const Gate::Visit visit(&gate);
   EXPECT_FALSE(visit.admitted());
   EXPECT_EQ(shelf.stored, 1);
+}
+
+bool Refresh() { return true; }
+
+TEST(InternalExamples, RefreshBoard) {
+  RefreshBoard board(1);
+  const Hash32 hash = 7;
+  const int64_t now_nanos = 0;
+  const int64_t retry_nanos = 1'000'000'000;
+  if (auto claim = board.TryClaim(hash, now_nanos, now_nanos + retry_nanos)) {
+    if (Refresh()) claim.Release();
+  }
+  EXPECT_TRUE(board.TryClaim(hash, now_nanos, now_nanos + retry_nanos));
 }
 
 struct Page {

@@ -5,8 +5,12 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_LOAD_HOME_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_LOAD_HOME_H_
 
+#include <memory>
+
 #include "wheelcache/cache/internal/engine/gate.h"
+#include "wheelcache/cache/internal/engine/refresh_board.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
@@ -23,10 +27,20 @@ struct LoadHome {
   LoadHome& operator=(const LoadHome&) = delete;
   ~LoadHome() { pool->DropOwner(); }
 
+  // In the child of fork(), the refreshes of other threads are gone.
+  void BeforeFork() {}
+  void AfterForkInParent() {}
+  void AfterForkInChild() {
+    if (board != nullptr) board->ResetAfterFork();
+  }
+
   Gate gate;                 // Closed when the cache ends.
-  TypedEngine* const typed;  // For visitors of the gate.
+  Gate refreshes;            // Closed when it is stopped.
+  TypedEngine* const typed;  // For visitors of a gate.
   EntryPool* const pool;
-  Clock* const clock;  // Not read after the end of the cache.
+  Clock* const clock;                   // Not read after the end of the cache.
+  std::unique_ptr<RefreshBoard> board;  // Null without refreshes.
+  ForkRegistration fork_registration{this};
 };
 
 }  // namespace wheelcache::internal

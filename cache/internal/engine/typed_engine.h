@@ -79,7 +79,13 @@ class TypedEngine {
   }
   ~TypedEngine() {
     CheckCopy(engine_.copy());
+    load_home_->refreshes.Close();
     load_home_->gate.Close();
+  }
+
+  void Stop() {
+    load_home_->refreshes.Close();
+    engine().Stop();
   }
 
   // What does not depend on the types. Whoever may change the cache has to
@@ -109,12 +115,11 @@ class TypedEngine {
   }
 
   template <typename K>
-  Handle Find(const K& key) const {
+  Handle Find(const K& key, Use use = Use::kCount) const {
     Handle handle;
-    const bool found =
-        Read(key, Use::kCount, [&](EntryRef ref, const EntryType&) {
-          if (engine_.pool().TryPin(ref)) handle = HandleOf(ref);
-        });
+    const bool found = Read(key, use, [&](EntryRef ref, const EntryType&) {
+      if (engine_.pool().TryPin(ref)) handle = HandleOf(ref);
+    });
     if (ABSL_PREDICT_FALSE(found && !handle)) handle = FindMoved(key);
     return handle;
   }
@@ -150,6 +155,16 @@ class TypedEngine {
   // Takes over a pin.
   static Handle NewHandle(EntryPool* pool, EntryRef ref, const Clock* clock) {
     return Handle(pool, ref, clock);
+  }
+
+  // The entry that a handle pins; and another handle of it.
+  static EntryRef RefOf(const Handle& handle) { return handle.ref_; }
+  static const EntryType& EntryOf(const Handle& handle) {
+    return handle.entry();
+  }
+  Handle Share(const Handle& handle) const {
+    engine_.pool().Pin(handle.ref_);
+    return HandleOf(handle.ref_);
   }
 
   const std::shared_ptr<LoadHome<TypedEngine>>& load_home() const {

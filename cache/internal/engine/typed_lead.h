@@ -69,6 +69,9 @@ class TypedLead {
   bool empty() const { return load_ == nullptr; }
   const Key& key() const { return load_->key(); }  // REQUIRES: not empty.
 
+  const LoadTypePtr& load() const { return load_; }
+  const std::shared_ptr<Home>& home() const { return home_; }
+
   // Has `done` told of the end.
   void WhenDone(Load::Done done) { load_->WhenDone(std::move(done)); }
 

@@ -30,6 +30,7 @@
 #include "wheelcache/cache/internal/engine/typed_engine.h"
 #include "wheelcache/cache/internal/engine/typed_lead.h"
 #include "wheelcache/cache/internal/engine/typed_load.h"
+#include "wheelcache/cache/internal/engine/typed_refreshes.h"
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
@@ -53,12 +54,16 @@ class TypedLoads {
 
   using Lead = TypedLead<Key, Value, Hash, Equal>;
 
-  explicit TypedLoads(Engine* engine) : engine_(*engine) {}
+  using Refreshes = TypedRefreshes<Key, Value, Hash, Equal>;
+
+  // `refreshes` may be null.
+  TypedLoads(Engine* engine, Refreshes* refreshes)
+      : engine_(*engine), refreshes_(refreshes) {}
 
   template <typename K>
   absl::StatusOr<Handle> FindOrLoad(const K& key, const LoadOptions& options,
                                     Loader loader) {
-    if (Handle handle = FindYoung(key, options)) return handle;
+    if (Handle handle = FindAndRefresh(key, options)) return handle;
     return LoadMissing(key, options, loader);
   }
 
@@ -69,6 +74,13 @@ class TypedLoads {
 
   template <typename K>
   Lead BeginLoad(const K& key, const LoadOptions& options, Done done);
+
+  template <typename K>
+  bool Refresh(const K& key) {
+    if (refreshes_ == nullptr) return false;
+    Handle handle = engine_.Find(key, Use::kIgnore);
+    return handle && refreshes_->RefreshNow(std::move(handle));
+  }
 
   std::vector<absl::StatusOr<Handle>> FindOrLoadMany(absl::Span<const Key> keys,
                                                      const LoadOptions& options,
@@ -91,6 +103,15 @@ class TypedLoads {
   // The live value of the key, if it is young enough. Counts as a read.
   template <typename K>
   Handle FindYoung(const K& key, const LoadOptions& options) const;
+
+  // The same, refreshed if it is stale.
+  template <typename K>
+  Handle FindAndRefresh(const K& key, const LoadOptions& options) const {
+    Handle handle = FindYoung(key, options);
+    if (refreshes_ == nullptr || !handle) return handle;
+    return refreshes_->RefreshIfStale(std::move(handle));
+  }
+
   template <typename K>
   absl::StatusOr<Handle> LoadMissing(const K& key, const LoadOptions& options,
                                      Loader loader);
@@ -139,6 +160,7 @@ class TypedLoads {
   const std::shared_ptr<Home>& home() const { return engine_.load_home(); }
 
   Engine& engine_;
+  Refreshes* const refreshes_;
 };
 
 template <typename Key, typename Value, typename Hash, typename Equal>
@@ -231,7 +253,9 @@ template <typename K>
 absl::StatusOr<Value> TypedLoads<Key, Value, Hash, Equal>::GetOrLoad(
     const K& key, const LoadOptions& options,
     absl::FunctionRef<absl::StatusOr<Value>()> loader) {
-  if (std::optional<Value> value = engine_.Copy(key, Use::kCount)) {
+  if (refreshes_ != nullptr) {
+    if (Handle handle = FindAndRefresh(key, options)) return Value(*handle);
+  } else if (std::optional<Value> value = engine_.Copy(key, Use::kCount)) {
     return *std::move(value);
   }
   const absl::StatusOr<Handle> handle =
@@ -250,7 +274,7 @@ typename TypedLoads<Key, Value, Hash, Equal>::Lead
 TypedLoads<Key, Value, Hash, Equal>::BeginLoad(const K& key,
                                                const LoadOptions& options,
                                                Done done) {
-  absl::StatusOr<Handle> result = FindYoung(key, options);
+  absl::StatusOr<Handle> result = FindAndRefresh(key, options);
   while (result.ok() && !*result) {
     Joined joined = Join(key, options, Load::Leader::kTicket);
     const LoadPtr& other = joined.other;

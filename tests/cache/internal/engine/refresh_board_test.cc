@@ -1,0 +1,132 @@
+// Tests of RefreshBoard: who may refresh a key, and when again.
+
+#include "wheelcache/cache/internal/engine/refresh_board.h"
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "wheelcache/cache/internal/index/hash32.h"
+
+namespace wheelcache::internal {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kMilli = 1'000'000;
+
+class RefreshBoardTest : public ::testing::Test {
+ protected:
+  RefreshBoard::Claim TryClaim(Hash32 hash, int64_t now = 0) {
+    return board_->TryClaim(hash, now, now + kSecond);
+  }
+
+  std::unique_ptr<RefreshBoard> board_ = std::make_unique<RefreshBoard>(100);
+};
+
+TEST_F(RefreshBoardTest, KeyIsClaimedByOneAtATime) {
+  auto claim = TryClaim(7);
+  ASSERT_TRUE(claim);
+  EXPECT_FALSE(TryClaim(7));
+  EXPECT_FALSE(TryClaim(7, 1000 * kSecond));
+  EXPECT_TRUE(TryClaim(8));
+  claim.Release();
+  EXPECT_FALSE(claim);
+  EXPECT_TRUE(TryClaim(7));
+}
+
+TEST_F(RefreshBoardTest, ClaimThatIsDroppedMayBeRetriedAtItsTime) {
+  for (const int64_t now :
+       {int64_t{0}, -3 * kSecond, 5 * kSecond + 1, -3 * kSecond - 1}) {
+    const Hash32 hash = 7;
+    board_ = std::make_unique<RefreshBoard>(1);
+    { EXPECT_TRUE(TryClaim(hash, now)); }
+    // To the millisecond, and never too early.
+    EXPECT_FALSE(TryClaim(hash, now + kSecond - 1)) << now;
+    EXPECT_TRUE(TryClaim(hash, now + kSecond + kMilli)) << now;
+  }
+}
+
+TEST_F(RefreshBoardTest, RetryTimeMayBeMovedAndSaturates) {
+  auto claim = TryClaim(7);
+  claim.RetryAt(std::numeric_limits<int64_t>::max());
+  EXPECT_FALSE(TryClaim(7, 1'000'000 * kSecond));
+  // For a caller who does not care for failures.
+  EXPECT_TRUE(TryClaim(7, std::numeric_limits<int64_t>::max() - kSecond));
+}
+
+TEST_F(RefreshBoardTest, MovedClaimIsEndedOnce) {
+  std::optional<RefreshBoard::Claim> second;
+  {
+    auto first = TryClaim(7);
+    second.emplace(std::move(first));
+  }
+  EXPECT_FALSE(TryClaim(7, 2 * kSecond));
+  second.reset();
+  EXPECT_TRUE(TryClaim(7, 2 * kSecond));
+}
+
+TEST_F(RefreshBoardTest, NoMoreClaimsThanAreAllowed) {
+  board_ = std::make_unique<RefreshBoard>(2);
+  auto first = TryClaim(1);
+  const auto second = TryClaim(2);
+  EXPECT_TRUE(first);
+  EXPECT_TRUE(second);
+  EXPECT_FALSE(TryClaim(3));
+  first.RetryAt(kSecond);
+  EXPECT_TRUE(TryClaim(3));
+}
+
+TEST_F(RefreshBoardTest, KeysOfOneLineAreRefusedWhenItIsFull) {
+  std::vector<RefreshBoard::Claim> claims;
+  for (Hash32 i = 0; i < 8; ++i) {
+    claims.push_back(TryClaim(i << 12));
+    EXPECT_TRUE(claims.back());
+  }
+  EXPECT_FALSE(TryClaim(8u << 12));
+  EXPECT_TRUE(TryClaim(8u << 12 | 1));
+  claims.clear();
+  EXPECT_FALSE(TryClaim(8u << 12));
+  EXPECT_TRUE(TryClaim(8u << 12, kSecond));
+}
+
+TEST_F(RefreshBoardTest, ChildOfForkForgetsTheClaimsOfOthers) {
+  board_ = std::make_unique<RefreshBoard>(1);
+  auto claim = TryClaim(7);
+  board_->ResetAfterFork();
+  auto other = TryClaim(8);
+  EXPECT_TRUE(other);
+  // That of the forking thread ends without an effect.
+  claim.Release();
+  EXPECT_FALSE(TryClaim(9));
+  other.Release();
+  EXPECT_TRUE(TryClaim(9));
+}
+
+TEST_F(RefreshBoardTest, ManyThreadsHoldAClaimOneAfterTheOther) {
+  std::atomic<int> holders{0};
+  std::atomic<int> claimed{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < 20'000; ++n) {
+        auto claim = TryClaim(7);
+        if (!claim) continue;
+        EXPECT_EQ(++holders, 1);
+        ++claimed;
+        --holders;
+        claim.Release();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(claimed.load(), 0);
+}
+
+}  // namespace
+}  // namespace wheelcache::internal
