@@ -219,6 +219,7 @@ bool TypedLead<Key, Value, Hash, Equal>::Store(const LoadTypePtr& load,
   pool->Pin(pin.ref);
   EntryHeader& entry = pool->At(pin.ref);
   entry.created = CreationTimeAt(load->begin_nanos());
+  pool->SetNoCharge(pin.ref);
   bool stored = false;
   if (visit.admitted()) {
     Engine& engine = *home_->typed;
