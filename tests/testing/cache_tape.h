@@ -33,6 +33,7 @@ inline CacheSetup CacheSetupFrom(Tape& tape) {
   setup.coarse_lag_nanos = kLags[tape.Below(4)];
   setup.maintenance_budget = kBudgets[tape.Below(6)];
   setup.has_reaper = tape.OneIn(4);
+  setup.refreshes = static_cast<int>(tape.Below(3));
   return setup;
 }
 
@@ -83,10 +84,23 @@ inline CacheCall CacheCallFrom(Tape& tape, int64_t tick_nanos) {
                                    Call::kAdvance,    Call::kAdvanceToDeadline,
                                    Call::kMaintain,   Call::kMaintainInSteps,
                                    Call::kSetDefault, Call::kLoadDefault};
+  // Calls that load and refresh, a third of all.
+  constexpr Call::Kind kLoads[] = {
+      Call::kFindOrLoad,      Call::kFindOrLoad,
+      Call::kFindOrLoad,      Call::kFindOrLoadMany,
+      Call::kFindOrLoadMany,  Call::kFindOrLoadOvertaken,
+      Call::kFindOrLoadError, Call::kFindOrLoadCancelled,
+      Call::kBegin,           Call::kBegin,
+      Call::kBegin,           Call::kFinish,
+      Call::kFinish,          Call::kFinishError,
+      Call::kDropTicket,      Call::kRefresh,
+      Call::kRunTask,         Call::kRunTask,
+      Call::kDropTask};
   Call call = {};
   call.kind = tape.OneIn(64)    ? Call::kClear
               : tape.OneIn(32)  ? Call::kLoadError
               : tape.OneIn(512) ? Call::kStop
+              : tape.OneIn(3)   ? kLoads[tape.Below(std::size(kLoads))]
                                 : kKinds[tape.Below(std::size(kKinds))];
   call.key = static_cast<int>(tape.Below(kKeys));
   call.weight = static_cast<int>(tape.Below(kWeights));
@@ -94,7 +108,19 @@ inline CacheCall CacheCallFrom(Tape& tape, int64_t tick_nanos) {
     case Call::kSet:
     case Call::kTouch:
     case Call::kLoad:
+    case Call::kFinish:
       call.nanos = TtlFrom(tape, tick_nanos);
+      break;
+    case Call::kFindOrLoad:
+    case Call::kFindOrLoadMany:
+    case Call::kFindOrLoadOvertaken:
+    case Call::kFindOrLoadError:
+    case Call::kBegin:
+      call.nanos = TtlFrom(tape, tick_nanos);
+      // A few steps of ages.
+      if (tape.OneIn(2)) {
+        call.max_age = static_cast<int64_t>(tape.Below(100)) * 1'000'000 - 1;
+      }
       break;
     case Call::kAdvance:
       call.nanos = std::max<int64_t>(NanosFrom(tape, tick_nanos), 0);

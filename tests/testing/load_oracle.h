@@ -21,11 +21,11 @@ class LoadOracle {
 
   struct Load {
     int key;
-    bool queued = false;        // A refresh that nobody has begun to run.
-    int64_t error_ttl = 0;      // How long its failure is remembered.
-    int callbacks = 0;          // To be told of its end.
-    int64_t retry = 0;          // Of a refresh: the next, if it is dropped.
-    int64_t old_value = 0;      // Of a refresh.
+    bool queued = false;    // A refresh that nobody has begun to run.
+    int64_t error_ttl = 0;  // How long its failure is remembered.
+    int callbacks = 0;      // To be told of its end.
+    int64_t retry = 0;      // Of a refresh: the next, if it is dropped.
+    int64_t old_value = 0;  // Of a refresh.
   };
 
   // What a miss finds.
@@ -41,7 +41,8 @@ class LoadOracle {
     return current_.count(key) != 0 || Fails(key, now);
   }
 
-  // Begins a load, in the place of a refresh that is queued. Returns its number.
+  // Begins a load, in the place of a refresh that is queued. Returns its
+  // number.
   int Begin(const Load& load) {
     const int number = ++last_;
     loads[number] = load;
