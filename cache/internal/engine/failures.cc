@@ -61,9 +61,8 @@ void Failures::ForgetAll() {
 
 size_t Failures::CountRemembered(int64_t now_nanos) const {
   return static_cast<size_t>(std::count_if(
-      failures_.begin(), failures_.end(), [&](const Failure& failure) {
-        return failure.until_nanos > now_nanos;
-      }));
+      failures_.begin(), failures_.end(),
+      [&](const Failure& failure) { return failure.until_nanos > now_nanos; }));
 }
 
 std::vector<LoadPtr> Failures::TakeForgotten(int64_t now_nanos) {

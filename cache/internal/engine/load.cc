@@ -211,6 +211,7 @@ Load::Waited Load::WaitAsListed(Waiter* waiter, Clock* clock,
     }
     mu_.Unlock();
     waiter->sleeper->SleepUntil(deadline_nanos);
+    Interleave("load: between sleep and lock");
     mu_.Lock();
   }
   mu_.Unlock();
@@ -237,8 +238,6 @@ bool Load::WaitsForThisThread() {
   return false;
 }
 
-void Load::ResetAfterFork() {
-  ::new (&mu_) Mutex;
-}
+void Load::ResetAfterFork() { ::new (&mu_) Mutex; }
 
 }  // namespace wheelcache::internal

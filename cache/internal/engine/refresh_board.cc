@@ -42,8 +42,8 @@ RefreshBoard::Place RefreshBoard::FindPlace(Hash32 hash, uint64_t now,
     const uint64_t until = seen & kTimeMask;
     // An empty word belongs to no key, also not to the one whose tag is zero.
     if (seen != 0 && (seen & ~kTimeMask) == tag) {
-      const bool taken = patience == Patience::kWaits ? until > now
-                                                      : until == kRunning;
+      const bool taken =
+          patience == Patience::kWaits ? until > now : until == kRunning;
       return taken ? Place() : Place{&word, seen};
     }
     if (until <= now && place.word == nullptr) place = {&word, seen};

@@ -31,6 +31,7 @@
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/load.h"
 #include "wheelcache/wheel/clock.h"
 
@@ -246,6 +247,7 @@ void TypedLead<Key, Value, Hash, Equal>::Cancel(const LoadTypePtr& load,
                                                 const absl::Status& status) {
   std::vector<Load::Done> done;
   if (!load->EndOrHandOver(status, &done)) return;
+  Interleave("load: cancelled");
   {
     const Gate::Visit visit(&home_->gate);
     if (visit.admitted()) const Removal removal(*home_, load);

@@ -35,6 +35,7 @@
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/load.h"
 #include "wheelcache/wheel/base/contain.h"
 #include "wheelcache/wheel/clock.h"
@@ -116,8 +117,7 @@ class TypedLoads {
   // Waits for others until the deadline.
   template <typename K>
   absl::StatusOr<Handle> LoadMissing(const K& key, const LoadOptions& options,
-                                     int64_t deadline_nanos,
-                                     Loader loader);
+                                     int64_t deadline_nanos, Loader loader);
 
   // Waits for a load that another caller leads, or leads it in its place.
   // Returns false if nobody leads it any more, and the key is to be looked up
@@ -190,6 +190,7 @@ TypedLoads<Key, Value, Hash, Equal>::Join(const K& key,
   const KeyHash hash = HashKey<Hash>(key);
   typename LoadType::Setting setting{home()->pool, clock().NowNanos(), leader};
   const auto mine = std::make_shared<LoadType>(Key(key), hash, setting);
+  Interleave("load: before it joins");
   Shard::Join join;
   join.max_age_nanos = Clock::NanosAfter(0, options.max_age);
   Joined joined;

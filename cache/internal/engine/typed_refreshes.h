@@ -171,7 +171,7 @@ TypedRefreshes<Key, Value, Hash, Equal>::Run(TypedRefreshes* refreshes,
   }
   load->LeadFromThisThread();
   Interleave("refresh: before reload");
-  Result result = absl::UnknownError("reload threw an exception");
+  Result result = Load::Thrown();  // The task itself must not throw.
   Contain(
       [&] { result = refreshes->reload_(task->old.key(), task->old.value()); });
   const int64_t retry_nanos =
