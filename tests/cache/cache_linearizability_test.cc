@@ -4,20 +4,26 @@
 // interleave in most ways that there are.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <ostream>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
+#include "wheelcache/cache/load.h"
 #include "wheelcache/tests/testing/cache_history.h"
 #include "wheelcache/tests/testing/linearizability.h"
 #include "wheelcache/tests/testing/spin_barrier.h"
@@ -45,52 +51,81 @@ struct Setup {
   int shards;
   int fillers;             // Other keys in the cache, so that its index grows.
   int64_t coarse_lag = 0;  // In ticks.
+  bool loads = false;      // Its calls are mostly such that load.
 
   friend std::ostream& operator<<(std::ostream& out, const Setup& setup) {
     return out << setup.threads << " threads with " << setup.calls
                << " calls each, " << setup.shards << " shards, "
-               << setup.fillers << " fillers, coarse by " << setup.coarse_lag;
+               << setup.fillers << " fillers, coarse by " << setup.coarse_lag
+               << (setup.loads ? ", loads" : "");
   }
 };
 
 using Script = std::vector<HistoryCall>;
 
-// Mostly Set and Get, and TTLs that end within the history.
-HistoryCall RandomCall(std::mt19937_64* random) {
+// Mostly Set and Get, or mostly loads, and TTLs that end within the history.
+HistoryCall RandomCall(const Setup& setup, std::mt19937_64* random) {
   constexpr HistoryCall::What kCalls[] = {
       HistoryCall::kSet,   HistoryCall::kSet,     HistoryCall::kSet,
       HistoryCall::kGet,   HistoryCall::kGet,     HistoryCall::kGet,
       HistoryCall::kGet,   HistoryCall::kDel,     HistoryCall::kTouch,
       HistoryCall::kClear, HistoryCall::kTick,    HistoryCall::kTick,
       HistoryCall::kTouch, HistoryCall::kMaintain};
+  constexpr HistoryCall::What kLoads[] = {
+      HistoryCall::kBegin,   HistoryCall::kBegin,   HistoryCall::kBegin,
+      HistoryCall::kFinish,  HistoryCall::kFinish,  HistoryCall::kDrop,
+      HistoryCall::kRefresh, HistoryCall::kRefresh, HistoryCall::kRunTask,
+      HistoryCall::kRunTask, HistoryCall::kLoad,    HistoryCall::kLoad,
+      HistoryCall::kSet,     HistoryCall::kSet,     HistoryCall::kDel,
+      HistoryCall::kGet,     HistoryCall::kClear,   HistoryCall::kTick};
   constexpr int64_t kTtls[] = {0, 1, 1, 2, 2, 3, kForever, kForever};
   HistoryCall call;
-  call.what = kCalls[(*random)() % std::size(kCalls)];
+  call.what = setup.loads ? kLoads[(*random)() % std::size(kLoads)]
+                          : kCalls[(*random)() % std::size(kCalls)];
   // Half of the calls meet on one key.
   call.key =
       static_cast<int>((*random)() % (size_t{2} * kHistoryKeys)) % kHistoryKeys;
   if ((*random)() % 2 == 0) call.key = 0;
-  if (call.what == HistoryCall::kSet || call.what == HistoryCall::kTouch) {
+  if (call.what == HistoryCall::kSet || call.what == HistoryCall::kTouch ||
+      call.what == HistoryCall::kFinish || call.what == HistoryCall::kLoad) {
     call.ttl = kTtls[(*random)() % std::size(kTtls)];
   }
   return call;
 }
 
-// One script for each thread; no two Sets have the same value.
+// One script for each thread; no two Sets and loads give the same value.
 std::vector<Script> RandomScripts(const Setup& setup, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<Script> scripts(setup.threads);
   int value = 0;
   for (int thread = 0; thread < setup.threads; ++thread) {
     for (int i = 0; i < setup.calls; ++i) {
-      HistoryCall call = RandomCall(&random);
+      HistoryCall call = RandomCall(setup, &random);
       call.thread = thread;
-      if (call.what == HistoryCall::kSet) call.value = ++value;
+      ++value;
+      if (call.what == HistoryCall::kSet) call.value = value;
+      call.load = value;
       scripts[thread].push_back(call);
     }
   }
   return scripts;
 }
+
+// What a thread has begun to load, and has still to end.
+struct Pending {
+  Cache<int, int>::Ticket ticket;  // Or:
+  std::function<void()> task;
+  HistoryCall call;  // That began it.
+};
+
+// Of this thread, while it plays a script: the refresh that was queued last,
+// and what reload returns.
+thread_local std::function<void()>* queued_task = nullptr;
+thread_local int value_to_reload = 0;
+
+// What callbacks were told in a history, by the number of the call: 0 for
+// nothing so far, or a failure.
+using Told = std::array<std::atomic<int>, 32>;
 
 // A cache that plays scripts on several threads and records what they see.
 class Stage {
@@ -103,7 +138,14 @@ class Stage {
     options.jitter = 0;
     options.shards = setup.shards;
     options.tick = kTick;
-    cache_ = std::move(*Cache<int, int>::Create(options));
+    Cache<int, int>::Hooks hooks;
+    hooks.reload = [](int, int) -> absl::StatusOr<Loaded<int>> {
+      return Loaded<int>{std::exchange(value_to_reload, 0)};
+    };
+    hooks.executor = [](std::function<void()> task) {
+      *queued_task = std::move(task);
+    };
+    cache_ = std::move(*Cache<int, int>::Create(options, std::move(hooks)));
   }
 
   // Plays one history for each seed from `first` on.
@@ -114,6 +156,7 @@ class Stage {
     }
     std::vector<std::vector<CacheHistory>> parts(
         setup_.threads, std::vector<CacheHistory>(count));
+    std::vector<Told> told(count);
     SpinBarrier barrier(setup_.threads);
     std::vector<std::thread> threads;
     for (int thread = 0; thread < setup_.threads; ++thread) {
@@ -122,14 +165,23 @@ class Stage {
         for (size_t i = 0; i < count; ++i) {
           barrier.Pass([this] { Reset(); });
           yield_choices = &choices;
-          parts[thread][i] = Perform(scripts[i][thread]);
+          Performance performance(&told[i]);
+          for (const HistoryCall& call : scripts[i][thread]) {
+            Perform(call, &performance);
+          }
+          EndAll(&performance);
           yield_choices = nullptr;
+          parts[thread][i] = std::move(performance.history);
         }
         yields_ += yields_of_thread;
       });
     }
     for (std::thread& thread : threads) thread.join();
-    return Joined(parts);
+    std::vector<CacheHistory> histories = Joined(parts);
+    for (size_t i = 0; i < count; ++i) {
+      for (auto& recorded : histories[i]) SetTold(told[i], &recorded.call);
+    }
+    return histories;
   }
 
   int64_t yields() const { return yields_; }
@@ -144,16 +196,151 @@ class Stage {
     for (int i = 0; i < setup_.fillers; ++i) cache_->Set(1000 + i, i);
   }
 
-  CacheHistory Perform(const Script& script) {
+  // Of a script, by one thread.
+  struct Performance {
+    explicit Performance(Told* told_by_callbacks) : told(*told_by_callbacks) {}
+
+    Told& told;
     CacheHistory history;
-    history.reserve(script.size());
-    for (HistoryCall call : script) {
-      call.time_before = Time();
-      const uint64_t began = ticks_.fetch_add(1);
-      Perform(&call);
-      history.push_back({call, began, ticks_.fetch_add(1)});
+    std::deque<Pending> tickets;
+    std::deque<Pending> tasks;
+  };
+
+  // Calls `function` with the call, and records it as it is then.
+  template <typename Function>
+  void Record(HistoryCall call, Performance* performance, Function&& function) {
+    call.time_before = Time();
+    const uint64_t began = ticks_.fetch_add(1);
+    function(&call);
+    performance->history.push_back({call, began, ticks_.fetch_add(1)});
+  }
+
+  void Perform(const HistoryCall& call, Performance* performance) {
+    switch (call.what) {
+      case HistoryCall::kBegin:
+        Record(call, performance,
+               [&](HistoryCall* made) { Begin(made, performance); });
+        break;
+      case HistoryCall::kFinish:
+      case HistoryCall::kDrop:
+        if (!performance->tickets.empty()) End(call, performance);
+        break;
+      case HistoryCall::kRefresh:
+        Record(call, performance,
+               [&](HistoryCall* made) { Refresh(made, performance); });
+        break;
+      case HistoryCall::kRunTask:
+        if (!performance->tasks.empty()) RunTask(call.what, performance);
+        break;
+      case HistoryCall::kLoad:
+        Load(call, performance);
+        break;
+      default:
+        Record(call, performance, [&](HistoryCall* made) { Perform(made); });
     }
-    return history;
+  }
+
+  void Begin(HistoryCall* call, Performance* performance) {
+    Pending pending;
+    std::atomic<int>& told = performance->told[call->load];
+    pending.ticket = cache_->BeginLoad(
+        call->key, {},
+        [&told](const auto& result) { told = result.ok() ? **result : 0; });
+    if (!pending.ticket) {
+      // What it was not told yet is that of another load, which goes on.
+      call->value = told.load();
+      call->found =
+          call->value != 0 ? HistoryCall::kValue : HistoryCall::kAnotherLoad;
+      return;
+    }
+    call->found = HistoryCall::kNothing;
+    pending.call = *call;
+    performance->tickets.push_back(std::move(pending));
+  }
+
+  // Notes what a callback was told after its call.
+  static void SetTold(const Told& told, HistoryCall* call) {
+    if (call->what != HistoryCall::kBegin) return;
+    if (call->found != HistoryCall::kAnotherLoad) return;
+    call->value = told[call->load].load();
+  }
+
+  // Finishes the oldest ticket, or drops it.
+  void End(const HistoryCall& call, Performance* performance) {
+    Pending pending = std::move(performance->tickets.front());
+    performance->tickets.pop_front();
+    HistoryCall end = pending.call;
+    end.what = call.what;
+    end.ttl = call.ttl;
+    Record(end, performance, [&](HistoryCall* made) {
+      if (call.what == HistoryCall::kDrop) {
+        pending.ticket = {};
+      } else {
+        made->value = pending.ticket.Finish(ValueOf(*made)) ? 1 : 0;
+      }
+    });
+  }
+  static Loaded<int> ValueOf(const HistoryCall& call) {
+    return {call.load,
+            call.ttl == kForever ? absl::InfiniteDuration() : call.ttl * kTick};
+  }
+
+  void Refresh(HistoryCall* call, Performance* performance) {
+    Pending pending;
+    queued_task = &pending.task;
+    call->value = cache_->Refresh(call->key) ? 1 : 0;
+    if (call->value == 0) return;
+    pending.call = *call;
+    performance->tasks.push_back(std::move(pending));
+  }
+
+  void RunTask(HistoryCall::What what, Performance* performance) {
+    Pending pending = std::move(performance->tasks.front());
+    performance->tasks.pop_front();
+    HistoryCall run = pending.call;
+    run.what = what;
+    run.ttl = kForever;
+    Record(run, performance, [&](HistoryCall* made) {
+      value_to_reload = made->load;
+      if (what == HistoryCall::kRunTask) pending.task();
+      pending.task = nullptr;
+      made->value = std::exchange(value_to_reload, 0) == 0 ? 1 : 0;
+    });
+  }
+
+  // A load by one call begins before its loader runs, and ends after that.
+  void Load(HistoryCall call, Performance* performance) {
+    LoadOptions options;
+    options.wait =
+        absl::ZeroDuration();  // The other may be one of this thread.
+    call.what = HistoryCall::kBegin;
+    call.time_before = Time();
+    uint64_t began = ticks_.fetch_add(1);
+    const auto result = cache_->FindOrLoad(
+        call.key, options, [&]() -> absl::StatusOr<Loaded<int>> {
+          call.found = HistoryCall::kNothing;
+          performance->history.push_back({call, began, ticks_.fetch_add(1)});
+          call.what = HistoryCall::kFinish;
+          call.value = 2;
+          call.time_before = Time();
+          began = ticks_.fetch_add(1);
+          return ValueOf(call);
+        });
+    if (call.what == HistoryCall::kBegin) {
+      call.found =
+          result.ok() ? HistoryCall::kValue : HistoryCall::kAnotherLoad;
+      call.value = result.ok() ? **result : 0;
+    }
+    performance->history.push_back({call, began, ticks_.fetch_add(1)});
+  }
+
+  void EndAll(Performance* performance) {
+    HistoryCall drop;
+    drop.what = HistoryCall::kDrop;
+    while (!performance->tickets.empty()) End(drop, performance);
+    while (!performance->tasks.empty()) {
+      RunTask(HistoryCall::kDrop, performance);
+    }
   }
 
   void Perform(HistoryCall* call) {
@@ -180,6 +367,8 @@ class Stage {
         break;
       case HistoryCall::kMaintain:
         cache_->RunMaintenance();
+        break;
+      default:
         break;
     }
   }
@@ -240,12 +429,12 @@ TEST_P(CacheLinearizabilityTest, EachHistoryIsThatOfCallsOneAfterTheOther) {
   EXPECT_GT(yields, static_cast<int64_t>(histories));
 }
 
-INSTANTIATE_TEST_SUITE_P(Setups, CacheLinearizabilityTest,
-                         testing::Values(Setup{2, 6, 1, 0},
-                                         Setup{2, 6, 1, 6, 4},
-                                         Setup{3, 5, 1, 0}, Setup{3, 5, 4, 0},
-                                         Setup{4, 4, 1, 6},
-                                         Setup{4, 4, 8, 0, 4}));
+INSTANTIATE_TEST_SUITE_P(
+    Setups, CacheLinearizabilityTest,
+    testing::Values(Setup{2, 6, 1, 0}, Setup{2, 6, 1, 6, 4}, Setup{3, 5, 1, 0},
+                    Setup{3, 5, 4, 0}, Setup{4, 4, 1, 6}, Setup{4, 4, 8, 0, 4},
+                    Setup{2, 6, 1, 0, 0, true}, Setup{3, 5, 1, 0, 4, true},
+                    Setup{4, 4, 4, 0, 0, true}));
 
 }  // namespace
 }  // namespace wheelcache

@@ -7,6 +7,11 @@
 // open: from which instant of the call a Set or Touch counts its TTL. The value
 // may be visible later than that instant, but not longer.
 //
+// A load is two calls: the one that begins it, which may find a value or the
+// load of another instead, and the one that ends it, which stores its value if
+// nothing has superseded it meanwhile. So is a refresh. What a load gives is
+// its number.
+//
 // Limits are left out: the caches of these histories evict nothing.
 
 #ifndef WHEELCACHE_TESTS_TESTING_CACHE_HISTORY_H_
@@ -30,14 +35,38 @@ inline constexpr int kHistoryKeys = 3;
 inline constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
 
 struct HistoryCall {
-  enum What { kSet, kGet, kDel, kTouch, kClear, kTick, kMaintain };
+  enum What {
+    kSet,
+    kGet,
+    kDel,
+    kTouch,
+    kClear,
+    kTick,
+    kMaintain,
+    kBegin,    // Begins a load, perhaps.
+    kFinish,   // Ends one with a value.
+    kDrop,     // Ends one without, or a refresh.
+    kRefresh,  // Queues one, perhaps.
+    kRunTask,  // Runs that.
+    kLoad,     // In scripts: kBegin and kFinish in one.
+  };
+
+  // What kBegin has found: a value, perhaps of another load that ended then;
+  // nothing, so that it has to load; another load that goes on.
+  enum Found { kValue, kNothing, kAnotherLoad };
 
   What what = kGet;
   int key = 0;
   int64_t ttl = 0;  // Of a Set or Touch; 0 removes.
 
   // Set by it, or got: 0 for nothing. Of a Del or Touch: 1 if it found a value.
+  // Of kBegin, what it got, 0 if that is not known. Of kFinish, 1 if it stored,
+  // 2 if that is not known. Of kRefresh, 1 if it began. Of kRunTask, 1 if it
+  // asked for a value.
   int value = 0;
+
+  int load = 0;  // The number of the load that it begins or ends.
+  Found found = kValue;
 
   // The clock at some instant before the call.
   int64_t time_before = 0;
@@ -51,13 +80,17 @@ struct CacheState {
   struct Slot {
     int value = 0;
     int64_t deadline = 0;
+    int load = 0;            // That is in flight.
+    bool refreshes = false;  // It is a refresh, queued or running.
 
     bool operator==(const Slot& other) const {
-      return value == other.value && deadline == other.deadline;
+      return value == other.value && deadline == other.deadline &&
+             load == other.load && refreshes == other.refreshes;
     }
     template <typename H>
     friend H AbslHashValue(H h, const Slot& slot) {
-      return H::combine(std::move(h), slot.value, slot.deadline);
+      return H::combine(std::move(h), slot.value, slot.deadline, slot.load,
+                        slot.refreshes);
     }
   };
 
@@ -91,6 +124,54 @@ inline std::vector<CacheState> WithEachDeadline(int64_t now,
   return states;
 }
 
+// What follows from a call that begins a load, or finds that it need not.
+inline std::vector<CacheState> AfterBegin(const CacheState& before,
+                                          const HistoryCall& call) {
+  CacheState after = before;
+  CacheState::Slot& slot = after.slots[call.key];
+  const int live = before.Live(call.key);
+  if (call.found == HistoryCall::kValue) {
+    if (call.value != (live != 0 ? live : slot.load)) return {};
+    return {after};
+  }
+  if (live != 0) return {};
+  if (call.found == HistoryCall::kAnotherLoad) {
+    const bool is_that = call.value == 0 || call.value == slot.load;
+    if (slot.load == 0 || !is_that) return {};
+    return {after};
+  }
+  // A queued refresh makes room.
+  if (slot.load != 0 && !slot.refreshes) return {};
+  slot.load = call.load;
+  slot.refreshes = false;
+  return {after};
+}
+
+// What follows from the end of a load with a value.
+inline std::vector<CacheState> AfterFinish(const CacheState& before,
+                                           const HistoryCall& call) {
+  CacheState after = before;
+  CacheState::Slot& slot = after.slots[call.key];
+  const bool is_current = slot.load == call.load;
+  const bool stores = is_current && call.ttl > 0;
+  if (call.what == HistoryCall::kFinish && call.value != 2 &&
+      call.value != (stores ? 1 : 0)) {
+    return {};
+  }
+  // A refresh that nothing supersedes before it begins asks for a value.
+  if (call.what == HistoryCall::kRunTask && call.value == 0) {
+    if (is_current) return {};
+    return {after};
+  }
+  if (is_current) {
+    slot.load = 0;
+    slot.refreshes = false;
+  }
+  if (!stores) return {after};
+  slot.value = call.load;
+  return WithEachDeadline(before.now, call, after);
+}
+
 // The specification: the states after `call`, none if its outcome is wrong.
 inline std::vector<CacheState> AfterCall(const CacheState& before,
                                          const HistoryCall& call) {
@@ -99,6 +180,7 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
   const int live = before.Live(call.key);
   switch (call.what) {
     case HistoryCall::kSet:
+      slot = {};
       slot.value = call.value;
       return WithEachDeadline(before.now, call, after);
     case HistoryCall::kGet:
@@ -120,14 +202,37 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
       return {after};
     case HistoryCall::kMaintain:
       return {after};
+    case HistoryCall::kBegin:
+      return AfterBegin(before, call);
+    case HistoryCall::kFinish:
+    case HistoryCall::kRunTask:
+      return AfterFinish(before, call);
+    case HistoryCall::kDrop:
+      if (slot.load == call.load) {
+        slot.load = 0;
+        slot.refreshes = false;
+      }
+      return {after};
+    case HistoryCall::kRefresh:
+      if (call.value == 0) return {after};
+      if (live == 0 || slot.load != 0) return {};
+      slot.load = call.load;
+      slot.refreshes = true;
+      return {after};
+    case HistoryCall::kLoad:
+      break;
   }
   return {};
 }
 
 inline std::ostream& operator<<(std::ostream& out, const HistoryCall& call) {
-  constexpr const char* kNames[] = {"Set",   "Get",  "Del",     "Touch",
-                                    "Clear", "Tick", "Maintain"};
+  constexpr const char* kNames[] = {
+      "Set",   "Get",    "Del",  "Touch",   "Clear",   "Tick", "Maintain",
+      "Begin", "Finish", "Drop", "Refresh", "RunTask", "Load"};
+  constexpr const char* kFound[] = {"a value", "nothing", "another load"};
   out << kNames[call.what] << " key " << call.key << " value " << call.value;
+  if (call.load != 0) out << " load " << call.load;
+  if (call.what == HistoryCall::kBegin) out << " found " << kFound[call.found];
   if (call.ttl == kForever) return out << " for ever";
   return out << " ttl " << call.ttl;
 }
