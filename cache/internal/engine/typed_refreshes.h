@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -171,16 +172,20 @@ TypedRefreshes<Key, Value, Hash, Equal>::Run(TypedRefreshes* refreshes,
   }
   load->LeadFromThisThread();
   Interleave("refresh: before reload");
-  Result result = Load::Thrown();  // The task itself must not throw.
-  Contain(
-      [&] { result = refreshes->reload_(task->old.key(), task->old.value()); });
+  // Values need not be assignable. And the task itself must not throw.
+  std::optional<Result> result;
+  if (!Contain([&] {
+        result.emplace(refreshes->reload_(task->old.key(), task->old.value()));
+      })) {
+    result.emplace(Load::Thrown());
+  }
   const int64_t retry_nanos =
       Clock::NanosAfter(refreshes->clock().NowNanos(), refreshes->retry_nanos_);
   Interleave("refresh: after reload");
-  const bool loaded = result.ok();
+  const bool loaded = result->ok();
   bool stored = false;
   // Even if that throws, the load ends. Then the cache may, too.
-  const bool ended = Contain([&] { stored = lead.Finish(std::move(result)); });
+  const bool ended = Contain([&] { stored = lead.Finish(*std::move(result)); });
   if (stored) {
     task->claim.Release();
   } else {
