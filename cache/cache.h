@@ -74,6 +74,7 @@
 #include "absl/types/span.h"
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/hash.h"
+#include "wheelcache/cache/internal/engine/refresh_ahead.h"
 #include "wheelcache/cache/internal/engine/typed_engine.h"
 #include "wheelcache/cache/internal/engine/typed_loads.h"
 #include "wheelcache/cache/internal/engine/typed_refreshes.h"
@@ -100,9 +101,9 @@ class Cache final {
     // Is told of each entry that has left; see cache/removal.h.
     std::function<void(View<Key>, View<Value>, RemovalCause)> on_removal;
 
-    // Refreshes the value of a key, given the old one; see cache/load.h.
-    std::function<absl::StatusOr<Loaded<Value>>(View<Key>, View<Value> old)>
-        reload;
+    // Refreshes the value of a key; see cache/load.h. Any function of the form
+    //   absl::StatusOr<Loaded<Value>>(View<Key>, View<Value> old)
+    internal::ReloadHook<Key, Value, Hash, Equal> reload;
 
     // Runs refreshes, on any thread; if empty, the calls that begin them do. It
     // may drop a task, and must destroy those that it has not run.
@@ -114,8 +115,7 @@ class Cache final {
 
   // The duty to load a key; see cache/ticket.h.
   using Ticket =
-      CacheTicket<Key, Value,
-                  typename internal::TypedLoads<Key, Value, Hash, Equal>::Lead>;
+      CacheTicket<Key, Value, internal::TypedLead<Key, Value, Hash, Equal>>;
 
   // Returns a cache, or InvalidArgument with the field, the value and the rule
   // that it breaks.
@@ -277,7 +277,7 @@ class Cache final {
   // Ends the background work and refreshes for good, and waits for what runs of
   // them, unless called by that. The cache remains usable: Set and
   // RunMaintenance reclaim.
-  void Stop() { typed_.Stop(); }
+  void Stop() { engine().Stop(); }
 
   // Whether the reaper serves this cache, or why it could not be had.
   const absl::Status& reaper_status() const { return engine().reaper_status(); }
@@ -287,14 +287,11 @@ class Cache final {
   absl::Status CheckInvariants() { return engine().CheckInvariants(); }
 
  private:
-  using Refreshes = internal::TypedRefreshes<Key, Value, Hash, Equal>;
-
   Cache(CacheOptions options, Hooks hooks)
       : typed_(std::move(options), std::move(hooks.weigher),
                std::move(hooks.on_removal)) {
     if (!hooks.reload) return;
-    refreshes_ = std::make_unique<Refreshes>(&typed_, std::move(hooks.reload),
-                                             std::move(hooks.executor));
+    refreshes_ = hooks.reload.Make(&typed_, std::move(hooks.executor));
   }
 
   int64_t default_ttl_nanos() const { return engine().default_ttl_nanos(); }
@@ -305,7 +302,8 @@ class Cache final {
   internal::Engine& engine() { return typed_.engine(); }
   const internal::Engine& engine() const { return typed_.engine(); }
 
-  std::unique_ptr<Refreshes> refreshes_;  // Null without Hooks::reload.
+  // Null without Hooks::reload.
+  std::unique_ptr<internal::RefreshAhead<Key, Value>> refreshes_;
   // The last: destructors of values may call the cache until it ends.
   internal::TypedEngine<Key, Value, Hash, Equal> typed_;
 };

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/departures.h"
 #include "wheelcache/cache/internal/engine/key_query.h"
+#include "wheelcache/cache/internal/engine/load_home.h"
 #include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
@@ -63,7 +65,8 @@ Engine::Engine(CacheOptions options, const EntryOperations* operations,
               [this](size_t i) {
                 return Shard(&shared_, static_cast<int>(i), options_);
               }),
-      logger_(options_, clock_.NowNanos()) {
+      logger_(options_, clock_.NowNanos()),
+      load_home_(std::make_shared<LoadHome>(shared_.pool.get(), &clock_)) {
   if (options_.reaper != nullptr) {
     reaper_status_ = options_.reaper->Register(&client_);
     options_.reaper->WakeAt(&client_, logger_.due_nanos());
@@ -72,6 +75,7 @@ Engine::Engine(CacheOptions options, const EntryOperations* operations,
 
 Engine::~Engine() {
   Stop();
+  load_home_->gate.Close();
   // While the cache is whole, for destructors of values may call it; and again
   // for what they have Set.
   do {
@@ -88,6 +92,7 @@ Engine::~Engine() {
 }
 
 void Engine::Stop() {
+  load_home_->refreshes.Close();
   if (options_.reaper != nullptr) options_.reaper->Unregister(&client_);
 }
 

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
@@ -28,6 +29,7 @@
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/key_query.h"
 #include "wheelcache/cache/internal/engine/load.h"
+#include "wheelcache/cache/internal/engine/load_home.h"
 #include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/shard_array.h"
@@ -129,6 +131,9 @@ class WHEELCACHE_EXPORT Engine {
 
   void Clear() ABSL_NO_THREAD_SAFETY_ANALYSIS;  // Of a number of locks.
 
+  // For those who lead loads.
+  const std::shared_ptr<LoadHome>& load_home() const { return load_home_; }
+
   // Upkeep.
 
   CacheStats stats() const;
@@ -202,6 +207,8 @@ class WHEELCACHE_EXPORT Engine {
   Shards shards_;  // As many as a power of two.
   Compactor compactor_{&shared_, &shards_};
   StatsLogger logger_;
+
+  const std::shared_ptr<LoadHome> load_home_;
 
   Client client_{this};
   absl::Status reaper_status_;

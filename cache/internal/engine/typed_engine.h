@@ -24,7 +24,6 @@
 #include "wheelcache/cache/internal/engine/engine.h"
 #include "wheelcache/cache/internal/engine/key_query.h"
 #include "wheelcache/cache/internal/engine/load.h"
-#include "wheelcache/cache/internal/engine/load_home.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/typed_load.h"
 #include "wheelcache/cache/internal/entry/entry.h"
@@ -75,18 +74,8 @@ class TypedEngine {
                 weigher_ ? Charges::kStored : Charges::kFromSizes,
                 TellOf(std::move(listener))) {
     CheckCopy(engine_.copy());
-    load_home_ = std::make_shared<LoadHome<TypedEngine>>(this);
   }
-  ~TypedEngine() {
-    CheckCopy(engine_.copy());
-    load_home_->refreshes.Close();
-    load_home_->gate.Close();
-  }
-
-  void Stop() {
-    load_home_->refreshes.Close();
-    engine().Stop();
-  }
+  ~TypedEngine() { CheckCopy(engine_.copy()); }
 
   // What does not depend on the types. Whoever may change the cache has to
   // belong to the copy of the library that has made it.
@@ -167,10 +156,6 @@ class TypedEngine {
     return HandleOf(handle.ref_);
   }
 
-  const std::shared_ptr<LoadHome<TypedEngine>>& load_home() const {
-    return load_home_;
-  }
-
  private:
   static Engine::Tell TellOf(Listener listener) {
     if (!listener) return nullptr;
@@ -225,7 +210,6 @@ class TypedEngine {
   }
 
   const Weigher weigher_;
-  std::shared_ptr<LoadHome<TypedEngine>> load_home_;
   Engine engine_;  // The last: destructors of values may call the cache until
                    // it ends.
 };
