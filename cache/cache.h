@@ -18,24 +18,25 @@
 // comes back within CacheOptions::reclaim_delay, and nothing wakes up while
 // nothing is due.
 //
-// Threads. Thread-safe. No user code (listener, weigher, loader; constructors
-// and destructors of keys and values) runs under a lock, so all of it may call
-// this cache and others. Only the hash and the equality of keys run under one,
-// and must not.
+// Threads. Thread-safe. No user code (listener, weigher, loader, the function
+// of Update; constructors and destructors of keys and values) runs under a
+// lock, so all of it may call this cache and others. Only the hash and the
+// equality of keys run under one, and must not.
 //
 // Errors. A miss is an empty optional or handle; only Create and GetOrLoad
 // return a Status. Exceptions of constructors, weigher, loader and visitor
-// reach the caller. Set, GetOrLoad and the first read of a thread throw
-// std::bad_alloc if memory runs out, which ends a program without exceptions.
-// After an exception no value was stored, replaced or deleted; expired values
-// may have gone, and values that a Set had evicted if another thread took their
-// room. A GetOrLoad that cannot copy its result for the waiting callers may
-// have stored it. Callers that wait for a loader that throws receive kUnknown.
-// Exceptions of the listener are counted and go no further. Del, Touch, Clear,
-// handles and the destructor need no memory and do not throw, nor does
-// RunMaintenance, but for stats_log. Hashes, comparisons and destructors must
-// not throw. The hash of a key must not change while the key is in the cache:
-// to remove or replace it then ends the program with a message.
+// reach the caller. Set, SetIf, Update, GetOrLoad and the first read of a
+// thread throw std::bad_alloc if memory runs out, which ends a program without
+// exceptions. After an exception no value was stored, replaced or deleted;
+// expired values may have gone, and values that a Set had evicted if another
+// thread took their room. A GetOrLoad that cannot copy its result for the
+// waiting callers may have stored it. Callers that wait for a loader that
+// throws receive kUnknown. Exceptions of the listener are counted and go no
+// further. Del, DelIf, Take, Touch, Clear, handles and the destructor need no
+// memory and do not throw, nor does RunMaintenance, but for stats_log. Hashes,
+// comparisons and destructors must not throw. The hash of a key must not change
+// while the key is in the cache: to remove or replace it then ends the program
+// with a message.
 //
 // Cost. Every call is O(1) expected, plus what it reclaims and evicts, at most
 // CacheOptions::maintenance_budget entries at a time under a lock; and a Set of
@@ -67,6 +68,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/engine/typed_engine.h"
@@ -94,6 +96,9 @@ class Cache final {
 
   // Pins an entry; see cache/handle.h.
   using Handle = CacheHandle<Key, Value>;
+
+  // What the function of Update returns; see cache/conditional.h.
+  using Decision = wheelcache::Decision<Value>;
 
   // Returns a cache, or InvalidArgument with the field, the value and the rule
   // that it breaks.
@@ -162,11 +167,11 @@ class Cache final {
 
   // Returns the live value; or calls `loader`, stores what it returns, and
   // returns that. Calls for the same key that come meanwhile wait for that
-  // result (single-flight). An error is returned and not stored. A Set, Del or
-  // Clear that comes while the loader runs supersedes it: its result is not
-  // stored. A call that would wait for ever gets FailedPrecondition: that of a
-  // loader for its own key, and the one that closes a cycle of loaders that
-  // wait for each other, on any threads and in any caches of the process.
+  // result (single-flight). An error is returned and not stored. A Set, Del,
+  // Take or Clear that comes while the loader runs supersedes it: its result is
+  // not stored. A call that would wait for ever gets FailedPrecondition: that
+  // of a loader for its own key, and the one that closes a cycle of loaders
+  // that wait for each other, on any threads and in any caches of the process.
   template <typename K>
   absl::StatusOr<Value> GetOrLoad(
       const K& key, absl::FunctionRef<absl::StatusOr<Value>()> loader) {
@@ -190,6 +195,39 @@ class Cache final {
   template <typename K>
   bool Del(const K& key) {
     return typed_.Del(key);
+  }
+
+  // As Set, if the key's live value is that of the handle, or if there is none
+  // and the handle is empty; otherwise loses. Without a TTL the new value gets
+  // the old one's deadline, or default_ttl. See cache/conditional.h.
+  template <typename K = Key, typename V = Value>
+  Put SetIf(K&& key, const Handle& expected, V&& value,
+            std::optional<absl::Duration> ttl = std::nullopt) {
+    return typed_.SetIf(std::forward<K>(key), expected, std::forward<V>(value),
+                        ttl);
+  }
+
+  // Removes the key's live value if it is that of the handle. Returns whether
+  // it was.
+  template <typename K>
+  bool DelIf(const K& key, const Handle& expected) {
+    return typed_.DelIf(key, expected);
+  }
+
+  // Removes the key's live value and returns it; of several callers, one gets
+  // it. Counts as a Get and a Del.
+  template <typename K>
+  Handle Take(const K& key) {
+    return typed_.Take(key);
+  }
+
+  // Calls `decide` with the key's live value, or an empty handle, and does what
+  // it returns; calls it again where another thread was faster. Returns whether
+  // it stored or deleted a value. Counts as one Get. See cache/conditional.h.
+  template <typename K>
+  bool Update(const K& key,
+              absl::FunctionRef<Decision(const Handle& old)> decide) {
+    return typed_.Update(key, decide);
   }
 
   // Removes all values that are there at one instant during the call.
