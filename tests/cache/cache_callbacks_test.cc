@@ -115,7 +115,7 @@ class CacheCallbacksTest : public CacheEnvironment {
         callback_();
         // Always losing to what is called back would never end.
         return ++calls < 4 ? CallerCache::Decision::Set(Make(i))
-                           : CallerCache::Decision::Delete();
+                           : CallerCache::Decision::Keep();
       });
     }
     clock_.Advance(absl::Seconds(10));
