@@ -221,13 +221,14 @@ class Cache final {
     return typed_.Take(key);
   }
 
-  // Calls `decide` with the key's live value, or an empty handle, and does what
-  // it returns; calls it again where another thread was faster. Returns whether
-  // it stored or deleted a value. Counts as one Get. See cache/conditional.h.
-  template <typename K>
-  bool Update(const K& key,
-              absl::FunctionRef<Decision(const Handle& old)> decide) {
-    return typed_.Update(key, decide);
+  // Calls `decide` with a const Handle& to the key's live value, or an empty
+  // one, and does what the Decision says that it returns; calls it again where
+  // another thread was faster. Returns whether it stored or deleted a value.
+  // Counts as one Get. See cache/conditional.h.
+  template <typename K, typename Function>
+  bool Update(const K& key, Function&& decide) {
+    return typed_.Update(
+        key, [&](const Handle& old) -> Decision { return decide(old); });
   }
 
   // Removes all values that are there at one instant during the call.

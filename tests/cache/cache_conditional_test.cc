@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -346,7 +347,41 @@ TEST_F(CacheConditionalTest, LoserEvictsNobody) {
   EXPECT_THAT(log_.Take(), IsEmpty());
 }
 
-// Where it is evicted for memory, not for room; see cache_memory_test.cc.
+// Where a cache evicts for memory, not for room: what handles pin is not moved,
+// and what comes later does not fit between it.
+TEST_F(CacheConditionalTest, LoserEvictsNobodyWhereMemoryIsShort) {
+  options_.max_bytes = 32 << 20;
+  cache_ = New<int, std::string>();
+  int key = 2;
+  while (cache_->stats().evictions == 0) {
+    cache_->Set(++key, std::string(1000, 'x'));
+  }
+  std::vector<StringHandle> pinned;
+  for (int i = 0; i <= key; ++i) {
+    if (i % 3 == 0) {
+      pinned.push_back(cache_->Find(i));
+    } else {
+      cache_->Del(i);
+    }
+  }
+  const StringHandle old = SetAndFind(1, "old");
+  cache_->Set(1, "newer");
+  const std::string large(10'000, 'x');
+  int64_t evictions = cache_->stats().evictions;
+  int evicting_sets = 0;
+  for (int i = 0; i < 10'000 && evicting_sets < 10; ++i) {
+    ASSERT_EQ(cache_->SetIf(1, old, large), Put::kLost);
+    ASSERT_EQ(cache_->stats().evictions, evictions);
+    (void)cache_->Get(1);
+    cache_->Set(++key, large);
+    if (std::exchange(evictions, cache_->stats().evictions) != evictions) {
+      ++evicting_sets;
+    }
+  }
+  EXPECT_EQ(evicting_sets, 10);
+  EXPECT_LT(cache_->bytes(), options_.max_bytes * 3 / 4);
+}
+
 TEST_F(CacheConditionalTest, NewValueIsTheMostRecentlyUsed) {
   options_.max_entries = 2;
   cache_ = New<int, std::string>();

@@ -21,6 +21,7 @@
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
+#include "wheelcache/tests/testing/child.h"
 
 namespace wheelcache {
 namespace {
@@ -250,6 +251,135 @@ TEST_F(CacheUpdateTest, ValuesMayBeMoveOnly) {
     }));
   }
   EXPECT_EQ(**cache->Find(1), 3);
+}
+
+// What the key views goes with the entry, but not before the call has ended.
+TEST_F(CacheUpdateTest, KeyAndValueMayBeThoseOfTheHandle) {
+  using Strings = Cache<std::string, std::string>;
+  auto cache = New<std::string, std::string>();
+  for (const size_t size : {3, 200, 100'000}) {
+    cache->Set(std::string(size, 'k'), std::string(size, 'v'));
+    auto handle = cache->Find(std::string(size, 'k'));
+    EXPECT_EQ(cache->SetIf(handle.key(), handle, *handle), Put::kStored);
+    EXPECT_TRUE(cache->Update(handle.key(), [&](const Strings::Handle& old) {
+      return Strings::Decision::Set(*old);
+    }));
+    EXPECT_FALSE(cache->DelIf(handle.key(), handle));
+    handle = cache->Take(handle.key());
+    EXPECT_EQ(*handle, std::string(size, 'v'));
+    EXPECT_EQ(cache->size(), 0);
+  }
+  EXPECT_TRUE(cache->CheckInvariants().ok());
+}
+
+// So that what is missing is loaded and then changed.
+TEST_F(CacheUpdateTest, FunctionMayLoadItsOwnKey) {
+  int calls = 0;
+  EXPECT_TRUE(cache_->Update(1, [&](const Handle& old) {
+    ++calls;
+    if (old) return Increment(old);
+    const absl::StatusOr<int> loaded =
+        cache_->GetOrLoad(1, [] { return absl::StatusOr<int>(10); });
+    return Decision::Set(*loaded);
+  }));
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(cache_->Get(1), 11);
+}
+
+TEST_F(CacheUpdateTest, FunctionMayBeOfAnyKind) {
+  struct Adder {
+    Decision operator()(const Handle& old) const {
+      return Decision::Set((old ? *old : 0) + number);
+    }
+    int number;
+  };
+  const std::function<Decision(const Handle&)> function = Adder{2};
+  EXPECT_TRUE(cache_->Update(1, Adder{1}));
+  EXPECT_TRUE(cache_->Update(1, function));
+  EXPECT_TRUE(cache_->Update(1, &Increment));
+  EXPECT_TRUE(cache_->Update(1, [n = 0](const auto& old) mutable {
+    return Decision::Set(*old + ++n);
+  }));
+  EXPECT_EQ(cache_->Get(1), 5);
+}
+
+// Nothing but Update moves a value.
+TEST_F(CacheUpdateTest, ValuesThatCannotBeMovedDoWithoutIt) {
+  auto cache = New<int, std::atomic<int>>();
+  EXPECT_EQ(cache->SetIf(1, {}, 7), Put::kStored);
+  const auto handle = cache->Find(1);
+  EXPECT_EQ(cache->SetIf(1, handle, 8), Put::kStored);
+  EXPECT_EQ(cache->Take(1)->load(), 8);
+}
+
+// Updates a key of its cache when it is destroyed.
+struct UpdatesAtItsEnd {
+  using CacheType = Cache<int, std::shared_ptr<UpdatesAtItsEnd>>;
+
+  ~UpdatesAtItsEnd() {
+    cache->Update(next, [](const CacheType::Handle&) {
+      return CacheType::Decision::Set(nullptr);
+    });
+  }
+
+  CacheType* cache;
+  int next;
+};
+
+TEST_F(CacheUpdateTest, DestructorsOfValuesMayUpdateAndTake) {
+  auto cache = New<int, std::shared_ptr<UpdatesAtItsEnd>>();
+  for (int key = 0; key < 10; ++key) {
+    cache->Set(key, std::shared_ptr<UpdatesAtItsEnd>(
+                        new UpdatesAtItsEnd{cache.get(), key + 1}));
+  }
+  (void)cache->Take(0);  // The end of each value replaces the next.
+  EXPECT_EQ(cache->size(), 10);
+  for (int key = 1; key < 10; ++key) EXPECT_EQ(cache->Get(key), nullptr);
+}
+
+TEST_F(CacheUpdateTest, ChildOfForkMayGoOnInTheMiddleOfOne) {
+  cache_->Set(1, 10);
+  bool holds = false;
+  EXPECT_TRUE(cache_->Update(1, [&](const Handle& old) {
+    holds = testing::HoldsInChild([&] {
+      return cache_->Update(1, Increment) && cache_->Get(1) == 11 &&
+             cache_->SetIf(1, old, 12) == Put::kLost &&
+             cache_->CheckInvariants().ok();
+    });
+    return Increment(old);
+  }));
+  EXPECT_TRUE(holds);
+  EXPECT_EQ(cache_->Get(1), 11);
+}
+
+TEST_F(CacheUpdateTest, ListenerMayPutBackWhatWasTaken) {
+  IntCache* view = nullptr;
+  IntCache::Hooks hooks;
+  hooks.on_removal = [&](int key, int value, RemovalCause cause) {
+    if (cause != RemovalCause::kDeleted) return;
+    EXPECT_EQ(view->SetIf(key, {}, value + 1), Put::kStored);
+  };
+  auto cache = New<int, int>(hooks);
+  view = cache.get();
+  cache->Set(1, 10);
+  const auto taken = cache->Take(1);
+  EXPECT_EQ(*taken, 10);
+  EXPECT_EQ(cache->Get(1), 11);
+  EXPECT_EQ(cache->SetIf(1, taken, 99), Put::kLost);
+}
+
+// The budget has no more than what the old value leaves.
+TEST_F(CacheUpdateTest, CacheForOneEntryNeverHoldsTwo) {
+  options_.max_entries = 1;
+  options_.max_bytes = 2 * OverheadOfAnEntry<int, int>();
+  cache_ = New<int, int>(log_.hooks());
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(cache_->Update(1, Increment));
+    EXPECT_EQ(cache_->size(), 1);
+  }
+  EXPECT_TRUE(cache_->Update(2, Increment));
+  EXPECT_EQ(cache_->stats().evictions, 1);
+  EXPECT_FALSE(cache_->Contains(1));
 }
 
 TEST_F(CacheUpdateTest, ExceptionOfTheFunctionChangesNothing) {
