@@ -282,8 +282,6 @@ TEST_F(CacheConditionalRaceTest, TtlThatIsGivenCountsFromTheCall) {
 // evict one.
 class LargeConditionalRaceTest : public InterruptedCacheEnvironment {
  protected:
-  static constexpr int kOthers = 8;
-
   LargeConditionalRaceTest() {
     options_.shards = 1;
     options_.maintenance_budget = 1;

@@ -382,6 +382,19 @@ TEST_F(CacheConditionalTest, LoserEvictsNobodyWhereMemoryIsShort) {
   EXPECT_LT(cache_->bytes(), options_.max_bytes * 3 / 4);
 }
 
+TEST_F(CacheConditionalTest, ValueOfALoserIsDestroyedAtOnce) {
+  auto cache = New<int, std::shared_ptr<int>>();
+  const auto value = std::make_shared<int>(7);
+  cache->Set(1, nullptr);
+  EXPECT_EQ(cache->SetIf(1, {}, value), Put::kLost);
+  EXPECT_EQ(cache->SetIf(2, {}, value, absl::ZeroDuration()), Put::kRefused);
+  EXPECT_EQ(value.use_count(), 1);
+  EXPECT_EQ(cache->SetIf(1, cache->Find(1), value), Put::kStored);
+  EXPECT_EQ(value.use_count(), 2);
+  (void)cache->Take(1);
+  EXPECT_EQ(value.use_count(), 1);
+}
+
 TEST_F(CacheConditionalTest, NewValueIsTheMostRecentlyUsed) {
   options_.max_entries = 2;
   cache_ = New<int, std::string>();
