@@ -197,9 +197,9 @@ class Cache final {
     return typed_.Del(key);
   }
 
-  // As Set, if the key's live value is that of the handle, or if there is none
-  // and the handle is empty; otherwise loses. Without a TTL the new value gets
-  // the old one's deadline, or default_ttl. See cache/conditional.h.
+  // As Set, if `expected` pins the key's live value, or is empty and there is
+  // none; otherwise changes nothing. Without a TTL the new value keeps the
+  // deadline of the old one, or gets default_ttl. See cache/conditional.h.
   template <typename K = Key, typename V = Value>
   Put SetIf(K&& key, const Handle& expected, V&& value,
             std::optional<absl::Duration> ttl = std::nullopt) {
@@ -207,8 +207,7 @@ class Cache final {
                         ttl);
   }
 
-  // Removes the key's live value if it is that of the handle. Returns whether
-  // it was.
+  // Removes the key's live value if `expected` pins it. Returns whether it did.
   template <typename K>
   bool DelIf(const K& key, const Handle& expected) {
     return typed_.DelIf(key, expected);
@@ -221,9 +220,9 @@ class Cache final {
     return typed_.Take(key);
   }
 
-  // Calls `decide` with a const Handle& to the key's live value, or an empty
-  // one, and does what the Decision says that it returns; calls it again where
-  // another thread was faster. Returns whether it stored or deleted a value.
+  // Calls `decide` with a const Handle& of the key's live value, empty if there
+  // is none, and carries out the Decision that it returns; repeats that while
+  // other threads are faster. Returns whether a value was stored or deleted.
   // Counts as one Get. See cache/conditional.h.
   template <typename K, typename Function>
   bool Update(const K& key, Function&& decide) {

@@ -23,30 +23,33 @@
 //   // Messages may come in any order: the newest version stays.
 //   using Prices = wheelcache::Cache<std::string, Price>;
 //   prices->Update(name, [&](const Prices::Handle& old) {
-//     if (old && old->version >= price.version) return
-//     Prices::Decision::Keep(); return Prices::Decision::Set(price);
+//     const bool newer = !old || old->version < price.version;
+//     return newer ? Prices::Decision::Set(price) : Prices::Decision::Keep();
 //   });
 //
 // What is compared. The entry itself, not its value: a handle matches until its
 // entry is replaced (by an equal value, too), deleted, evicted or expired. A
-// Touch leaves it the same. An empty handle matches where there is no live
-// value; so does one that was moved from. A handle of another cache is an
+// Touch leaves it the same. An empty handle, such as one that was moved from,
+// matches where there is no live value. A handle of another cache is an
 // error: an assertion fails, and without assertions the call loses.
 //
-// TTLs. Without one, the new value gets the deadline of the old one, to the
-// nanosecond; where there is no old one, CacheOptions::default_ttl. A TTL that
-// is given counts from the call and is varied by the jitter, as that of Set.
+// TTLs. Without one, the new value keeps the deadline of the old one, to the
+// nanosecond; where there is no old one, it gets CacheOptions::default_ttl. A
+// TTL that is given counts from the call, in an Update from the decision, and
+// is varied by the jitter like that of Set.
 //
-// Guarantees. Whether a call wins is decided under the lock, together with the
-// write itself. One that loses changes nothing, evicts nothing unless it loses
-// while it makes room, and supersedes no load; one that changes something
-// supersedes loads as Set and Del do. Take always does.
+// Guarantees. Whether a call wins is decided under the lock, in one step with
+// the write. One that loses changes nothing and supersedes no load; it evicts
+// only if it loses while it makes room. One that changes something supersedes
+// loads as Set and Del do; Take always does.
 //
 // Threads. Thread-safe. The function of Update runs under no lock and may call
-// the cache. If it writes to its own key, it has lost, and is called again.
+// the cache. If it writes to its own key, its decision loses, and it is called
+// again; one that always does so never ends.
 //
-// Errors. As Set. An exception changes nothing. A value that was given by
-// std::move is gone also when the call loses. DelIf and Take need no memory.
+// Errors. As Set. An exception of the function changes nothing. A value that
+// was given by std::move is gone even if the call loses. DelIf and Take need no
+// memory.
 //
 // Cost. SetIf and DelIf as Set and Del, with one more reading of the clock;
 // Update as Find and SetIf, once more for each lost race.

@@ -105,8 +105,8 @@ TEST_F(CacheExamples, ConditionalUpdates) {
     // Messages may come in any order: the newest version stays.
     using Prices = wheelcache::Cache<std::string, Price>;
     prices->Update(name, [&](const Prices::Handle& old) {
-      if (old && old->version >= price.version) return Prices::Decision::Keep();
-      return Prices::Decision::Set(price);
+      const bool newer = !old || old->version < price.version;
+      return newer ? Prices::Decision::Set(price) : Prices::Decision::Keep();
     });
     return admitted;
   };
