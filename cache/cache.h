@@ -19,24 +19,24 @@
 // nothing is due. One caller loads a missing key for all; a value that was read
 // before a write is never stored after it.
 //
-// Threads. Thread-safe. No user code (listener, weigher, loader; constructors
-// and destructors of keys and values) runs under a lock, so all of it may call
-// this cache and others. Only the hash and the equality of keys run under one,
-// and must not.
+// Threads. Thread-safe. No user code (listener, weigher, loader, the function
+// of Update; constructors and destructors of keys and values) runs under a
+// lock, so all of it may call this cache and others. Only the hash and the
+// equality of keys run under one, and must not.
 //
 // Errors. A miss is an empty optional or handle; only Create and loads return a
-// Status. Exceptions of constructors, weigher, loader and visitor reach the
-// caller. Set, loads and the first read of a thread throw
-// std::bad_alloc if memory runs out, which ends a program without exceptions.
-// After an exception no value was stored, replaced or deleted; expired values
-// may have gone, and values that a Set had evicted if another thread took their
-// room. A GetOrLoad that cannot copy its result may have stored it. Callers
-// that wait for a loader that throws receive kUnknown.
-// Exceptions of the listener are counted and go no further. Del, Touch, Clear,
-// handles and the destructor need no memory and do not throw, nor does
-// RunMaintenance, but for stats_log. Hashes, comparisons and destructors must
-// not throw. The hash of a key must not change while the key is in the cache:
-// to remove or replace it then ends the program with a message.
+// Status. Exceptions of constructors, weigher, loader, visitor and the like
+// reach the caller. Set, SetIf, Update, loads and the first read of a thread
+// throw std::bad_alloc if memory runs out, which ends a program without
+// exceptions. After an exception no value was stored, replaced or deleted;
+// expired values may have gone, and values that a Set had evicted if another
+// thread took their room. A GetOrLoad that cannot copy its result may have
+// stored it. Callers that wait for a loader that throws receive kUnknown.
+// Exceptions of the listener are counted and go no further. Del, DelIf, Take,
+// Touch, Clear, handles and the destructor need no memory and do not throw, nor
+// does RunMaintenance, but for stats_log. Hashes, comparisons and destructors
+// must not throw. The hash of a key must not change while the key is in the
+// cache: to remove or replace it then ends the program with a message.
 //
 // Cost. Every call is O(1) expected, plus what it reclaims and evicts, at most
 // CacheOptions::maintenance_budget entries at a time under a lock; and a Set of
@@ -72,6 +72,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/engine/refresh_ahead.h"
@@ -116,6 +117,9 @@ class Cache final {
   // The duty to load a key; see cache/ticket.h.
   using Ticket =
       CacheTicket<Key, Value, internal::TypedLead<Key, Value, Hash, Equal>>;
+
+  // What the function of Update returns; see cache/conditional.h.
+  using Decision = wheelcache::Decision<Value>;
 
   // Returns a cache, or InvalidArgument with the field, the value and the rule
   // that it breaks.
@@ -249,6 +253,39 @@ class Cache final {
   template <typename K>
   bool Del(const K& key) {
     return typed_.Del(key);
+  }
+
+  // As Set, if `expected` pins the key's live value, or is empty and there is
+  // none; otherwise changes nothing. Without a TTL the new value keeps the
+  // deadline of the old one, or gets default_ttl. See cache/conditional.h.
+  template <typename K = Key, typename V = Value>
+  Put SetIf(K&& key, const Handle& expected, V&& value,
+            std::optional<absl::Duration> ttl = std::nullopt) {
+    return typed_.SetIf(std::forward<K>(key), expected, std::forward<V>(value),
+                        ttl);
+  }
+
+  // Removes the key's live value if `expected` pins it. Returns whether it did.
+  template <typename K>
+  bool DelIf(const K& key, const Handle& expected) {
+    return typed_.DelIf(key, expected);
+  }
+
+  // Removes the key's live value and returns it; of several callers, one gets
+  // it. Counts as a Get and a Del.
+  template <typename K>
+  Handle Take(const K& key) {
+    return typed_.Take(key);
+  }
+
+  // Calls `decide` with a const Handle& of the key's live value, empty if there
+  // is none, and carries out the Decision that it returns; repeats that while
+  // other threads are faster. Returns whether a value was stored or deleted.
+  // Counts as one Get. See cache/conditional.h.
+  template <typename K, typename Function>
+  bool Update(const K& key, Function&& decide) {
+    return typed_.Update(
+        key, [&](const Handle& old) -> Decision { return decide(old); });
   }
 
   // Removes all values that are there at one instant during the call.

@@ -4,10 +4,12 @@
 // interleave in most ways that there are.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <random>
 #include <string>
@@ -17,6 +19,7 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/tests/testing/cache_history.h"
 #include "wheelcache/tests/testing/linearizability.h"
@@ -45,33 +48,52 @@ struct Setup {
   int shards;
   int fillers;             // Other keys in the cache, so that its index grows.
   int64_t coarse_lag = 0;  // In ticks.
+  bool conditional = false;
 
   friend std::ostream& operator<<(std::ostream& out, const Setup& setup) {
     return out << setup.threads << " threads with " << setup.calls
                << " calls each, " << setup.shards << " shards, "
-               << setup.fillers << " fillers, coarse by " << setup.coarse_lag;
+               << setup.fillers << " fillers, coarse by " << setup.coarse_lag
+               << (setup.conditional ? ", conditional calls" : "");
   }
 };
 
 using Script = std::vector<HistoryCall>;
 
-// Mostly Set and Get, and TTLs that end within the history.
-HistoryCall RandomCall(std::mt19937_64* random) {
+bool Stores(const HistoryCall& call) {
+  return call.what == HistoryCall::kSet || call.what == HistoryCall::kSetIf ||
+         call.what == HistoryCall::kUpdate;
+}
+
+// Mostly Set and Get, half of it conditional calls where these are wanted, and
+// TTLs that end within the history.
+HistoryCall RandomCall(std::mt19937_64* random, bool conditional) {
   constexpr HistoryCall::What kCalls[] = {
       HistoryCall::kSet,   HistoryCall::kSet,     HistoryCall::kSet,
       HistoryCall::kGet,   HistoryCall::kGet,     HistoryCall::kGet,
       HistoryCall::kGet,   HistoryCall::kDel,     HistoryCall::kTouch,
       HistoryCall::kClear, HistoryCall::kTick,    HistoryCall::kTick,
       HistoryCall::kTouch, HistoryCall::kMaintain};
+  constexpr HistoryCall::What kConditionalCalls[] = {
+      HistoryCall::kFind,        HistoryCall::kFind,   HistoryCall::kSetIf,
+      HistoryCall::kSetIf,       HistoryCall::kSetIf,  HistoryCall::kDelIf,
+      HistoryCall::kTake,        HistoryCall::kUpdate, HistoryCall::kUpdate,
+      HistoryCall::kUpdateDelete};
   constexpr int64_t kTtls[] = {0, 1, 1, 2, 2, 3, kForever, kForever};
   HistoryCall call;
   call.what = kCalls[(*random)() % std::size(kCalls)];
+  if (conditional && (*random)() % 2 == 0) {
+    call.what = kConditionalCalls[(*random)() % std::size(kConditionalCalls)];
+  }
   // Half of the calls meet on one key.
   call.key =
       static_cast<int>((*random)() % (size_t{2} * kHistoryKeys)) % kHistoryKeys;
   if ((*random)() % 2 == 0) call.key = 0;
-  if (call.what == HistoryCall::kSet || call.what == HistoryCall::kTouch) {
+  if (Stores(call) || call.what == HistoryCall::kTouch) {
     call.ttl = kTtls[(*random)() % std::size(kTtls)];
+  }
+  if (Stores(call) && call.what != HistoryCall::kSet && (*random)() % 2 == 0) {
+    call.ttl = kKept;
   }
   return call;
 }
@@ -83,9 +105,9 @@ std::vector<Script> RandomScripts(const Setup& setup, uint64_t seed) {
   int value = 0;
   for (int thread = 0; thread < setup.threads; ++thread) {
     for (int i = 0; i < setup.calls; ++i) {
-      HistoryCall call = RandomCall(&random);
+      HistoryCall call = RandomCall(&random, setup.conditional);
       call.thread = thread;
-      if (call.what == HistoryCall::kSet) call.value = ++value;
+      if (Stores(call)) call.value = ++value;
       scripts[thread].push_back(call);
     }
   }
@@ -136,6 +158,9 @@ class Stage {
   absl::Status CheckInvariants() { return cache_->CheckInvariants(); }
 
  private:
+  using Handle = Cache<int, int>::Handle;
+  using Handles = std::array<Handle, kHistoryKeys>;  // By key.
+
   int64_t Time() const { return clock_.NowNanos() / ToInt64Nanoseconds(kTick); }
 
   // Each history begins with an empty cache, but for the fillers.
@@ -147,18 +172,20 @@ class Stage {
   CacheHistory Perform(const Script& script) {
     CacheHistory history;
     history.reserve(script.size());
+    Handles found;
     for (HistoryCall call : script) {
       call.time_before = Time();
       const uint64_t began = ticks_.fetch_add(1);
-      Perform(&call);
+      Perform(&call, &found);
       history.push_back({call, began, ticks_.fetch_add(1)});
     }
     return history;
   }
 
-  void Perform(HistoryCall* call) {
+  void Perform(HistoryCall* call, Handles* found) {
     const absl::Duration ttl =
         call->ttl == kForever ? absl::InfiniteDuration() : call->ttl * kTick;
+    Handle& handle = (*found)[call->key];
     switch (call->what) {
       case HistoryCall::kSet:
         cache_->Set(call->key, call->value, ttl);
@@ -181,7 +208,54 @@ class Stage {
       case HistoryCall::kMaintain:
         cache_->RunMaintenance();
         break;
+      case HistoryCall::kFind:
+        handle = cache_->Find(call->key);
+        call->value = ValueOf(handle);
+        break;
+      case HistoryCall::kSetIf:
+        call->expected = ValueOf(handle);
+        call->outcome = OutcomeOf(
+            cache_->SetIf(call->key, handle, call->value, TtlOf(*call)));
+        break;
+      case HistoryCall::kDelIf:
+        call->expected = ValueOf(handle);
+        call->outcome = cache_->DelIf(call->key, handle) ? HistoryCall::kWon
+                                                         : HistoryCall::kLost;
+        break;
+      case HistoryCall::kTake:
+        call->value = ValueOf(cache_->Take(call->key));
+        break;
+      case HistoryCall::kUpdate:
+      case HistoryCall::kUpdateDelete:
+        Update(call);
+        break;
     }
+  }
+
+  static int ValueOf(const Handle& handle) { return handle ? *handle : 0; }
+
+  static HistoryCall::Outcome OutcomeOf(Put put) {
+    return put == Put::kStored ? HistoryCall::kWon
+           : put == Put::kLost ? HistoryCall::kLost
+                               : HistoryCall::kRefused;
+  }
+
+  static std::optional<absl::Duration> TtlOf(const HistoryCall& call) {
+    if (call.ttl == kKept) return std::nullopt;
+    return call.ttl == kForever ? absl::InfiniteDuration() : call.ttl * kTick;
+  }
+
+  void Update(HistoryCall* call) {
+    using Decision = Cache<int, int>::Decision;
+    const bool deletes = call->what == HistoryCall::kUpdateDelete;
+    const bool done = cache_->Update(call->key, [&](const Handle& old) {
+      call->expected = ValueOf(old);
+      return deletes ? Decision::Delete()
+                     : Decision::Set(call->value, TtlOf(*call));
+    });
+    call->outcome = done      ? HistoryCall::kWon
+                    : deletes ? HistoryCall::kLost
+                              : HistoryCall::kRefused;
   }
 
   static std::vector<CacheHistory> Joined(
@@ -240,12 +314,12 @@ TEST_P(CacheLinearizabilityTest, EachHistoryIsThatOfCallsOneAfterTheOther) {
   EXPECT_GT(yields, static_cast<int64_t>(histories));
 }
 
-INSTANTIATE_TEST_SUITE_P(Setups, CacheLinearizabilityTest,
-                         testing::Values(Setup{2, 6, 1, 0},
-                                         Setup{2, 6, 1, 6, 4},
-                                         Setup{3, 5, 1, 0}, Setup{3, 5, 4, 0},
-                                         Setup{4, 4, 1, 6},
-                                         Setup{4, 4, 8, 0, 4}));
+INSTANTIATE_TEST_SUITE_P(
+    Setups, CacheLinearizabilityTest,
+    testing::Values(Setup{2, 6, 1, 0}, Setup{2, 6, 1, 6, 4}, Setup{3, 5, 1, 0},
+                    Setup{3, 5, 4, 0}, Setup{4, 4, 1, 6}, Setup{4, 4, 8, 0, 4},
+                    Setup{2, 6, 1, 0, 0, true}, Setup{3, 5, 1, 6, 4, true},
+                    Setup{4, 4, 4, 0, 0, true}));
 
 }  // namespace
 }  // namespace wheelcache

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
@@ -165,6 +166,43 @@ TEST_F(CacheMemoryFailureTest, SetThatFailsEvictsNobody) {
   EXPECT_GT(Failed(Allocation::kCalloc), callocs);
 }
 
+// Of new keys and of resident ones, with and without the room of others.
+TEST_F(CacheMemoryFailureTest, ConditionalWriteHappensOrDoesNot) {
+  constexpr int kCalls = 600;
+  options_.shards = 2;
+  options_.max_entries = 100;
+  auto cache = New<int, CountedPage>(CountingHooks());
+  const int64_t failed = Failed();
+  for (int i = 0; i < kCalls; ++i) {
+    const int key = i / 3;
+    int64_t sets = cache->stats().sets;
+    const auto check = [&](bool thrown) {
+      ExpectWhole(*cache);
+      if (!thrown) ++sets;
+      ASSERT_EQ(cache->stats().sets, sets);
+    };
+    if (i % 2 == 0) {
+      WithEachAllocationFailing(
+          [&] {
+            const auto old = cache->Find(key);
+            ASSERT_EQ(cache->SetIf(key, old, Value()), Put::kStored);
+          },
+          check);
+    } else {
+      WithEachAllocationFailing(
+          [&] {
+            ASSERT_TRUE(cache->Update(key, [&](const auto&) {
+              return CountedCache::Decision::Set(Value());
+            }));
+          },
+          check);
+    }
+    ASSERT_TRUE(cache->Contains(key));
+  }
+  EXPECT_GT(Failed(), failed);
+  EXPECT_EQ(values_.load(), 100);
+}
+
 TEST_F(CacheMemoryFailureTest, SetKeepsTheOldValueOfAStringOrReplacesIt) {
   const std::string large(200'000, 'x');  // Outside of the arena.
   auto cache = New<std::string, std::string>();
@@ -263,6 +301,7 @@ TEST_F(CacheMemoryFailureTest, CallsThatRemoveNeedNoMemoryInAnyThread) {
     cache->Set(key, Value(), absl::Seconds(key < 5 ? 1 : 10));
   }
   auto handle = cache->Find(9);
+  auto read = cache->Find(2);
   StayingThreads threads;
   const auto run_without_memory = [&](auto&& call) {
     bool thrown = true;
@@ -270,6 +309,8 @@ TEST_F(CacheMemoryFailureTest, CallsThatRemoveNeedNoMemoryInAnyThread) {
     EXPECT_FALSE(thrown);
   };
   run_without_memory([&] { cache->Del(0); });
+  run_without_memory([&] { (void)cache->Take(1); });
+  run_without_memory([&] { cache->DelIf(2, std::exchange(read, {})); });
   run_without_memory([&] { cache->Touch(6, absl::Seconds(1)); });
   clock_.Advance(absl::Seconds(1));
   run_without_memory([&] { cache->RunMaintenance(); });

@@ -75,6 +75,51 @@ TEST_F(CacheExamples, Cache) {
   EXPECT_THAT(deeds, ElementsAre("greet alice"));
 }
 
+TEST_F(CacheExamples, Conditional) {
+  auto visits = *Cache<std::string, int>::Create({});
+  using Visits = wheelcache::Cache<std::string, int>;
+  visits->Update("home", [](const Visits::Handle& old) {
+    return Visits::Decision::Set(old ? *old + 1 : 1);
+  });
+  visits->SetIf("about", /*expected=*/{}, 1);  // Only if there is none.
+  EXPECT_EQ(visits->Get("home"), 1);
+  EXPECT_EQ(visits->Get("about"), 1);
+}
+
+struct Price {
+  int version;
+  int cents;
+};
+
+TEST_F(CacheExamples, ConditionalUpdates) {
+  auto requests = *Cache<std::string, int>::Create({});
+  auto prices = *Cache<std::string, Price>::Create({});
+  const std::string user = "alice";
+  const std::string name = "apples";
+  const auto handle = [&](const Price& price) {
+    // At most 100 requests a minute; those refused do not count.
+    using Requests = wheelcache::Cache<std::string, int>;
+    const bool admitted =
+        requests->Update(user, [](const Requests::Handle& old) {
+          if (!old) return Requests::Decision::Set(1, absl::Minutes(1));
+          if (*old == 100) return Requests::Decision::Keep();
+          return Requests::Decision::Set(*old + 1);  // Keeps the deadline.
+        });
+
+    // Messages may come in any order: the newest version stays.
+    using Prices = wheelcache::Cache<std::string, Price>;
+    prices->Update(name, [&](const Prices::Handle& old) {
+      const bool newer = !old || old->version < price.version;
+      return newer ? Prices::Decision::Set(price) : Prices::Decision::Keep();
+    });
+    return admitted;
+  };
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(handle({i ^ 1, i}));
+  EXPECT_FALSE(handle({98, 0}));
+  EXPECT_EQ(prices->Get(name)->cents, 98);
+  EXPECT_LE(requests->TimeToLive(user), absl::Minutes(1) * 1.05);
+}
+
 TEST_F(CacheExamples, Handle) {
   auto cache = *Cache<std::string, User>::Create({});
   cache->Set("alice", LoadUser("Alice"), absl::Milliseconds(900));

@@ -29,6 +29,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/stats.h"
@@ -81,6 +82,14 @@ struct CacheCall {
     kLoadDefault,  // The same.
     kMaintainInSteps,
     kStop,  // Its background work, for good.
+    kSetIf,
+    kSetIfKeep,  // Without a TTL.
+    kDelIf,
+    kTake,
+    kUpdate,        // To a new value,
+    kUpdateKeep,    // without a TTL;
+    kUpdateNot,     // to leave things as they are;
+    kUpdateDelete,  // to delete.
   };
   static constexpr const char* kNames[] = {"kSet",
                                            "kGet",
@@ -99,7 +108,15 @@ struct CacheCall {
                                            "kSetDefault",
                                            "kLoadDefault",
                                            "kMaintainInSteps",
-                                           "kStop"};
+                                           "kStop",
+                                           "kSetIf",
+                                           "kSetIfKeep",
+                                           "kDelIf",
+                                           "kTake",
+                                           "kUpdate",
+                                           "kUpdateKeep",
+                                           "kUpdateNot",
+                                           "kUpdateDelete"};
 
   Kind kind;
   int key;
@@ -149,6 +166,14 @@ class CacheDriver {
   // Values are unique, and tell their weight.
   using Value = int64_t;
   using CacheType = Cache<int, Value>;
+  using Handle = CacheType::Handle;
+
+  static constexpr int kPinned = 8;
+  struct PinnedValue {
+    Handle handle;
+    Value value = -1;
+    int64_t id = 0;  // To the oracle.
+  };
 
   std::unique_ptr<CacheType> NewCache() {
     CacheOptions options;
@@ -257,6 +282,106 @@ class CacheDriver {
         cache_->Stop();
         is_served_ = false;
         break;
+      case CacheCall::kSetIf:
+      case CacheCall::kSetIfKeep:
+        SetIf();
+        break;
+      case CacheCall::kDelIf: {
+        const Expected expected = Expect();
+        const bool deleted = cache_->DelIf(expected.key, *expected.handle);
+        Compare("deleted", deleted, oracle_.DelIf(expected.key, expected.id));
+        break;
+      }
+      case CacheCall::kTake: {
+        const Handle taken = cache_->Take(key);
+        Compare("taken", taken ? std::optional(*taken) : std::nullopt,
+                oracle_.Take(key));
+        ++(taken ? hits_ : misses_);
+        break;
+      }
+      case CacheCall::kUpdate:
+      case CacheCall::kUpdateKeep:
+      case CacheCall::kUpdateNot:
+      case CacheCall::kUpdateDelete:
+        Update();
+        break;
+    }
+  }
+
+  // What a conditional call is given: a handle, and what it pins.
+  struct Expected {
+    int key;
+    const Handle* handle;
+    int64_t id;
+  };
+
+  // What the key has now, or nothing, or an older value of it or of another.
+  Expected Expect() {
+    const int kind = call_.weight % 4;
+    if (kind == 0) return {call_.key, &none_, 0};
+    PinnedValue& pinned = pinned_[call_.key % kPinned];
+    if (kind == 1) PinIn(&pinned);
+    const bool own = kind == 2 && pinned.handle;
+    return {own ? pinned.handle.key() : call_.key, &pinned.handle, pinned.id};
+  }
+
+  void SetIf() {
+    const Expected expected = Expect();
+    const bool keep = call_.kind == CacheCall::kSetIfKeep;
+    const Put put =
+        keep ? cache_->SetIf(expected.key, *expected.handle, NewValue())
+             : cache_->SetIf(expected.key, *expected.handle, NewValue(), Ttl());
+    Compare(
+        "put", static_cast<int64_t>(put),
+        static_cast<int64_t>(SetIfInOracle(expected.key, expected.id, keep)));
+  }
+
+  Put SetIfInOracle(int key, int64_t expected, bool keep) {
+    CacheOracle::New entry = {NewValue(), Charge(), call_.nanos};
+    if (keep) {
+      entry.ttl = std::nullopt;
+      if (expected == 0) entry.ttl = DefaultTtlNanos();
+    }
+    TellVictims();
+    const Put put = oracle_.SetIf(key, expected, entry);
+    sets_ += put == Put::kStored;
+    return put;
+  }
+
+  void Update() {
+    using Decision = CacheType::Decision;
+    int calls = 0;
+    std::optional<Value> seen;
+    const bool changed = cache_->Update(call_.key, [&](const Handle& old) {
+      ++calls;
+      if (old) seen = *old;
+      switch (call_.kind) {
+        case CacheCall::kUpdateNot:
+          return Decision::Keep();
+        case CacheCall::kUpdateDelete:
+          return Decision::Delete();
+        case CacheCall::kUpdateKeep:
+          return Decision::Set(NewValue());
+        default:
+          return Decision::Set(NewValue(), Ttl());
+      }
+    });
+    Compare("calls", calls, 1);
+    Compare("seen", seen, ReadInOracle());
+    Compare("changed", changed, UpdateInOracle());
+  }
+
+  bool UpdateInOracle() {
+    const int64_t id = oracle_.Id(call_.key);
+    switch (call_.kind) {
+      case CacheCall::kUpdateNot:
+        return false;
+      case CacheCall::kUpdateDelete:
+        return oracle_.DelIf(call_.key, id);
+      default:
+        return SetIfInOracle(call_.key, id,
+                             call_.kind == CacheCall::kUpdateKeep) ==
+               Put::kStored;
     }
   }
 
@@ -270,15 +395,19 @@ class CacheDriver {
     oracle_.Reclaim();
   }
 
-  bool SetInOracle() {
-    if (setup_.shards > 1) {
-      oracle_.told_victims.emplace();
-      for (const CacheOracle::Left& left : left_) {
-        if (left.cause == RemovalCause::kEvicted) {
-          oracle_.told_victims->push_back(left.key);
-        }
+  // Where the choice of victims is the cache's.
+  void TellVictims() {
+    if (setup_.shards == 1) return;
+    oracle_.told_victims.emplace();
+    for (const CacheOracle::Left& left : left_) {
+      if (left.cause == RemovalCause::kEvicted) {
+        oracle_.told_victims->push_back(left.key);
       }
     }
+  }
+
+  bool SetInOracle() {
+    TellVictims();
     const bool stored =
         oracle_.Set(call_.key, NewValue(), Charge(), TtlNanos());
     sets_ += stored;
@@ -316,12 +445,14 @@ class CacheDriver {
   }
 
   // Keeps a handle in the place of an older one, which must show what it did.
-  void Pin() {
-    PinnedValue& pinned = pinned_[call_.weight % kPinned];
-    if (pinned.handle) Compare("pinned", *pinned.handle, pinned.value);
-    pinned.handle = cache_->Find(call_.key);
-    pinned.value = ReadInOracle().value_or(-1);
-    if (pinned.handle) Compare("pinned", *pinned.handle, pinned.value);
+  void Pin() { PinIn(&pinned_[call_.weight % kPinned]); }
+
+  void PinIn(PinnedValue* pinned) {
+    if (pinned->handle) Compare("pinned", *pinned->handle, pinned->value);
+    pinned->handle = cache_->Find(call_.key);
+    pinned->value = ReadInOracle().value_or(-1);
+    pinned->id = oracle_.Id(call_.key);
+    if (pinned->handle) Compare("pinned", *pinned->handle, pinned->value);
   }
 
   void Advance(int64_t nanos) {
@@ -442,18 +573,13 @@ class CacheDriver {
 
   static constexpr absl::Duration kReclaimDelay = absl::Milliseconds(2);
 
-  static constexpr int kPinned = 8;
-  struct PinnedValue {
-    CacheType::Handle handle;
-    Value value = -1;
-  };
-
   const CacheSetup setup_;
   SimulatedClock clock_;
   Reaper reaper_{clock_};
   CacheOracle oracle_;
   std::vector<CacheOracle::Left> left_;
   std::unique_ptr<CacheType> cache_;
+  const Handle none_;
   PinnedValue pinned_[kPinned];
 
   bool is_served_;  // By the reaper.

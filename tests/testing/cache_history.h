@@ -7,6 +7,9 @@
 // open: from which instant of the call a Set or Touch counts its TTL. The value
 // may be visible later than that instant, but not longer.
 //
+// No two calls store the same value, so that a value tells which entry a handle
+// pins.
+//
 // Limits are left out: the caches of these histories evict nothing.
 
 #ifndef WHEELCACHE_TESTS_TESTING_CACHE_HISTORY_H_
@@ -26,11 +29,30 @@ namespace wheelcache {
 
 inline constexpr int kHistoryKeys = 3;
 
-// Times are whole ticks. A TTL of kForever never ends.
+// Times are whole ticks. A TTL of kForever never ends; one of kKept, of a
+// conditional write, is what is left of that of the old value, or kForever.
 inline constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
+inline constexpr int64_t kKept = -1;
 
 struct HistoryCall {
-  enum What { kSet, kGet, kDel, kTouch, kClear, kTick, kMaintain };
+  enum What {
+    kSet,
+    kGet,
+    kDel,
+    kTouch,
+    kClear,
+    kTick,
+    kMaintain,
+    kFind,  // As kGet, for the conditional calls that follow.
+    kSetIf,
+    kDelIf,
+    kTake,
+    kUpdate,
+    kUpdateDelete,
+  };
+
+  // How a conditional call ends.
+  enum Outcome { kWon, kLost, kRefused };
 
   What what = kGet;
   int key = 0;
@@ -38,6 +60,11 @@ struct HistoryCall {
 
   // Set by it, or got: 0 for nothing. Of a Del or Touch: 1 if it found a value.
   int value = 0;
+
+  // Of a conditional call: the value of its handle, or the last one that the
+  // function of Update was called with; 0 for nothing.
+  int expected = 0;
+  Outcome outcome = kWon;
 
   // The clock at some instant before the call.
   int64_t time_before = 0;
@@ -91,6 +118,40 @@ inline std::vector<CacheState> WithEachDeadline(int64_t now,
   return states;
 }
 
+// An Update has never lost: then it goes on.
+inline std::vector<CacheState> AfterConditionalSet(const CacheState& before,
+                                                   const HistoryCall& call) {
+  CacheState after = before;
+  CacheState::Slot& slot = after.slots[call.key];
+  if (call.expected != before.Live(call.key)) {
+    if (call.outcome != HistoryCall::kLost) return {};
+    return {after};
+  }
+  if (call.ttl == 0) {
+    if (call.outcome != HistoryCall::kRefused) return {};
+    slot = {};
+    return {after};
+  }
+  if (call.outcome != HistoryCall::kWon) return {};
+  slot.value = call.value;
+  if (call.ttl != kKept) return WithEachDeadline(before.now, call, after);
+  if (call.expected == 0) slot.deadline = kForever;
+  return {after};
+}
+
+// Nothing that is expected and there is nothing that can be deleted: a DelIf
+// has lost, an Update was right.
+inline std::vector<CacheState> AfterConditionalDelete(const CacheState& before,
+                                                      const HistoryCall& call) {
+  CacheState after = before;
+  const bool same = call.expected == before.Live(call.key);
+  const bool won = call.outcome == HistoryCall::kWon;
+  if (call.what == HistoryCall::kUpdateDelete && !same) return {};
+  if (won != (same && call.expected != 0)) return {};
+  if (won) after.slots[call.key] = {};
+  return {after};
+}
+
 // The specification: the states after `call`, none if its outcome is wrong.
 inline std::vector<CacheState> AfterCall(const CacheState& before,
                                          const HistoryCall& call) {
@@ -102,6 +163,7 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
       slot.value = call.value;
       return WithEachDeadline(before.now, call, after);
     case HistoryCall::kGet:
+    case HistoryCall::kFind:
       if (call.value != live) return {};
       return {after};
     case HistoryCall::kDel:
@@ -120,15 +182,32 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
       return {after};
     case HistoryCall::kMaintain:
       return {after};
+    case HistoryCall::kTake:
+      if (call.value != live) return {};
+      slot = {};
+      return {after};
+    case HistoryCall::kSetIf:
+    case HistoryCall::kUpdate:
+      return AfterConditionalSet(before, call);
+    case HistoryCall::kDelIf:
+    case HistoryCall::kUpdateDelete:
+      return AfterConditionalDelete(before, call);
   }
   return {};
 }
 
 inline std::ostream& operator<<(std::ostream& out, const HistoryCall& call) {
-  constexpr const char* kNames[] = {"Set",   "Get",  "Del",     "Touch",
-                                    "Clear", "Tick", "Maintain"};
+  constexpr const char* kNames[] = {
+      "Set",  "Get",   "Del",   "Touch", "Clear",  "Tick",         "Maintain",
+      "Find", "SetIf", "DelIf", "Take",  "Update", "UpdateDelete",
+  };
+  constexpr const char* kOutcomes[] = {"won", "lost", "refused"};
   out << kNames[call.what] << " key " << call.key << " value " << call.value;
+  if (call.what >= HistoryCall::kSetIf) {
+    out << " expected " << call.expected << " " << kOutcomes[call.outcome];
+  }
   if (call.ttl == kForever) return out << " for ever";
+  if (call.ttl == kKept) return out << " ttl kept";
   return out << " ttl " << call.ttl;
 }
 

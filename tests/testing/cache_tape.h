@@ -83,17 +83,30 @@ inline CacheCall CacheCallFrom(Tape& tape, int64_t tick_nanos) {
                                    Call::kAdvance,    Call::kAdvanceToDeadline,
                                    Call::kMaintain,   Call::kMaintainInSteps,
                                    Call::kSetDefault, Call::kLoadDefault};
+  // For the highest bytes, so that the corpus of the fuzzer, which is older,
+  // keeps its meaning for the most part.
+  constexpr uint64_t kLaterBytes = 224;
+  constexpr Call::Kind kLaterKinds[] = {
+      Call::kSetIf,  Call::kSetIf,      Call::kSetIfKeep, Call::kDelIf,
+      Call::kTake,   Call::kUpdate,     Call::kUpdate,    Call::kUpdateKeep,
+      Call::kUpdate, Call::kUpdateKeep, Call::kUpdateNot, Call::kUpdateDelete};
+  const auto kind_of = [&](uint64_t byte) {
+    return byte < kLaterBytes ? kKinds[byte % std::size(kKinds)]
+                              : kLaterKinds[byte % std::size(kLaterKinds)];
+  };
   Call call = {};
   call.kind = tape.OneIn(64)    ? Call::kClear
               : tape.OneIn(32)  ? Call::kLoadError
               : tape.OneIn(512) ? Call::kStop
-                                : kKinds[tape.Below(std::size(kKinds))];
+                                : kind_of(tape.Below(256));
   call.key = static_cast<int>(tape.Below(kKeys));
   call.weight = static_cast<int>(tape.Below(kWeights));
   switch (call.kind) {
     case Call::kSet:
     case Call::kTouch:
     case Call::kLoad:
+    case Call::kSetIf:
+    case Call::kUpdate:
       call.nanos = TtlFrom(tape, tick_nanos);
       break;
     case Call::kAdvance:

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/departures.h"
@@ -174,16 +175,17 @@ inline bool Engine::SetCharge(Shard::Write* write) const {
   return true;
 }
 
-inline bool Engine::StoreInShard(const Shard::Write& write) {
+inline Put Engine::StoreInShard(const Shard::Write& write) {
   Shard& home = ShardOf(write.hash);
   Call call(this, &home, write.now_nanos);
   for (;;) {
     switch (home.TryStore(write, &call.departures)) {
       case StoreOutcome::kStored:
         Interleave("store: after the lock");
-        return true;
+        return Put::kStored;
       case StoreOutcome::kSuperseded:
-        return false;
+      case StoreOutcome::kLost:
+        return Put::kLost;
       case StoreOutcome::kMoreToDo:
         break;
       case StoreOutcome::kReclaimOthers:
@@ -199,19 +201,36 @@ inline bool Engine::StoreInShard(const Shard::Write& write) {
   }
 }
 
-bool Engine::Store(Shard::Write* write) {
+Put Engine::Store(Shard::Write* write) {
   const bool lives = write->ttl_nanos > 0;
   if (!lives || !SetCharge(write)) {
-    if (write->load == nullptr) {
-      Remove(EntryKeyQuery(pool(), write->ref, write->hash),
-             lives ? RemovalCause::kReplaced : RemovalCause::kDeleted);
-    }
-    return false;
+    return Refuse(*write,
+                  lives ? RemovalCause::kReplaced : RemovalCause::kDeleted);
   }
   write->now_nanos = clock_.NowNanos();
   pool().At(write->ref).created = CreationTimeAt(write->now_nanos);
-  if (ABSL_PREDICT_FALSE(MemoryIsShort())) RelieveMemory(*write);
+  if (ABSL_PREDICT_FALSE(MemoryIsShort())) {
+    // Nothing is evicted for a write that has lost.
+    if (write->condition != nullptr &&
+        !ShardOf(write->hash)
+             .Holds(EntryKeyQuery(pool(), write->ref, write->hash),
+                    write->condition->entry)) {
+      return Put::kLost;
+    }
+    RelieveMemory(*write);
+  }
   return StoreInShard(*write);
+}
+
+// Removes the value that would have been replaced.
+Put Engine::Refuse(const Shard::Write& write, RemovalCause cause) {
+  const EntryKeyQuery key(pool(), write.ref, write.hash);
+  if (write.condition != nullptr) {
+    return RemoveIf(key, write.condition->entry, cause) ? Put::kRefused
+                                                        : Put::kLost;
+  }
+  if (write.load == nullptr) Remove(key, cause);
+  return Put::kRefused;
 }
 
 // Moves entries, in proportion to what the Set adds, or else evicts some.
@@ -291,6 +310,19 @@ bool Engine::Remove(const KeyQuery& key, RemovalCause cause) {
   const int64_t now_nanos = clock_.NowNanos();
   Call call(this, &shard, now_nanos);
   return shard.Remove(key, now_nanos, cause, &call.departures);
+}
+
+bool Engine::RemoveIf(const KeyQuery& key, EntryRef expected,
+                      RemovalCause cause) {
+  Shard& shard = ShardOf(key.hash());
+  Call call(this, &shard, clock_.NowNanos());
+  return shard.RemoveIf(key, expected, cause, &call.departures);
+}
+
+EntryRef Engine::Take(const KeyQuery& key) {
+  Shard& shard = ShardOf(key.hash());
+  Call call(this, &shard, clock_.NowNanos());
+  return shard.Take(key, &call.departures);
 }
 
 bool Engine::Touch(const KeyQuery& key, int64_t ttl_nanos) {

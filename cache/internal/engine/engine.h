@@ -25,6 +25,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/internal/engine/compactor.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/key_query.h"
@@ -118,12 +119,16 @@ class WHEELCACHE_EXPORT Engine {
   // Writes.
 
   // Stores a new entry, of which the bytes of `room` are what the weigher says
-  // or, without one, the memory that it takes. Returns whether it is in the
-  // cache; if not, its pin is still the caller's.
-  bool Store(Shard::Write* write);
+  // or, without one, the memory that it takes. If it is not stored, its pin is
+  // still the caller's. What comes from a load that was superseded has lost.
+  Put Store(Shard::Write* write);
 
   // Removes the entry of the key. Returns whether it was live.
   bool Remove(const KeyQuery& key, RemovalCause cause);
+
+  // See Shard::RemoveIf and Shard::Take.
+  bool RemoveIf(const KeyQuery& key, EntryRef expected, RemovalCause cause);
+  EntryRef Take(const KeyQuery& key);
 
   // Gives the live entry of the key a new TTL, more than zero, and makes it the
   // most recently used. Returns whether there is one.
@@ -162,7 +167,8 @@ class WHEELCACHE_EXPORT Engine {
   ABSL_ATTRIBUTE_NOINLINE void TellListener(Departures* departures);
 
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool SetCharge(Shard::Write* write) const;
-  ABSL_ATTRIBUTE_ALWAYS_INLINE bool StoreInShard(const Shard::Write& write);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Put StoreInShard(const Shard::Write& write);
+  Put Refuse(const Shard::Write& write, RemovalCause cause);
   void ReclaimAll(int64_t now_nanos, Departures* departures);
   void EvictFromOthers(const Shard& home, Departures* departures);
 

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/internal/engine/gate.h"
 #include "wheelcache/cache/internal/engine/load.h"
@@ -231,7 +232,7 @@ bool TypedLead<Key, Value, Hash, Equal>::Store(const LoadTypePtr& load,
     write.hash = load->key_hash();
     write.ttl_nanos = TtlNanos(*loaded);
     write.load = &untyped;
-    stored = engine_->Store(&write);
+    stored = engine_->Store(&write) == Put::kStored;
   } else {
     pool->Unpin(pin.ref);
   }
