@@ -13,29 +13,30 @@
 //
 // Guarantees. A value is never returned at its deadline or later. At no instant
 // do more than max_entries entries or max_bytes accounted bytes live in the
-// cache. A Set that needs room reclaims expired entries first, and then evicts
-// the least recently used. Without any call, the memory of expired entries
-// comes back within CacheOptions::reclaim_delay, and nothing wakes up while
-// nothing is due.
+// cache, or what SetLimits has made of them. A Set that needs room reclaims
+// expired entries first, and then evicts the least recently used. Without any
+// call, the memory of expired entries comes back within
+// CacheOptions::reclaim_delay, and nothing wakes up while nothing is due.
 //
 // Threads. Thread-safe. No user code (listener, weigher, loader; constructors
 // and destructors of keys and values) runs under a lock, so all of it may call
 // this cache and others. Only the hash and the equality of keys run under one,
 // and must not.
 //
-// Errors. A miss is an empty optional or handle; only Create and GetOrLoad
-// return a Status. Exceptions of constructors, weigher, loader and visitor
-// reach the caller. Set, GetOrLoad and the first read of a thread throw
-// std::bad_alloc if memory runs out, which ends a program without exceptions.
-// After an exception no value was stored, replaced or deleted; expired values
-// may have gone, and values that a Set had evicted if another thread took their
-// room. A GetOrLoad that cannot copy its result for the waiting callers may
-// have stored it. Callers that wait for a loader that throws receive kUnknown.
-// Exceptions of the listener are counted and go no further. Del, Touch, Clear,
-// handles and the destructor need no memory and do not throw, nor does
-// RunMaintenance, but for stats_log. Hashes, comparisons and destructors must
-// not throw. The hash of a key must not change while the key is in the cache:
-// to remove or replace it then ends the program with a message.
+// Errors. A miss is an empty optional or handle; only Create, GetOrLoad and
+// SetLimits return a Status. Exceptions of constructors, weigher, loader,
+// visitor, function and predicate reach the caller. Set, GetOrLoad, ForEach,
+// EraseIf and the first read of a thread throw std::bad_alloc if memory runs
+// out, which ends a program without exceptions. After an exception no value was
+// stored, replaced or deleted; expired values may have gone, and values that a
+// Set had evicted if another thread took their room. A GetOrLoad that cannot
+// copy its result for the waiting callers may have stored it. Callers that wait
+// for a loader that throws receive kUnknown. Exceptions of the listener are
+// counted and go no further. Del, Touch, Clear, handles and the destructor need
+// no memory and do not throw, nor does RunMaintenance, but for stats_log.
+// Hashes, comparisons and destructors must not throw. The hash of a key must
+// not change while the key is in the cache: to remove or replace it then ends
+// the program with a message.
 //
 // Cost. Every call is O(1) expected, plus what it reclaims and evicts, at most
 // CacheOptions::maintenance_budget entries at a time under a lock; and a Set of
@@ -69,6 +70,7 @@
 #include "absl/time/time.h"
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/hash.h"
+#include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/typed_engine.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
@@ -195,12 +197,39 @@ class Cache final {
   // Removes all values that are there at one instant during the call.
   void Clear() { engine().Clear(); }
 
+  // Calls `function(handle)`, which returns whether to go on, with each live
+  // value: once with one that lives throughout, at most once with any other.
+  // Returns whether it went through all. No snapshot; counts as no use.
+  template <typename Function>
+  bool ForEach(Function&& function) {
+    return typed_.ForEach(std::forward<Function>(function));
+  }
+
+  // As ForEach, but removes each value for which `predicate(handle)` returns
+  // true, if it is still there. Returns how many it removed. Supersedes all
+  // loads in flight, whose values the predicate cannot see.
+  template <typename Predicate>
+  int64_t EraseIf(Predicate&& predicate) {
+    return typed_.EraseIf(std::forward<Predicate>(predicate));
+  }
+
+  // Changes the limits, or returns InvalidArgument. On return the new ones
+  // hold; lower ones are approached step by step, by eviction as in a Set.
+  absl::Status SetLimits(int64_t entries, int64_t bytes) {
+    return engine().SetLimits(entries, bytes);
+  }
+  CacheLimits limits() const {
+    const internal::Room limit = engine().limit();
+    return {limit.entries, limit.bytes};
+  }
+
   // What is in the cache, expired entries that are not yet reclaimed included.
-  // O(1), and never more than the limits.
+  // O(1), and never more than limits().
   int64_t size() const { return engine().used().entries; }
   int64_t bytes() const { return engine().used().bytes; }
 
   CacheStats stats() const { return engine().stats(); }
+  // As given to Create.
   const CacheOptions& options() const { return engine().options(); }
 
   // Reclaims what is due, for programs that run without a reaper: removes and

@@ -14,21 +14,24 @@ namespace {
 constexpr int kMaxShards = 256;
 
 template <typename Value>
+absl::Status Broken(absl::string_view name, absl::string_view field,
+                    const Value& value, absl::string_view rule) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "CacheOptions of \"", name, "\": ", field, " is ", value, ", ", rule));
+}
+template <typename Value>
 absl::Status Broken(const CacheOptions& options, absl::string_view field,
                     const Value& value, absl::string_view rule) {
-  return absl::InvalidArgumentError(absl::StrCat("CacheOptions of \"",
-                                                 options.name, "\": ", field,
-                                                 " is ", value, ", ", rule));
+  return Broken(options.name, field, value, rule);
 }
 
 }  // namespace
 
 absl::Status ValidateCacheOptions(const CacheOptions& o) {
-  if (o.max_entries < 1) {
-    return Broken(o, "max_entries", o.max_entries, "must be at least 1");
-  }
-  if (o.max_bytes < 1) {
-    return Broken(o, "max_bytes", o.max_bytes, "must be at least 1");
+  if (absl::Status limits =
+          internal::ValidateLimits(o.name, o.max_entries, o.max_bytes);
+      !limits.ok()) {
+    return limits;
   }
   if (o.default_ttl <= absl::ZeroDuration()) {
     return Broken(o, "default_ttl", absl::FormatDuration(o.default_ttl),
@@ -66,6 +69,17 @@ absl::Status ValidateCacheOptions(const CacheOptions& o) {
 }
 
 namespace internal {
+
+absl::Status ValidateLimits(absl::string_view name, int64_t max_entries,
+                            int64_t max_bytes) {
+  if (max_entries < 1) {
+    return Broken(name, "max_entries", max_entries, "must be at least 1");
+  }
+  if (max_bytes < 1) {
+    return Broken(name, "max_bytes", max_bytes, "must be at least 1");
+  }
+  return absl::OkStatus();
+}
 
 // A shard more for each few thousand entries, so that a small cache keeps the
 // exact LRU order and a large one does not queue at its locks. The bytes of an

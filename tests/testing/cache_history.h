@@ -7,6 +7,10 @@
 // open: from which instant of the call a Set or Touch counts its TTL. The value
 // may be visible later than that instant, but not longer.
 //
+// ForEach and EraseIf are no calls of one instant. A history has a call for
+// each key in their place: what ForEach shows of a key, be it nothing, was true
+// at an instant of its own.
+//
 // Limits are left out: the caches of these histories evict nothing.
 
 #ifndef WHEELCACHE_TESTS_TESTING_CACHE_HISTORY_H_
@@ -30,7 +34,18 @@ inline constexpr int kHistoryKeys = 3;
 inline constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
 
 struct HistoryCall {
-  enum What { kSet, kGet, kDel, kTouch, kClear, kTick, kMaintain };
+  enum What {
+    kSet,
+    kGet,
+    kDel,
+    kTouch,
+    kClear,
+    kTick,
+    kMaintain,
+    kErase,    // The very value, which it has seen.
+    kForEach,  // In scripts: recorded as a Get of each key.
+    kEraseIf   // In scripts: of one key; the others as for ForEach.
+  };
 
   What what = kGet;
   int key = 0;
@@ -108,6 +123,10 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
       if (call.value != (live != 0 ? 1 : 0)) return {};
       slot = {};
       return {after};
+    case HistoryCall::kErase:
+      if (call.value != live) return {};
+      slot = {};
+      return {after};
     case HistoryCall::kTouch:
       if (call.value != (live != 0 ? 1 : 0)) return {};
       if (live == 0) return {after};
@@ -120,13 +139,17 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
       return {after};
     case HistoryCall::kMaintain:
       return {after};
+    case HistoryCall::kForEach:
+    case HistoryCall::kEraseIf:
+      break;
   }
   return {};
 }
 
 inline std::ostream& operator<<(std::ostream& out, const HistoryCall& call) {
-  constexpr const char* kNames[] = {"Set",   "Get",  "Del",     "Touch",
-                                    "Clear", "Tick", "Maintain"};
+  constexpr const char* kNames[] = {"Set",     "Get",    "Del",      "Touch",
+                                    "Clear",   "Tick",   "Maintain", "Erase",
+                                    "ForEach", "EraseIf"};
   out << kNames[call.what] << " key " << call.key << " value " << call.value;
   if (call.ttl == kForever) return out << " for ever";
   return out << " ttl " << call.ttl;

@@ -87,6 +87,9 @@ inline CacheCall CacheCallFrom(Tape& tape, int64_t tick_nanos) {
   call.kind = tape.OneIn(64)    ? Call::kClear
               : tape.OneIn(32)  ? Call::kLoadError
               : tape.OneIn(512) ? Call::kStop
+              : tape.OneIn(32)  ? Call::kForEach
+              : tape.OneIn(64)  ? Call::kEraseIf
+              : tape.OneIn(48)  ? Call::kSetLimits
                                 : kKinds[tape.Below(std::size(kKinds))];
   call.key = static_cast<int>(tape.Below(kKeys));
   call.weight = static_cast<int>(tape.Below(kWeights));
@@ -98,6 +101,10 @@ inline CacheCall CacheCallFrom(Tape& tape, int64_t tick_nanos) {
       break;
     case Call::kAdvance:
       call.nanos = std::max<int64_t>(NanosFrom(tape, tick_nanos), 0);
+      break;
+    case Call::kSetLimits:
+      call.nanos =
+          tape.OneIn(3) ? 0 : 1 + static_cast<int64_t>(tape.Below(2000));
       break;
     case Call::kAdvanceToDeadline:
       call.nanos = static_cast<int64_t>(tape.Below(3)) - 1;

@@ -26,7 +26,9 @@
 #include "absl/time/time.h"
 #include "wheelcache/cache/internal/engine/compactor.h"
 #include "wheelcache/cache/internal/engine/counters.h"
+#include "wheelcache/cache/internal/engine/iteration.h"
 #include "wheelcache/cache/internal/engine/key_query.h"
+#include "wheelcache/cache/internal/engine/limits.h"
 #include "wheelcache/cache/internal/engine/load.h"
 #include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/engine/shard.h"
@@ -129,6 +131,24 @@ class WHEELCACHE_EXPORT Engine {
 
   void Clear() ABSL_NO_THREAD_SAFETY_ANALYSIS;  // Of a number of locks.
 
+  // For ForEach and EraseIf.
+
+  // The live entries of the cache; see iteration.h.
+  Iteration Iterate() const {
+    return Iteration(shared_.pool.get(), &shards_,
+                     {&clock_, shared_.maintenance_budget});
+  }
+  // Removes an entry that the caller has pinned, as deleted, if it is still in
+  // the cache. Returns whether it was, and was live.
+  bool RemoveIf(KeyHash hash, EntryRef ref);
+  // Supersedes all loads in flight.
+  void SupersedeLoads();
+
+  // Changes the limits, and returns when they hold, unless another call has
+  // changed them since; or returns InvalidArgument.
+  absl::Status SetLimits(int64_t entries, int64_t bytes);
+  Room limit() const { return shared_.budget.limit(); }
+
   // Upkeep.
 
   CacheStats stats() const;
@@ -158,6 +178,8 @@ class WHEELCACHE_EXPORT Engine {
 
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool SetCharge(Shard::Write* write) const;
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool StoreInShard(const Shard::Write& write);
+  ABSL_ATTRIBUTE_NOINLINE void Refuse(const Shard::Write& write,
+                                      RemovalCause cause);
   void ReclaimAll(int64_t now_nanos, Departures* departures);
   void EvictFromOthers(const Shard& home, Departures* departures);
 
@@ -165,14 +187,19 @@ class WHEELCACHE_EXPORT Engine {
   int64_t ResidentBytes() const {
     return shared_.pool->resident_bytes() + shared_.tables.allocated_bytes();
   }
-  // Whether that is clearly more than max_bytes. What only handles keep does
+  // Whether that is clearly more than the limit. What only handles keep does
   // not count.
   bool MemoryIsShort() const {
-    return ResidentBytes() - shared_.pool->orphan_bytes() > most_resident_;
+    return ResidentBytes() - shared_.pool->orphan_bytes() >
+           most_resident_.load(std::memory_order_relaxed);
   }
   void RelieveMemory(const Shard::Write& write);
   void EvictForMemory(const Shard::Write& write);
   Shard& ShardWithOldest(const Shard* but) const;
+
+  bool LowerLimits(bool* began);
+  void GiveMemoryBack();
+  void FollowLimits();
 
   int64_t RunDue(int64_t now_nanos);
   int64_t LimboDue(int64_t now_nanos) const;
@@ -192,7 +219,9 @@ class WHEELCACHE_EXPORT Engine {
   const int64_t coarse_lag_nanos_;
   const int64_t reclaim_delay_nanos_;
   const int64_t limbo_delay_nanos_;
-  const int64_t most_resident_;
+
+  // Follows max_bytes. Relaxed: a number to compare with.
+  std::atomic<int64_t> most_resident_;
 
   // When RunMaintenance is to look at limbo again. Relaxed: a hint.
   std::atomic<int64_t> next_flush_nanos_{clock_.NowNanos()};
@@ -200,6 +229,7 @@ class WHEELCACHE_EXPORT Engine {
   mutable SharedState shared_;
   const uint32_t shard_mask_;
   Shards shards_;  // As many as a power of two.
+  Limits limits_{&shared_.budget};
   Compactor compactor_{&shared_, &shards_};
   StatsLogger logger_;
 

@@ -230,6 +230,17 @@ bool Shard::Remove(const KeyQuery& key, int64_t now_nanos, RemovalCause cause,
   return live;
 }
 
+bool Shard::RemoveIf(Hash32 hash, EntryRef ref, Departures* departures) {
+  Interleave("remove if: before the lock");
+  MutexLock lock(&mu_);
+  if (!index_.Holds(hash, ref)) return false;
+  const bool live = !At(ref).ExpiredAt(clock_.NowNanos());
+  RemoveLocked(ref, live ? RemovalCause::kDeleted : RemovalCause::kExpired,
+               departures);
+  ShrinkIndexLocked(Index::kMostCopied);
+  return live;
+}
+
 bool Shard::Touch(const KeyQuery& key, int64_t ttl_nanos) {
   Interleave("touch: before the lock");
   MutexLock lock(&mu_);
@@ -242,6 +253,13 @@ bool Shard::Touch(const KeyQuery& key, int64_t ttl_nanos) {
   order_.Use(ref);
   order_.SetDeadline(ref, DeadlineLocked(now_nanos, ttl_nanos));
   return true;
+}
+
+void Shard::ShowOldest(Departures* departures) {
+  MutexLock lock(&mu_);
+  AddSettled(order_.Settle(), departures);
+  uint64_t budget = shared_.maintenance_budget;
+  order_.FindVictim(/*keep=*/0, &budget);
 }
 
 bool Shard::Evict(Departures* departures) {

@@ -28,6 +28,7 @@
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/departures.h"
@@ -143,6 +144,28 @@ class WHEELCACHE_EXPORT Shard {
   bool Remove(const KeyQuery& key, int64_t now_nanos, RemovalCause cause,
               Departures* departures);
 
+  // Removes an entry that the caller has pinned, as deleted, or as expired if
+  // it is, unless it has left the shard before. Returns whether it was live.
+  bool RemoveIf(Hash32 hash, EntryRef ref, Departures* departures);
+
+  // Calls `look(index)` under the lock, for a few buckets at a time.
+  void Look(absl::FunctionRef<void(const Index&)> look) const {
+    MutexLock lock(&mu_);
+    look(index_);
+  }
+
+  // Supersedes all loads in flight.
+  void SupersedeLoads() {
+    MutexLock lock(&mu_);
+    loads_.SupersedeAll();
+  }
+
+  // Changes the number of entries that the index is made for.
+  void Expect(uint64_t entries) {
+    MutexLock lock(&mu_);
+    index_.Expect(entries);
+  }
+
   // Gives the live entry of the key a new TTL, as in Write, and makes it the
   // most recently used. Returns whether there is one. Reads the clock under the
   // lock: an entry that some reader found expired stays so.
@@ -152,6 +175,9 @@ class WHEELCACHE_EXPORT Shard {
   // Returns how much of it was used: less than all means that nothing due is
   // left.
   uint64_t Reclaim(int64_t now_nanos, uint64_t budget, Departures* departures);
+
+  // Lets the other shards know how old the least recently used entry is.
+  void ShowOldest(Departures* departures);
 
   // Evicts the least recently used until the claim covers its need or the
   // budget or the shard is empty. Returns whether anything was evicted.

@@ -24,6 +24,7 @@
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/engine.h"
+#include "wheelcache/cache/internal/engine/iteration.h"
 #include "wheelcache/cache/internal/engine/key_query.h"
 #include "wheelcache/cache/internal/engine/load.h"
 #include "wheelcache/cache/internal/engine/shard.h"
@@ -138,6 +139,27 @@ class TypedEngine {
     return engine().Remove(Query(key), RemovalCause::kDeleted);
   }
 
+  template <typename Function>
+  bool ForEach(Function&& function) {
+    Iteration iteration = engine().Iterate();
+    while (const EntryRef ref = iteration.Next()) {
+      const Handle handle = HandleOf(ref);
+      if (!function(handle)) return false;
+    }
+    return true;
+  }
+
+  template <typename Predicate>
+  int64_t EraseIf(Predicate&& predicate) {
+    engine().SupersedeLoads();
+    int64_t erased = 0;
+    ForEach([&](const Handle& handle) {
+      if (predicate(handle)) erased += RemoveIf(handle) ? 1 : 0;
+      return true;
+    });
+    return erased;
+  }
+
  private:
   using LoadType = TypedLoad<Key, Value, Equal>;
 
@@ -163,6 +185,11 @@ class TypedEngine {
   }
   Handle HandleOf(EntryRef ref) const {  // Takes over a pin.
     return Handle(&engine_.pool(), ref, &engine_.clock());
+  }
+
+  // Removes what the handle shows, if it is still in the cache.
+  bool RemoveIf(const Handle& handle) {
+    return engine_.RemoveIf(HashKey<Hash>(handle.key()), handle.ref_);
   }
 
   template <typename K>
