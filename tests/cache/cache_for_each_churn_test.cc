@@ -47,9 +47,7 @@ struct FewHashes {
 // Keys of two equal hashes next to many others.
 struct PairedHash {
   static constexpr const char* kName = "paired";
-  size_t operator()(int key) const {
-    return DefaultHash<int>()(key / 2) & ~uint64_t{0};
-  }
+  size_t operator()(int key) const { return DefaultHash<int>()(key / 2); }
 };
 
 template <typename Hash>
