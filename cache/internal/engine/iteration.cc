@@ -13,6 +13,7 @@
 #include "wheelcache/cache/internal/index/index.h"
 #include "wheelcache/cache/internal/index/index_table.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
+#include "wheelcache/wheel/base/prefetch.h"
 
 namespace wheelcache::internal {
 namespace {
@@ -89,10 +90,18 @@ bool Iteration::TakeBatch() {
   return true;
 }
 
+// The entries of a bucket are read behind those of the one before it.
+void Iteration::PrefetchEntries(const Index& index, size_t bucket) const {
+  if (bucket >= index.buckets()) return;
+  index.ForEachIn(
+      bucket, [this](EntryRef ref) { PrefetchLineToWrite(&pool_.At(ref)); });
+}
+
 // Adds what is not at home in the next few buckets.
 void Iteration::Collect(const Index& index) {
   uint64_t left = budget_;
   while (left > 0 && collected_buckets_ < index.buckets()) {
+    PrefetchEntries(index, collected_buckets_ + 1);
     uint64_t looked_at = 1;
     index.ForEachIn(collected_buckets_, [&](EntryRef ref) {
       const Hash32 hash = HashOf(ref);
@@ -136,6 +145,7 @@ uint64_t Iteration::TakeFromHome(const Index& index) {
   const uint64_t end = std::min(index.FirstHashOf(bucket + 1), next);
   uint64_t looked_at = 1;
   if (position_ < end) {
+    PrefetchEntries(index, bucket + 1);
     index.ForEachIn(bucket, [&](EntryRef ref) {
       const Hash32 hash = HashOf(ref);
       if (position_ <= hash && hash < end) TakeIfLive(ref);

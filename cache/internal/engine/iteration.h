@@ -87,6 +87,7 @@ class WHEELCACHE_EXPORT Iteration {
 
   bool TakeBatch();
   void BeginShard();
+  void PrefetchEntries(const Index& index, size_t bucket) const;
   void Collect(const Index& index);
   void FinishCollecting();
   void Take(const Index& index);
