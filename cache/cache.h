@@ -32,20 +32,21 @@
 // Set had evicted if another thread took their room. A GetOrLoad that cannot
 // copy its result for the waiting callers may have stored it. Callers that wait
 // for a loader that throws receive kUnknown. Exceptions of the listener are
-// counted and go no further. Del, Touch, Clear, handles and the destructor need
-// no memory and do not throw, nor does RunMaintenance, but for stats_log.
+// counted and go no further. Del, Touch, Clear, SetLimits, handles and the
+// destructor need no memory and do not throw, nor does RunMaintenance, but for
+// stats_log.
 // Hashes, comparisons and destructors must not throw. The hash of a key must
 // not change while the key is in the cache: to remove or replace it then ends
 // the program with a message.
 //
-// Cost. Every call is O(1) expected, plus what it reclaims and evicts, at most
-// CacheOptions::maintenance_budget entries at a time under a lock; and a Set of
-// a new key copies up to 24 references while the index grows. An entry takes 40
-// bytes and its share of the index besides key and value, and 4 more where
-// there is a weigher. A std::string is stored as its length and its characters,
-// and is shown as a std::string_view; see cache/view.h. The entries of a cache
-// share up to 32 GiB, not counting what keys and values of over 64 KiB take
-// elsewhere.
+// Cost. Every call is O(1) expected, ForEach and EraseIf O(entries), plus what
+// it reclaims and evicts, at most CacheOptions::maintenance_budget entries at a
+// time under a lock; and a Set of a new key copies up to 24 references while
+// the index grows. An entry takes 40 bytes and its share of the index besides
+// key and value, and 4 more where there is a weigher. A std::string is stored
+// as its length and its characters, and is shown as a std::string_view; see
+// cache/view.h. The entries of a cache share up to 32 GiB, not counting what
+// keys and values of over 64 KiB take elsewhere.
 //
 // Lifetime. Destroy a cache when no call runs in it; its background work ends
 // with it. Values are destroyed, listeners are not called. A Handle may outlive

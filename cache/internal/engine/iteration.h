@@ -1,10 +1,10 @@
 // A walk through the live entries of a cache, a few at a time, while others
 // change it.
 //
-//   Iteration iteration(&pool, &shards, {&clock, budget});
+//   Iteration iteration = engine.Iterate();
 //   while (const EntryRef ref = iteration.Next()) {
-//     ...  // No lock is held. Then:
-//     pool.UnpinOutside(ref);
+//     ...  // No lock is held.
+//     engine.pool().UnpinOutside(ref);
 //   }
 //
 // Guarantees. An entry that is in the cache, and live, from the first call of

@@ -1,13 +1,8 @@
 // The limits of a cache on their way to others.
 //
-//   limits.SetTarget({1000, kUnlimited});  // Growth is done.
-//   for (;;) {
-//     Departures departures(&shared);
-//     const Room missing = limits.Approach(&departures.claim);
-//     if (missing == Room()) break;
-//     ...  // Adds the room of removed entries to the claim.
-//     limits.Approach(&departures.claim);
-//   }
+//   limits.SetTarget({1, 200});  // What grows has grown.
+//   Claim claim(&budget);
+//   while (!(limits.Approach(&claim) == Room())) claim.Add(Evict());
 //
 // A limit that falls follows the use down. Whoever lowers it takes room, what
 // is free or what removed entries leave, and keeps it: so at every instant the
