@@ -17,6 +17,7 @@
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/child.h"
+#include "wheelcache/tests/testing/interruption.h"
 
 namespace wheelcache {
 namespace {
@@ -102,6 +103,37 @@ TEST_F(ForEachTest, ShowsNothingFromTheDeadlineOn) {
   clock_.Advance(absl::Nanoseconds(100));
   EXPECT_EQ(cache->size(), 3);
   EXPECT_THAT(Shown(cache.get()), ElementsAre(Pair(2, 20), Pair(3, 30)));
+}
+
+// Those that a step has pinned together expire one after the other.
+TEST_F(ForEachTest, ShowsNothingThatExpiresWithinTheFunction) {
+  auto cache = New<int, int>();
+  for (int key = 0; key < 20; ++key) cache->Set(key, key, absl::Seconds(1));
+  cache->Set(20, 20);
+  int expiring = 0;
+  int shown = 0;
+  EXPECT_TRUE(cache->ForEach([&](const auto& handle) {
+    ++shown;
+    if (handle.key() < 20) {
+      ++expiring;
+      clock_.Advance(absl::Seconds(1));
+    }
+    return true;
+  }));
+  EXPECT_EQ(expiring, 1);
+  EXPECT_EQ(shown, 2);
+}
+
+class ForEachRaceTest : public InterruptedCacheEnvironment {};
+
+TEST_F(ForEachRaceTest, ShowsWhatATouchSavesInTheLastInstant) {
+  auto cache = New<int, int>();
+  cache->Set(1, 10, absl::Milliseconds(5));
+  At("read: between deadline and clock", [&] {
+    EXPECT_TRUE(cache->Touch(1, absl::Seconds(1)));
+    clock_.Advance(absl::Milliseconds(6));
+  });
+  EXPECT_THAT(Shown(cache.get()), ElementsAre(Pair(1, 10)));
 }
 
 TEST_F(ForEachTest, HandleTellsWhatOneOfFindTells) {

@@ -313,6 +313,16 @@ void Engine::Clear() {
   for (auto& shard : shards_) shard.Unlock();
 }
 
+bool Engine::HasExpired(const EntryHeader& entry) const {
+  if (IsLive(entry)) return false;
+  int64_t deadline = entry.deadline();
+  while (deadline <= clock_.NowNanos()) {
+    const int64_t before = std::exchange(deadline, entry.deadline());
+    if (deadline == before) return true;
+  }
+  return false;
+}
+
 bool Engine::RemoveIf(KeyHash hash, EntryRef ref) {
   Shard& shard = ShardOf(hash);
   Call call(this, &shard, clock_.NowNanos());

@@ -138,6 +138,9 @@ class WHEELCACHE_EXPORT Engine {
     return Iteration(shared_.pool.get(), &shards_,
                      {&clock_, shared_.maintenance_budget});
   }
+  // Whether an entry that the caller has pinned has expired, at some instant of
+  // the call: a Touch that comes meanwhile counts.
+  bool HasExpired(const EntryHeader& entry) const;
   // Removes an entry that the caller has pinned, as deleted, if it is still in
   // the cache. Returns whether it was, and was live.
   bool RemoveIf(KeyHash hash, EntryRef ref);

@@ -77,7 +77,10 @@ bool Iteration::TakeBatch() {
       Take(index);
     }
   });
-  if (collects && collected_) FinishCollecting();
+  if (collects && collected_) {
+    std::sort(away_.begin(), away_.end());
+    next_away_ = 0;
+  }
   if (on_path_) {
     RememberPath();
   } else {
@@ -114,12 +117,6 @@ void Iteration::Collect(const Index& index) {
     ++collected_buckets_;
   }
   collected_ = collected_buckets_ == index.buckets();
-}
-
-void Iteration::FinishCollecting() {
-  std::sort(away_.begin(), away_.end());
-  away_.erase(std::unique(away_.begin(), away_.end()), away_.end());
-  next_away_ = 0;
 }
 
 // Takes the entries with the next few hashes.

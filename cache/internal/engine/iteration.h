@@ -89,7 +89,6 @@ class WHEELCACHE_EXPORT Iteration {
   void BeginShard();
   void PrefetchEntries(const Index& index, size_t bucket) const;
   void Collect(const Index& index);
-  void FinishCollecting();
   void Take(const Index& index);
   uint64_t TakeFromHome(const Index& index);
   uint64_t TakeFromPath(const Index& index);
@@ -114,8 +113,8 @@ class WHEELCACHE_EXPORT Iteration {
   uint64_t position_ = 0;
   int64_t now_nanos_ = 0;  // Of the present step.
 
-  // The hashes of the entries of this table that are not at home, each once, in
-  // their order; complete if all buckets were looked at.
+  // The hashes of the entries of this table that are not at home, in their
+  // order if all buckets were looked at.
   uint64_t table_ = 0;
   bool collected_ = false;
   size_t collected_buckets_ = 0;

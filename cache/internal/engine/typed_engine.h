@@ -144,6 +144,8 @@ class TypedEngine {
     Iteration iteration = engine().Iterate();
     while (const EntryRef ref = iteration.Next()) {
       const Handle handle = HandleOf(ref);
+      // Time has passed since it was pinned, in calls of the function.
+      if (engine_.HasExpired(At(ref))) continue;
       if (!function(handle)) return false;
     }
     return true;
