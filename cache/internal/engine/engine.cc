@@ -334,7 +334,7 @@ void Engine::SupersedeLoads() {
 }
 
 absl::Status Engine::SetLimits(int64_t entries, int64_t bytes) {
-  const absl::Status status = ValidateLimits(options_.name, entries, bytes);
+  absl::Status status = ValidateLimits(options_.name, entries, bytes);
   if (!status.ok()) return status;
   limits_.SetTarget({entries, bytes});
   FollowLimits();
