@@ -285,7 +285,7 @@ TEST_F(SetLimitsTest, GivesTheMemoryOfItsIndexesBack) {
   const int64_t full = cache->stats().resident_bytes;
   ASSERT_TRUE(cache->SetLimits(100, kUnlimited).ok());
   EXPECT_EQ(cache->size(), 100);
-  EXPECT_LE(cache->stats().resident_bytes, full / 20);
+  EXPECT_LE(cache->stats().resident_bytes, full / 5);
 }
 
 // The bytes that memory may take follow the limit: else a Set would evict for

@@ -189,6 +189,7 @@ class Stage {
         cache_->RunMaintenance();
         break;
       case HistoryCall::kErase:
+      case HistoryCall::kMissing:
       case HistoryCall::kForEach:
       case HistoryCall::kEraseIf:
         break;
@@ -216,10 +217,12 @@ class Stage {
       });
       EXPECT_LE(erased, seen[call.key] == 0 ? 0 : 1);
     }
+    const int64_t time_after = Time();
     for (int key = 0; key < kHistoryKeys; ++key) {
       HistoryCall of_key = call;
-      of_key.what = HistoryCall::kGet;
+      of_key.what = seen[key] == 0 ? HistoryCall::kMissing : HistoryCall::kGet;
       if (key == call.key && erased > 0) of_key.what = HistoryCall::kErase;
+      of_key.time_after = time_after;
       of_key.key = key;
       of_key.value = seen[key];
       history->push_back(

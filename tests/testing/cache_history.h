@@ -8,8 +8,8 @@
 // may be visible later than that instant, but not longer.
 //
 // ForEach and EraseIf are no calls of one instant. A history has a call for
-// each key in their place: what ForEach shows of a key, be it nothing, was true
-// at an instant of its own.
+// each key in their place: what ForEach shows of a key, or that it shows
+// nothing, was true at an instant of its own.
 //
 // Limits are left out: the caches of these histories evict nothing.
 
@@ -43,7 +43,8 @@ struct HistoryCall {
     kTick,
     kMaintain,
     kErase,    // The very value, which it has seen.
-    kForEach,  // In scripts: recorded as a Get of each key.
+    kMissing,  // Of a ForEach that has not shown the key.
+    kForEach,  // In scripts: recorded as a Get of each key, or kMissing.
     kEraseIf   // In scripts: of one key; the others as for ForEach.
   };
 
@@ -54,8 +55,9 @@ struct HistoryCall {
   // Set by it, or got: 0 for nothing. Of a Del or Touch: 1 if it found a value.
   int value = 0;
 
-  // The clock at some instant before the call.
+  // The clock at some instant before the call, and after a ForEach.
   int64_t time_before = 0;
+  int64_t time_after = 0;
 
   int thread = 0;
 };
@@ -127,6 +129,10 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
       if (call.value != live) return {};
       slot = {};
       return {after};
+    case HistoryCall::kMissing:
+      // What has expired when its turn comes is not shown.
+      if (live != 0 && slot.deadline > call.time_after) return {};
+      return {after};
     case HistoryCall::kTouch:
       if (call.value != (live != 0 ? 1 : 0)) return {};
       if (live == 0) return {after};
@@ -147,9 +153,9 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
 }
 
 inline std::ostream& operator<<(std::ostream& out, const HistoryCall& call) {
-  constexpr const char* kNames[] = {"Set",     "Get",    "Del",      "Touch",
-                                    "Clear",   "Tick",   "Maintain", "Erase",
-                                    "ForEach", "EraseIf"};
+  constexpr const char* kNames[] = {"Set",     "Get",     "Del",      "Touch",
+                                    "Clear",   "Tick",    "Maintain", "Erase",
+                                    "Missing", "ForEach", "EraseIf"};
   out << kNames[call.what] << " key " << call.key << " value " << call.value;
   if (call.ttl == kForever) return out << " for ever";
   return out << " ttl " << call.ttl;
