@@ -28,16 +28,15 @@
 // visitor, function and predicate reach the caller. Set, GetOrLoad, ForEach,
 // EraseIf and the first read of a thread throw std::bad_alloc if memory runs
 // out, which ends a program without exceptions. After an exception no value was
-// stored, replaced or deleted; expired values may have gone, and values that a
-// Set had evicted if another thread took their room. A GetOrLoad that cannot
-// copy its result for the waiting callers may have stored it. Callers that wait
-// for a loader that throws receive kUnknown. Exceptions of the listener are
-// counted and go no further. Del, Touch, Clear, SetLimits, handles and the
-// destructor need no memory and do not throw, nor does RunMaintenance, but for
-// stats_log.
-// Hashes, comparisons and destructors must not throw. The hash of a key must
-// not change while the key is in the cache: to remove or replace it then ends
-// the program with a message.
+// stored, replaced or deleted, but by an EraseIf; expired values may have gone,
+// and values that a Set had evicted if another thread took their room. A
+// GetOrLoad that cannot copy its result for the waiting callers may have stored
+// it. Callers that wait for a loader that throws receive kUnknown. Exceptions
+// of the listener are counted and go no further. Del, Touch, Clear, SetLimits,
+// handles and the destructor need no memory and do not throw, nor does
+// RunMaintenance, but for stats_log. Hashes, comparisons and destructors must
+// not throw. The hash of a key must not change while the key is in the cache:
+// to remove or replace it then ends the program with a message.
 //
 // Cost. Every call is O(1) expected, ForEach and EraseIf O(entries), plus what
 // it reclaims and evicts, at most CacheOptions::maintenance_budget entries at a
