@@ -13,39 +13,41 @@
 //
 // Guarantees. A value is never returned at its deadline or later. At no instant
 // do more than max_entries entries or max_bytes accounted bytes live in the
-// cache. A Set that needs room reclaims expired entries first, and then evicts
-// the least recently used. Without any call, the memory of expired entries
-// comes back within CacheOptions::reclaim_delay, and nothing wakes up while
-// nothing is due. One caller loads a missing key for all; a value that was read
-// before a write is never stored after it.
+// cache, or what SetLimits has made of them. A Set that needs room reclaims
+// expired entries first, and then evicts the least recently used. Without any
+// call, the memory of expired entries comes back within
+// CacheOptions::reclaim_delay, and nothing wakes up while nothing is due. One
+// caller loads a missing key for all; a value that was read before a write is
+// never stored after it.
 //
 // Threads. Thread-safe. No user code (listener, weigher, loader, the function
 // of Update; constructors and destructors of keys and values) runs under a
 // lock, so all of it may call this cache and others. Only the hash and the
 // equality of keys run under one, and must not.
 //
-// Errors. A miss is an empty optional or handle; only Create and loads return a
-// Status. Exceptions of constructors, weigher, loader, visitor and the like
-// reach the caller. Set, SetIf, Update, loads and the first read of a thread
-// throw std::bad_alloc if memory runs out, which ends a program without
-// exceptions. After an exception no value was stored, replaced or deleted;
-// expired values may have gone, and values that a Set had evicted if another
-// thread took their room. A GetOrLoad that cannot copy its result may have
-// stored it. Callers that wait for a loader that throws receive kUnknown.
-// Exceptions of the listener are counted and go no further. Del, DelIf, Take,
-// Touch, Clear, handles and the destructor need no memory and do not throw, nor
+// Errors. A miss is an empty optional or handle; only Create, loads and
+// SetLimits return a Status. Exceptions of constructors, weigher, loader and
+// other functions of the user reach the caller. Set, SetIf, Update, loads,
+// ForEach, EraseIf and the first read of a thread throw std::bad_alloc if
+// memory runs out, which ends a program without exceptions. After an exception
+// no value was stored, replaced or deleted, but by an EraseIf; expired values
+// may have gone, and values that a Set had evicted if another thread took their
+// room. A GetOrLoad that cannot copy its result may have stored it. Callers
+// that wait for a loader that throws receive kUnknown. Exceptions of the
+// listener are counted and go no further. Del, DelIf, Take, Touch, Clear,
+// SetLimits, handles and the destructor need no memory and do not throw, nor
 // does RunMaintenance, but for stats_log. Hashes, comparisons and destructors
 // must not throw. The hash of a key must not change while the key is in the
 // cache: to remove or replace it then ends the program with a message.
 //
-// Cost. Every call is O(1) expected, plus what it reclaims and evicts, at most
-// CacheOptions::maintenance_budget entries at a time under a lock; and a Set of
-// a new key copies up to 24 references while the index grows. An entry takes 40
-// bytes and its share of the index besides key and value, and 4 more where
-// there is a weigher. A std::string is stored as its length and its characters,
-// and is shown as a std::string_view; see cache/view.h. The entries of a cache
-// share up to 32 GiB, not counting what keys and values of over 64 KiB take
-// elsewhere.
+// Cost. Every call is O(1) expected, ForEach and EraseIf O(entries), plus what
+// it reclaims and evicts, at most CacheOptions::maintenance_budget entries at a
+// time under a lock; and a Set of a new key copies up to 24 references while
+// the index grows. An entry takes 40 bytes and its share of the index besides
+// key and value, and 4 more where there is a weigher. A std::string is stored
+// as its length and its characters, and is shown as a std::string_view; see
+// cache/view.h. The entries of a cache share up to 32 GiB, not counting what
+// keys and values of over 64 KiB take elsewhere.
 //
 // Lifetime. Destroy a cache when no call runs in it; its background work ends
 // with it. Values are destroyed, listeners are not called. A Handle may outlive
@@ -75,6 +77,7 @@
 #include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/hash.h"
+#include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/refresh_ahead.h"
 #include "wheelcache/cache/internal/engine/typed_engine.h"
 #include "wheelcache/cache/internal/engine/typed_loads.h"
@@ -291,12 +294,39 @@ class Cache final {
   // Removes all values that are there at one instant during the call.
   void Clear() { engine().Clear(); }
 
+  // Calls `function(handle)`, which returns whether to go on, with each live
+  // value: once with one that lives throughout, at most once with any other.
+  // Returns whether it went through all. No snapshot; counts as no use.
+  template <typename Function>
+  bool ForEach(Function&& function) {
+    return typed_.ForEach(std::forward<Function>(function));
+  }
+
+  // As ForEach, but removes each value for which `predicate(handle)` returns
+  // true, if it is still there. Returns how many it removed. Supersedes all
+  // loads in flight, whose values the predicate cannot see.
+  template <typename Predicate>
+  int64_t EraseIf(Predicate&& predicate) {
+    return typed_.EraseIf(std::forward<Predicate>(predicate));
+  }
+
+  // Changes the limits, or returns InvalidArgument. On return the new ones
+  // hold; lower ones are approached step by step, by eviction as in a Set.
+  absl::Status SetLimits(int64_t entries, int64_t bytes) {
+    return engine().SetLimits(entries, bytes);
+  }
+  CacheLimits limits() const {
+    const internal::Room limit = engine().limit();
+    return {limit.entries, limit.bytes};
+  }
+
   // What is in the cache, expired entries that are not yet reclaimed included.
-  // O(1), and never more than the limits.
+  // O(1), and never more than limits().
   int64_t size() const { return engine().used().entries; }
   int64_t bytes() const { return engine().used().bytes; }
 
   CacheStats stats() const { return engine().stats(); }
+  // As given to Create.
   const CacheOptions& options() const { return engine().options(); }
 
   // Reclaims what is due, for programs that run without a reaper: removes and

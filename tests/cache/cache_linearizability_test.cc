@@ -69,11 +69,12 @@ bool Stores(const HistoryCall& call) {
 // TTLs that end within the history.
 HistoryCall RandomCall(std::mt19937_64* random, bool conditional) {
   constexpr HistoryCall::What kCalls[] = {
-      HistoryCall::kSet,   HistoryCall::kSet,     HistoryCall::kSet,
-      HistoryCall::kGet,   HistoryCall::kGet,     HistoryCall::kGet,
-      HistoryCall::kGet,   HistoryCall::kDel,     HistoryCall::kTouch,
-      HistoryCall::kClear, HistoryCall::kTick,    HistoryCall::kTick,
-      HistoryCall::kTouch, HistoryCall::kMaintain};
+      HistoryCall::kSet,    HistoryCall::kSet,      HistoryCall::kSet,
+      HistoryCall::kGet,    HistoryCall::kGet,      HistoryCall::kGet,
+      HistoryCall::kGet,    HistoryCall::kDel,      HistoryCall::kTouch,
+      HistoryCall::kClear,  HistoryCall::kTick,     HistoryCall::kTick,
+      HistoryCall::kTouch,  HistoryCall::kMaintain, HistoryCall::kForEach,
+      HistoryCall::kEraseIf};
   constexpr HistoryCall::What kConditionalCalls[] = {
       HistoryCall::kFind,        HistoryCall::kFind,   HistoryCall::kSetIf,
       HistoryCall::kSetIf,       HistoryCall::kSetIf,  HistoryCall::kDelIf,
@@ -175,7 +176,12 @@ class Stage {
     Handles found;
     for (HistoryCall call : script) {
       call.time_before = Time();
-      const uint64_t began = ticks_.fetch_add(1);
+      const uint64_t began = ticks_.fetch_add(kHistoryKeys);
+      if (call.what == HistoryCall::kForEach ||
+          call.what == HistoryCall::kEraseIf) {
+        Iterate(call, began, &history);
+        continue;
+      }
       Perform(&call, &found);
       history.push_back({call, began, ticks_.fetch_add(1)});
     }
@@ -229,6 +235,45 @@ class Stage {
       case HistoryCall::kUpdateDelete:
         Update(call);
         break;
+      case HistoryCall::kErase:
+      case HistoryCall::kMissing:
+      case HistoryCall::kForEach:
+      case HistoryCall::kEraseIf:
+        break;
+    }
+  }
+
+  // Records a call for each key.
+  void Iterate(const HistoryCall& call, uint64_t began, CacheHistory* history) {
+    std::array<int, kHistoryKeys> seen = {};
+    const auto see = [&](const Cache<int, int>::Handle& handle) {
+      if (handle.key() >= kHistoryKeys) return;
+      EXPECT_EQ(seen[handle.key()], 0) << "the key was shown before";
+      seen[handle.key()] = *handle;
+    };
+    int64_t erased = 0;
+    if (call.what == HistoryCall::kForEach) {
+      EXPECT_TRUE(cache_->ForEach([&](const auto& handle) {
+        see(handle);
+        return true;
+      }));
+    } else {
+      erased = cache_->EraseIf([&](const auto& handle) {
+        see(handle);
+        return handle.key() == call.key;
+      });
+      EXPECT_LE(erased, seen[call.key] == 0 ? 0 : 1);
+    }
+    const int64_t time_after = Time();
+    for (int key = 0; key < kHistoryKeys; ++key) {
+      HistoryCall of_key = call;
+      of_key.what = seen[key] == 0 ? HistoryCall::kMissing : HistoryCall::kGet;
+      if (key == call.key && erased > 0) of_key.what = HistoryCall::kErase;
+      of_key.time_after = time_after;
+      of_key.key = key;
+      of_key.value = seen[key];
+      history->push_back(
+          {of_key, began + static_cast<uint64_t>(key), ticks_.fetch_add(1)});
     }
   }
 

@@ -241,6 +241,35 @@ TEST_F(CacheMemoryFailureTest, NothingIsLostWhereLimboHasNoMemory) {
   EXPECT_EQ(values_.load(), 0);
 }
 
+struct OneHash {
+  size_t operator()(int) const { return 42; }
+};
+
+TEST_F(CacheMemoryFailureTest, ForEachThatFailsLeavesNoPin) {
+  options_.maintenance_budget = 1;
+  auto cache =
+      std::move(*Cache<int, testing::Counted, OneHash>::Create(options_));
+  for (int key = 0; key < 60; ++key)
+    cache->Set(key, testing::Counted(&values_));
+  int shown = 0;
+  WithEachAllocationFailing(
+      [&] {
+        shown = 0;
+        cache->ForEach([&](const auto&) {
+          ++shown;
+          return true;
+        });
+      },
+      [&](bool thrown) {
+        EXPECT_EQ(shown < 60, thrown);
+        ASSERT_TRUE(cache->CheckInvariants().ok());
+      });
+  EXPECT_EQ(shown, 60);
+  cache->Clear();
+  cache->RunMaintenance();
+  EXPECT_EQ(values_, 0);
+}
+
 TEST_F(CacheMemoryFailureTest, ClearNeedsNoMemory) {
   for (const int shards : {1, 4}) {
     for (const bool all_that_follow : {false, true}) {

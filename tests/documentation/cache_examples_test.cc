@@ -13,6 +13,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
@@ -28,6 +29,7 @@ namespace wheelcache {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
 
 struct User {
   std::string name;
@@ -128,6 +130,42 @@ TEST_F(CacheExamples, Handle) {
     if (user.TimeToLive() < absl::Seconds(1)) Refresh(user.key());
   }
   EXPECT_THAT(deeds, ElementsAre("send Alice", "refresh alice"));
+}
+
+struct Account {
+  std::string name;
+  std::string tenant;
+};
+
+void Show(int id, const std::string& name, absl::Duration) {
+  Note("show", absl::StrCat(id, " ", name));
+}
+void Show(int64_t size, int64_t limit) {
+  Note("show", absl::StrCat(size, " of ", limit));
+}
+
+absl::Status UseAllOfACache(Cache<int, Account>* cache) {
+  cache->ForEach([](const auto& handle) {
+    Show(handle.key(), handle->name, handle.TimeToLive());
+    return true;  // Go on.
+  });
+  const int64_t gone = cache->EraseIf(
+      [](const auto& handle) { return handle->tenant == "acme"; });
+  EXPECT_EQ(gone, 1);
+  if (auto status = cache->SetLimits(50'000, 64 << 20); !status.ok()) {
+    return status;
+  }
+  Show(cache->size(), cache->limits().entries);
+  return absl::OkStatus();
+}
+
+TEST_F(CacheExamples, AllOfACache) {
+  auto cache = *Cache<int, Account>::Create({});
+  cache->Set(1, {"alice", "acme"});
+  cache->Set(2, {"bob", "other"});
+  EXPECT_TRUE(UseAllOfACache(cache.get()).ok());
+  EXPECT_THAT(deeds, UnorderedElementsAre("show 1 alice", "show 2 bob",
+                                          "show 1 of 50000"));
 }
 
 TEST_F(CacheExamples, Hash) {

@@ -90,6 +90,9 @@ struct CacheCall {
     kUpdateKeep,    // without a TTL;
     kUpdateNot,     // to leave things as they are;
     kUpdateDelete,  // to delete.
+    kForEach,       // Up to the value that comes at `weight`.
+    kEraseIf,       // Of each third value.
+    kSetLimits,     // `key` entries, and `nanos` bytes; 0 is no limit.
   };
   static constexpr const char* kNames[] = {"kSet",
                                            "kGet",
@@ -116,7 +119,10 @@ struct CacheCall {
                                            "kUpdate",
                                            "kUpdateKeep",
                                            "kUpdateNot",
-                                           "kUpdateDelete"};
+                                           "kUpdateDelete",
+                                           "kForEach",
+                                           "kEraseIf",
+                                           "kSetLimits"};
 
   Kind kind;
   int key;
@@ -305,6 +311,15 @@ class CacheDriver {
       case CacheCall::kUpdateDelete:
         Update();
         break;
+      case CacheCall::kForEach:
+        ForEach();
+        break;
+      case CacheCall::kEraseIf:
+        EraseIf();
+        break;
+      case CacheCall::kSetLimits:
+        SetLimits();
+        break;
     }
   }
 
@@ -385,6 +400,48 @@ class CacheDriver {
     }
   }
 
+  void ForEach() {
+    const size_t most = 1 + static_cast<size_t>(call_.weight);
+    std::vector<std::pair<int, Value>> shown;
+    const bool all = cache_->ForEach([&](const CacheType::Handle& handle) {
+      shown.emplace_back(handle.key(), *handle);
+      return shown.size() < most;
+    });
+    const auto live = oracle_.AllLive();
+    Compare("shown", shown.size(), std::min(most, live.size()));
+    Compare("all", all, live.size() < most);
+    std::sort(shown.begin(), shown.end());
+    Compare("each once",
+            std::adjacent_find(shown.begin(), shown.end()) == shown.end(),
+            true);
+    Compare("live",
+            std::includes(live.begin(), live.end(), shown.begin(), shown.end()),
+            true);
+  }
+
+  void EraseIf() {
+    const auto leaves = [this](Value value) {
+      return value / kWeights % 3 == call_.weight % 3;
+    };
+    const int64_t erased = cache_->EraseIf(
+        [&](const CacheType::Handle& handle) { return leaves(*handle); });
+    Compare("erased", erased, oracle_.EraseIf(leaves));
+  }
+
+  void SetLimits() {
+    const auto limit = [](int64_t number) {
+      return number == 0 ? kUnlimited : number;
+    };
+    const absl::Status status =
+        cache_->SetLimits(limit(call_.key), limit(call_.nanos));
+    Compare("ok", status.ok(), true);
+    TellVictims();
+    oracle_.SetLimits(limit(call_.key), limit(call_.nanos));
+    Compare("limit of entries", cache_->limits().entries,
+            oracle_.max_entries());
+    Compare("limit of bytes", cache_->limits().bytes, oracle_.max_bytes());
+  }
+
   void MaintainInSteps() {
     const int64_t budget = 1 + call_.weight;
     int64_t done = budget;
@@ -440,7 +497,7 @@ class CacheDriver {
     }
     // What cannot be stored leaves what has expired where it is.
     const bool may_store =
-        TtlNanos() > 0 && Charge() <= setup_.max_bytes && got.ok();
+        TtlNanos() > 0 && Charge() <= oracle_.max_bytes() && got.ok();
     if (!hit && may_store) SetInOracle();
   }
 

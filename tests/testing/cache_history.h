@@ -10,6 +10,10 @@
 // No two calls store the same value, so that a value tells which entry a handle
 // pins.
 //
+// ForEach and EraseIf are no calls of one instant. A history has a call for
+// each key in their place: what ForEach shows of a key, or that it shows
+// nothing, was true at an instant of its own.
+//
 // Limits are left out: the caches of these histories evict nothing.
 
 #ifndef WHEELCACHE_TESTS_TESTING_CACHE_HISTORY_H_
@@ -49,6 +53,10 @@ struct HistoryCall {
     kTake,
     kUpdate,
     kUpdateDelete,
+    kErase,    // The very value, which it has seen.
+    kMissing,  // Of a ForEach that has not shown the key.
+    kForEach,  // In scripts: recorded as a Get of each key, or kMissing.
+    kEraseIf   // In scripts: of one key; the others as for ForEach.
   };
 
   // How a conditional call ends.
@@ -66,8 +74,9 @@ struct HistoryCall {
   int expected = 0;
   Outcome outcome = kWon;
 
-  // The clock at some instant before the call.
+  // The clock at some instant before the call, and after a ForEach.
   int64_t time_before = 0;
+  int64_t time_after = 0;
 
   int thread = 0;
 };
@@ -170,6 +179,14 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
       if (call.value != (live != 0 ? 1 : 0)) return {};
       slot = {};
       return {after};
+    case HistoryCall::kErase:
+      if (call.value != live) return {};
+      slot = {};
+      return {after};
+    case HistoryCall::kMissing:
+      // What has expired when its turn comes is not shown.
+      if (live != 0 && slot.deadline > call.time_after) return {};
+      return {after};
     case HistoryCall::kTouch:
       if (call.value != (live != 0 ? 1 : 0)) return {};
       if (live == 0) return {after};
@@ -192,15 +209,18 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
     case HistoryCall::kDelIf:
     case HistoryCall::kUpdateDelete:
       return AfterConditionalDelete(before, call);
+    case HistoryCall::kForEach:
+    case HistoryCall::kEraseIf:
+      break;
   }
   return {};
 }
 
 inline std::ostream& operator<<(std::ostream& out, const HistoryCall& call) {
   constexpr const char* kNames[] = {
-      "Set",  "Get",   "Del",   "Touch", "Clear",  "Tick",         "Maintain",
-      "Find", "SetIf", "DelIf", "Take",  "Update", "UpdateDelete",
-  };
+      "Set",          "Get",   "Del",     "Touch",   "Clear",  "Tick",
+      "Maintain",     "Find",  "SetIf",   "DelIf",   "Take",   "Update",
+      "UpdateDelete", "Erase", "Missing", "ForEach", "EraseIf"};
   constexpr const char* kOutcomes[] = {"won", "lost", "refused"};
   out << kNames[call.what] << " key " << call.key << " value " << call.value;
   if (call.what >= HistoryCall::kSetIf) {

@@ -13,6 +13,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "wheelcache/cache/conditional.h"
@@ -117,6 +118,36 @@ class CacheOracle {
     }
   }
 
+  // The live values, in the order of their keys.
+  std::vector<std::pair<int, int64_t>> AllLive() const {
+    std::vector<std::pair<int, int64_t>> all;
+    for (const auto& [key, entry] : entries) {
+      if (Live(key)) all.emplace_back(key, entry.value);
+    }
+    return all;
+  }
+
+  // Deletes the live values for which `predicate(value)` holds. Returns how
+  // many.
+  template <typename Predicate>
+  int64_t EraseIf(Predicate&& predicate) {
+    int64_t erased = 0;
+    for (const auto& [key, value] : AllLive()) {
+      if (predicate(value)) erased += Del(key) ? 1 : 0;
+    }
+    return erased;
+  }
+
+  void SetLimits(int64_t max_entries, int64_t max_bytes) {
+    max_entries_ = max_entries;
+    max_bytes_ = max_bytes;
+    if (IsWithinLimits()) return;
+    Reclaim();
+    while (!IsWithinLimits()) Leave(Victim(-1), RemovalCause::kEvicted);
+  }
+  int64_t max_entries() const { return max_entries_; }
+  int64_t max_bytes() const { return max_bytes_; }
+
   // Removes what has expired, as far as whole ticks tell.
   void Reclaim() {
     const auto copy = entries;
@@ -163,6 +194,11 @@ class CacheOracle {
            bytes() + charge - (replaces ? it->second.charge : 0) <= max_bytes_;
   }
 
+  bool IsWithinLimits() const {
+    return static_cast<int64_t>(entries.size()) <= max_entries_ &&
+           bytes() <= max_bytes_;
+  }
+
   // The least recently used but for `spared`.
   int Victim(int spared) {
     if (told_victims.has_value()) {
@@ -193,8 +229,8 @@ class CacheOracle {
     entries.erase(it);
   }
 
-  const int64_t max_entries_;
-  const int64_t max_bytes_;
+  int64_t max_entries_;
+  int64_t max_bytes_;
   const int64_t tick_;
   int64_t uses_ = 0;
   int64_t ids_ = 0;

@@ -87,9 +87,10 @@ inline CacheCall CacheCallFrom(Tape& tape, int64_t tick_nanos) {
   // keeps its meaning for the most part.
   constexpr uint64_t kLaterBytes = 224;
   constexpr Call::Kind kLaterKinds[] = {
-      Call::kSetIf,  Call::kSetIf,      Call::kSetIfKeep, Call::kDelIf,
-      Call::kTake,   Call::kUpdate,     Call::kUpdate,    Call::kUpdateKeep,
-      Call::kUpdate, Call::kUpdateKeep, Call::kUpdateNot, Call::kUpdateDelete};
+      Call::kSetIf,   Call::kSetIf,      Call::kSetIfKeep, Call::kDelIf,
+      Call::kTake,    Call::kUpdate,     Call::kUpdate,    Call::kUpdateKeep,
+      Call::kUpdate,  Call::kUpdateKeep, Call::kUpdateNot, Call::kUpdateDelete,
+      Call::kForEach, Call::kForEach,    Call::kEraseIf,   Call::kSetLimits};
   const auto kind_of = [&](uint64_t byte) {
     return byte < kLaterBytes ? kKinds[byte % std::size(kKinds)]
                               : kLaterKinds[byte % std::size(kLaterKinds)];
@@ -111,6 +112,10 @@ inline CacheCall CacheCallFrom(Tape& tape, int64_t tick_nanos) {
       break;
     case Call::kAdvance:
       call.nanos = std::max<int64_t>(NanosFrom(tape, tick_nanos), 0);
+      break;
+    case Call::kSetLimits:
+      call.nanos =
+          tape.OneIn(3) ? 0 : 1 + static_cast<int64_t>(tape.Below(2000));
       break;
     case Call::kAdvanceToDeadline:
       call.nanos = static_cast<int64_t>(tape.Below(3)) - 1;

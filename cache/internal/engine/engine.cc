@@ -198,6 +198,11 @@ inline Put Engine::StoreInShard(const Shard::Write& write) {
         EvictFromOthers(home, &call.departures);
         break;
     }
+    // The limit may have become lower than the entry.
+    if (write.room.bytes > shared_.budget.limit().bytes) {
+      call.departures.claim.GiveBack();
+      return Refuse(write, RemovalCause::kReplaced);
+    }
   }
 }
 
@@ -259,7 +264,7 @@ void Engine::RelieveMemory(const Shard::Write& write) {
 // Twice what the Set adds, so that the next ones find free memory. But never
 // the whole cache: what is short may be what only others could give back.
 void Engine::EvictForMemory(const Shard::Write& write) {
-  if (used().bytes < options_.max_bytes / 4) return;
+  if (used().bytes < limit().bytes / 4) return;
   Call call(this, &ShardOf(write.hash), write.now_nanos);
   ReclaimAll(write.now_nanos, &call.departures);
   int64_t left = 2 * write.room.bytes;
@@ -339,6 +344,91 @@ void Engine::Clear() {
   for (auto& shard : shards_) shard.TakeAllLocked(&call.departures);
   shared_.clearing.store(false, std::memory_order_release);
   for (auto& shard : shards_) shard.Unlock();
+}
+
+bool Engine::HasExpired(const EntryHeader& entry) const {
+  if (IsLive(entry)) return false;
+  int64_t deadline = entry.deadline();
+  while (deadline <= clock_.NowNanos()) {
+    const int64_t before = std::exchange(deadline, entry.deadline());
+    if (deadline == before) return true;
+  }
+  return false;
+}
+
+void Engine::SupersedeLoads() {
+  for (auto& shard : shards_) shard.SupersedeLoads();
+}
+
+absl::Status Engine::SetLimits(int64_t entries, int64_t bytes) {
+  absl::Status status = ValidateLimits(options_.name, entries, bytes);
+  if (!status.ok()) return status;
+  limits_.SetTarget({entries, bytes});
+  FollowLimits();
+  bool lowers = false;
+  while (LowerLimits(&lowers)) {
+  }
+  if (lowers) GiveMemoryBack();
+  // Only now: a Set that finds too much memory in use has to move entries.
+  FollowLimits();
+  return status;
+}
+
+// Makes room, if the limits are above their target, and lowers them by that:
+// expired entries first, and then what is least recently used. Returns whether
+// they were. *began becomes true, and was false at first.
+bool Engine::LowerLimits(bool* began) {
+  const int64_t now_nanos = clock_.NowNanos();
+  Call call(this, &shards_[0], now_nanos);
+  Claim& claim = call.departures.claim;
+  const Room missing = limits_.Approach(&claim);
+  if (missing == Room()) return false;
+  Interleave("limits: before a step makes room");
+  if (!std::exchange(*began, true)) {
+    for (auto& shard : shards_) shard.ShowOldest(&call.departures);
+  }
+  if (shared_.due.AnyDue(now_nanos)) {
+    ReclaimAll(now_nanos, &call.departures);
+  } else if (!claim.Cover(missing)) {
+    Shard& oldest = ShardWithOldest(/*but=*/nullptr);
+    if (!oldest.Evict(&call.departures)) {
+      EvictFromOthers(oldest, &call.departures);
+    }
+  }
+  limits_.Approach(&claim);
+  return true;
+}
+
+// After entries have left: shrinks the indexes, and moves entries together.
+void Engine::GiveMemoryBack() {
+  const int64_t now_nanos = clock_.NowNanos();
+  const uint64_t budget = shared_.maintenance_budget;
+  for (auto& shard : shards_) {
+    uint64_t done = budget;
+    while (done == budget) {
+      Call call(this);
+      done = shard.Reclaim(now_nanos, budget, &call.departures);
+    }
+  }
+  shared_.limbo.Flush();
+  uint64_t done = 1;
+  while (done > 0 && compactor_.needed()) {
+    Call call(this);
+    done = compactor_.Step(budget, &call.departures);
+  }
+  shared_.limbo.Flush();
+}
+
+// Has all that depends on the limits follow them.
+void Engine::FollowLimits() {
+  limits_.Follow([this](Room limit) {
+    most_resident_.store(MostResident(limit.bytes, weighs_),
+                         std::memory_order_relaxed);
+    shared_.limbo.SetPatience(PatienceFor(limit.entries));
+    for (auto& shard : shards_) {
+      shard.Expect(ExpectedEntries(limit) / shards_.size());
+    }
+  });
 }
 
 CacheStats Engine::stats() const {
@@ -438,6 +528,7 @@ absl::Status Engine::CheckInvariants() {
 }
 
 void Engine::BeforeFork() {
+  limits_.BeforeFork();
   compactor_.BeforeFork();
   for (auto& shard : shards_) shard.Lock();
   shared_.limbo.BeforeFork();
@@ -451,6 +542,7 @@ void Engine::AfterForkInParent() {
   shared_.limbo.AfterForkInParent();
   for (auto& shard : shards_) shard.Unlock();
   compactor_.AfterForkInParent();
+  limits_.AfterForkInParent();
 }
 
 void Engine::AfterForkInChild() {
@@ -462,6 +554,7 @@ void Engine::AfterForkInChild() {
   // No claim is this thread's: it would have forked within the cache's code.
   shared_.budget.ResetAfterFork(used);
   compactor_.AfterForkInChild();
+  limits_.AfterForkInChild();
 }
 
 }  // namespace wheelcache::internal

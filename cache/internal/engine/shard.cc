@@ -297,6 +297,13 @@ bool Shard::Touch(const KeyQuery& key, int64_t ttl_nanos) {
   return true;
 }
 
+void Shard::ShowOldest(Departures* departures) {
+  MutexLock lock(&mu_);
+  AddSettled(order_.Settle(), departures);
+  uint64_t budget = shared_.maintenance_budget;
+  order_.FindVictim(/*keep=*/0, &budget);
+}
+
 bool Shard::Evict(Departures* departures) {
   MutexLock lock(&mu_);
   AddSettled(order_.Settle(), departures);

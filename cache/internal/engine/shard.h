@@ -29,6 +29,7 @@
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/departures.h"
@@ -166,6 +167,24 @@ class WHEELCACHE_EXPORT Shard {
   // Counts as a hit or miss.
   EntryRef Take(const KeyQuery& key, Departures* departures);
 
+  // Calls `look(index)` under the lock, for a few buckets at a time.
+  void Look(absl::FunctionRef<void(const Index&)> look) const {
+    MutexLock lock(&mu_);
+    look(index_);
+  }
+
+  // Supersedes all loads in flight.
+  void SupersedeLoads() {
+    MutexLock lock(&mu_);
+    loads_.SupersedeAll();
+  }
+
+  // Changes the number of entries that the index is made for.
+  void Expect(uint64_t entries) {
+    MutexLock lock(&mu_);
+    index_.Expect(entries);
+  }
+
   // Gives the live entry of the key a new TTL, as in Write, and makes it the
   // most recently used. Returns whether there is one.
   bool Touch(const KeyQuery& key, int64_t ttl_nanos);
@@ -174,6 +193,9 @@ class WHEELCACHE_EXPORT Shard {
   // Returns how much of it was used: less than all means that nothing due is
   // left.
   uint64_t Reclaim(int64_t now_nanos, uint64_t budget, Departures* departures);
+
+  // Lets the other shards know how old the least recently used entry is.
+  void ShowOldest(Departures* departures);
 
   // Evicts the least recently used until the claim covers its need or the
   // budget or the shard is empty. Returns whether anything was evicted.

@@ -24,6 +24,7 @@
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/engine.h"
+#include "wheelcache/cache/internal/engine/iteration.h"
 #include "wheelcache/cache/internal/engine/key_query.h"
 #include "wheelcache/cache/internal/engine/load.h"
 #include "wheelcache/cache/internal/engine/shard.h"
@@ -150,6 +151,29 @@ class TypedEngine {
   template <typename K>
   bool Del(const K& key) {
     return engine().Remove(Query(key), RemovalCause::kDeleted);
+  }
+
+  template <typename Function>
+  bool ForEach(Function&& function) {
+    Iteration iteration = engine().Iterate();
+    while (const EntryRef ref = iteration.Next()) {
+      const Handle handle = HandleOf(ref);
+      // Time has passed since it was pinned, in calls of the function.
+      if (engine_.HasExpired(At(ref))) continue;
+      if (!function(handle)) return false;
+    }
+    return true;
+  }
+
+  template <typename Predicate>
+  int64_t EraseIf(Predicate&& predicate) {
+    engine().SupersedeLoads();
+    int64_t erased = 0;
+    ForEach([&](const Handle& handle) {
+      if (predicate(handle)) erased += DelIf(handle.key(), handle) ? 1 : 0;
+      return true;
+    });
+    return erased;
   }
 
   // For the calls that are made of these (cache/internal/engine/typed_loads.h).
