@@ -35,41 +35,37 @@ Removal<int, int> Left(int key, int value, RemovalCause cause) {
   return {key, value, cause, {}};
 }
 
-// That of key 1, whose value is 10.
+// Of key 1, whose value is 10; and of what is stored without a TTL.
 constexpr absl::Duration kTtl = absl::Seconds(1);
+constexpr absl::Duration kDefaultTtl = absl::Hours(100);
 
-// What may happen to it in the middle of a call.
+// What may happen to key 1 in the middle of a call.
 struct Event {
   std::string name;
   std::function<void(IntCache&, SimulatedClock&)> happen;
   bool same_entry;           // Whether it is still the one that was read.
   std::optional<int> value;  // What the key has then.
-  absl::Duration time_left;  // How long it has it.
+  absl::Duration time_left;  // Of what is then stored without a TTL.
 };
 
 std::vector<Event> Events() {
   return {
       {"equal value", [](IntCache& cache, auto&) { cache.Set(1, 10); }, false,
-       10, absl::InfiniteDuration()},
+       10, kDefaultTtl},
       {"Del and Set",
        [](IntCache& cache, auto&) {
          cache.Del(1);
          cache.Set(1, 10);
        },
-       false, 10, absl::InfiniteDuration()},
-      {"expiry",
-       [](IntCache&, auto& clock) { clock.Advance(kTtl); },
-       false,
-       std::nullopt,
-       {}},
+       false, 10, kDefaultTtl},
+      {"expiry", [](IntCache&, auto& clock) { clock.Advance(kTtl); }, false,
+       std::nullopt, kDefaultTtl},
       {"expiry that was reclaimed",
        [](IntCache& cache, auto& clock) {
          clock.Advance(kTtl);
          cache.RunMaintenance();
        },
-       false,
-       std::nullopt,
-       {}},
+       false, std::nullopt, kDefaultTtl},
       {"Touch", [](IntCache& cache, auto&) { cache.Touch(1, absl::Hours(7)); },
        true, 10, absl::Hours(7)},
       {"Touch in time",
@@ -82,19 +78,11 @@ std::vector<Event> Events() {
        [](IntCache& cache, auto&) {
          for (int key = 2; key < 7; ++key) cache.Set(key, 0);
        },
-       false,
-       std::nullopt,
-       {}},
-      {"Clear",
-       [](IntCache& cache, auto&) { cache.Clear(); },
-       false,
-       std::nullopt,
-       {}},
-      {"Take",
-       [](IntCache& cache, auto&) { (void)cache.Take(1); },
-       false,
-       std::nullopt,
-       {}},
+       false, std::nullopt, kDefaultTtl},
+      {"Clear", [](IntCache& cache, auto&) { cache.Clear(); }, false,
+       std::nullopt, kDefaultTtl},
+      {"Take", [](IntCache& cache, auto&) { (void)cache.Take(1); }, false,
+       std::nullopt, kDefaultTtl},
       {"nothing", [](IntCache&, auto&) {}, true, 10, kTtl},
   };
 }
@@ -103,7 +91,7 @@ class CacheConditionalRaceTest : public InterruptedCacheEnvironment {
  protected:
   CacheConditionalRaceTest() {
     options_.max_entries = 4;
-    options_.default_ttl = absl::Hours(100);
+    options_.default_ttl = kDefaultTtl;
   }
   ~CacheConditionalRaceTest() override {
     if (cache_ != nullptr) {
@@ -204,10 +192,7 @@ TEST_F(CacheConditionalRaceTest, UpdateCallsItsFunctionAgainWithWhatIsThere) {
         EXPECT_EQ(seen.back(), event.value);
       }
       EXPECT_EQ(cache_->Peek(1), event.value.value_or(0) + 1);
-      EXPECT_EQ(cache_->TimeToLive(1),
-                event.value.has_value() && event.time_left <= absl::Hours(7)
-                    ? event.time_left
-                    : options_.default_ttl);
+      EXPECT_EQ(cache_->TimeToLive(1), event.time_left);
     }
   }
 }
