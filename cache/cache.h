@@ -13,39 +13,41 @@
 //
 // Guarantees. A value is never returned at its deadline or later. At no instant
 // do more than max_entries entries or max_bytes accounted bytes live in the
-// cache. A Set that needs room reclaims expired entries first, and then evicts
-// the least recently used. Without any call, the memory of expired entries
-// comes back within CacheOptions::reclaim_delay, and nothing wakes up while
-// nothing is due. One caller loads a missing key for all; a value that was read
-// before a write is never stored after it.
+// cache, or what SetLimits has made of them. A Set that needs room reclaims
+// expired entries first, and then evicts the least recently used. Without any
+// call, the memory of expired entries comes back within
+// CacheOptions::reclaim_delay, and nothing wakes up while nothing is due. One
+// caller loads a missing key for all; a value that was read before a write is
+// never stored after it.
 //
-// Threads. Thread-safe. No user code (listener, weigher, loader; constructors
-// and destructors of keys and values) runs under a lock, so all of it may call
-// this cache and others. Only the hash and the equality of keys run under one,
-// and must not.
+// Threads. Thread-safe. No user code (listener, weigher, loader, the function
+// of Update; constructors and destructors of keys and values) runs under a
+// lock, so all of it may call this cache and others. Only the hash and the
+// equality of keys run under one, and must not.
 //
-// Errors. A miss is an empty optional or handle; only Create and loads return a
-// Status. Exceptions of constructors, weigher, loader and visitor reach the
-// caller. Set, loads and the first read of a thread throw
-// std::bad_alloc if memory runs out, which ends a program without exceptions.
-// After an exception no value was stored, replaced or deleted; expired values
+// Errors. A miss is an empty optional or handle; only Create, loads and
+// SetLimits return a Status. Exceptions of constructors, weigher, loader and
+// other functions of the user reach the caller. Set, SetIf, Update, loads,
+// ForEach, EraseIf and the first read of a thread throw std::bad_alloc if
+// memory runs out, which ends a program without exceptions. After an exception
+// no value was stored, replaced or deleted, but by an EraseIf; expired values
 // may have gone, and values that a Set had evicted if another thread took their
 // room. A GetOrLoad that cannot copy its result may have stored it. Callers
-// that wait for a loader that throws receive kUnknown.
-// Exceptions of the listener are counted and go no further. Del, Touch, Clear,
-// handles and the destructor need no memory and do not throw, nor does
-// RunMaintenance, but for stats_log. Hashes, comparisons and destructors must
-// not throw. The hash of a key must not change while the key is in the cache:
-// to remove or replace it then ends the program with a message.
+// that wait for a loader that throws receive kUnknown. Exceptions of the
+// listener are counted and go no further. Del, DelIf, Take, Touch, Clear,
+// SetLimits, handles and the destructor need no memory and do not throw, nor
+// does RunMaintenance, but for stats_log. Hashes, comparisons and destructors
+// must not throw. The hash of a key must not change while the key is in the
+// cache: to remove or replace it then ends the program with a message.
 //
-// Cost. Every call is O(1) expected, plus what it reclaims and evicts, at most
-// CacheOptions::maintenance_budget entries at a time under a lock; and a Set of
-// a new key copies up to 24 references while the index grows. An entry takes 40
-// bytes and its share of the index besides key and value, and 4 more where
-// there is a weigher. A std::string is stored as its length and its characters,
-// and is shown as a std::string_view; see cache/view.h. The entries of a cache
-// share up to 32 GiB, not counting what keys and values of over 64 KiB take
-// elsewhere.
+// Cost. Every call is O(1) expected, ForEach and EraseIf O(entries), plus what
+// it reclaims and evicts, at most CacheOptions::maintenance_budget entries at a
+// time under a lock; and a Set of a new key copies up to 24 references while
+// the index grows. An entry takes 40 bytes and its share of the index besides
+// key and value, and 4 more where there is a weigher. A std::string is stored
+// as its length and its characters, and is shown as a std::string_view; see
+// cache/view.h. The entries of a cache share up to 32 GiB, not counting what
+// keys and values of over 64 KiB take elsewhere.
 //
 // Lifetime. Destroy a cache when no call runs in it; its background work ends
 // with it. Values are destroyed, listeners are not called. A Handle may outlive
@@ -72,8 +74,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/hash.h"
+#include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/engine/refresh_ahead.h"
 #include "wheelcache/cache/internal/engine/typed_engine.h"
 #include "wheelcache/cache/internal/engine/typed_loads.h"
 #include "wheelcache/cache/internal/engine/typed_refreshes.h"
@@ -100,9 +105,9 @@ class Cache final {
     // Is told of each entry that has left; see cache/removal.h.
     std::function<void(View<Key>, View<Value>, RemovalCause)> on_removal;
 
-    // Refreshes the value of a key, given the old one; see cache/load.h.
-    std::function<absl::StatusOr<Loaded<Value>>(View<Key>, View<Value> old)>
-        reload;
+    // Refreshes the value of a key; see cache/load.h. Any function of the form
+    //   absl::StatusOr<Loaded<Value>>(View<Key>, View<Value> old)
+    internal::ReloadHook<Key, Value, Hash, Equal> reload;
 
     // Runs refreshes, on any thread; if empty, the calls that begin them do. It
     // may drop a task, and must destroy those that it has not run.
@@ -114,8 +119,10 @@ class Cache final {
 
   // The duty to load a key; see cache/ticket.h.
   using Ticket =
-      CacheTicket<Key, Value,
-                  typename internal::TypedLoads<Key, Value, Hash, Equal>::Lead>;
+      CacheTicket<Key, Value, internal::TypedLead<Key, Value, Hash, Equal>>;
+
+  // What the function of Update returns; see cache/conditional.h.
+  using Decision = wheelcache::Decision<Value>;
 
   // Returns a cache, or InvalidArgument with the field, the value and the rule
   // that it breaks.
@@ -251,15 +258,75 @@ class Cache final {
     return typed_.Del(key);
   }
 
+  // As Set, if `expected` pins the key's live value, or is empty and there is
+  // none; otherwise changes nothing. Without a TTL the new value keeps the
+  // deadline of the old one, or gets default_ttl. See cache/conditional.h.
+  template <typename K = Key, typename V = Value>
+  Put SetIf(K&& key, const Handle& expected, V&& value,
+            std::optional<absl::Duration> ttl = std::nullopt) {
+    return typed_.SetIf(std::forward<K>(key), expected, std::forward<V>(value),
+                        ttl);
+  }
+
+  // Removes the key's live value if `expected` pins it. Returns whether it did.
+  template <typename K>
+  bool DelIf(const K& key, const Handle& expected) {
+    return typed_.DelIf(key, expected);
+  }
+
+  // Removes the key's live value and returns it; of several callers, one gets
+  // it. Counts as a Get and a Del.
+  template <typename K>
+  Handle Take(const K& key) {
+    return typed_.Take(key);
+  }
+
+  // Calls `decide` with a const Handle& of the key's live value, empty if there
+  // is none, and carries out the Decision that it returns; repeats that while
+  // other threads are faster. Returns whether a value was stored or deleted.
+  // Counts as one Get. See cache/conditional.h.
+  template <typename K, typename Function>
+  bool Update(const K& key, Function&& decide) {
+    return typed_.Update(
+        key, [&](const Handle& old) -> Decision { return decide(old); });
+  }
+
   // Removes all values that are there at one instant during the call.
   void Clear() { engine().Clear(); }
 
+  // Calls `function(handle)`, which returns whether to go on, with each live
+  // value: once with one that lives throughout, at most once with any other.
+  // Returns whether it went through all. No snapshot; counts as no use.
+  template <typename Function>
+  bool ForEach(Function&& function) {
+    return typed_.ForEach(std::forward<Function>(function));
+  }
+
+  // As ForEach, but removes each value for which `predicate(handle)` returns
+  // true, if it is still there. Returns how many it removed. Supersedes all
+  // loads in flight, whose values the predicate cannot see.
+  template <typename Predicate>
+  int64_t EraseIf(Predicate&& predicate) {
+    return typed_.EraseIf(std::forward<Predicate>(predicate));
+  }
+
+  // Changes the limits, or returns InvalidArgument. On return the new ones
+  // hold; lower ones are approached step by step, by eviction as in a Set.
+  absl::Status SetLimits(int64_t entries, int64_t bytes) {
+    return engine().SetLimits(entries, bytes);
+  }
+  CacheLimits limits() const {
+    const internal::Room limit = engine().limit();
+    return {limit.entries, limit.bytes};
+  }
+
   // What is in the cache, expired entries that are not yet reclaimed included.
-  // O(1), and never more than the limits.
+  // O(1), and never more than limits().
   int64_t size() const { return engine().used().entries; }
   int64_t bytes() const { return engine().used().bytes; }
 
   CacheStats stats() const { return engine().stats(); }
+  // As given to Create.
   const CacheOptions& options() const { return engine().options(); }
 
   // Reclaims what is due, for programs that run without a reaper: removes and
@@ -277,7 +344,7 @@ class Cache final {
   // Ends the background work and refreshes for good, and waits for what runs of
   // them, unless called by that. The cache remains usable: Set and
   // RunMaintenance reclaim.
-  void Stop() { typed_.Stop(); }
+  void Stop() { engine().Stop(); }
 
   // Whether the reaper serves this cache, or why it could not be had.
   const absl::Status& reaper_status() const { return engine().reaper_status(); }
@@ -287,14 +354,11 @@ class Cache final {
   absl::Status CheckInvariants() { return engine().CheckInvariants(); }
 
  private:
-  using Refreshes = internal::TypedRefreshes<Key, Value, Hash, Equal>;
-
   Cache(CacheOptions options, Hooks hooks)
       : typed_(std::move(options), std::move(hooks.weigher),
                std::move(hooks.on_removal)) {
     if (!hooks.reload) return;
-    refreshes_ = std::make_unique<Refreshes>(&typed_, std::move(hooks.reload),
-                                             std::move(hooks.executor));
+    refreshes_ = hooks.reload.Make(&typed_, std::move(hooks.executor));
   }
 
   int64_t default_ttl_nanos() const { return engine().default_ttl_nanos(); }
@@ -305,7 +369,8 @@ class Cache final {
   internal::Engine& engine() { return typed_.engine(); }
   const internal::Engine& engine() const { return typed_.engine(); }
 
-  std::unique_ptr<Refreshes> refreshes_;  // Null without Hooks::reload.
+  // Null without Hooks::reload.
+  std::unique_ptr<internal::RefreshAhead<Key, Value>> refreshes_;
   // The last: destructors of values may call the cache until it ends.
   internal::TypedEngine<Key, Value, Hash, Equal> typed_;
 };

@@ -15,21 +15,24 @@ namespace {
 constexpr int kMaxShards = 256;
 
 template <typename Value>
+absl::Status Broken(absl::string_view name, absl::string_view field,
+                    const Value& value, absl::string_view rule) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "CacheOptions of \"", name, "\": ", field, " is ", value, ", ", rule));
+}
+template <typename Value>
 absl::Status Broken(const CacheOptions& options, absl::string_view field,
                     const Value& value, absl::string_view rule) {
-  return absl::InvalidArgumentError(absl::StrCat("CacheOptions of \"",
-                                                 options.name, "\": ", field,
-                                                 " is ", value, ", ", rule));
+  return Broken(options.name, field, value, rule);
 }
 
 }  // namespace
 
 absl::Status ValidateCacheOptions(const CacheOptions& o) {
-  if (o.max_entries < 1) {
-    return Broken(o, "max_entries", o.max_entries, "must be at least 1");
-  }
-  if (o.max_bytes < 1) {
-    return Broken(o, "max_bytes", o.max_bytes, "must be at least 1");
+  if (absl::Status limits =
+          internal::ValidateLimits(o.name, o.max_entries, o.max_bytes);
+      !limits.ok()) {
+    return limits;
   }
   if (o.default_ttl <= absl::ZeroDuration()) {
     return Broken(o, "default_ttl", absl::FormatDuration(o.default_ttl),
@@ -90,6 +93,17 @@ absl::Status ValidateWithoutReload(const CacheOptions& o) {
                   kRule);
   }
   if (o.refresh_at != 1) return Broken(o, "refresh_at", o.refresh_at, kRule);
+  return absl::OkStatus();
+}
+
+absl::Status ValidateLimits(absl::string_view name, int64_t max_entries,
+                            int64_t max_bytes) {
+  if (max_entries < 1) {
+    return Broken(name, "max_entries", max_entries, "must be at least 1");
+  }
+  if (max_bytes < 1) {
+    return Broken(name, "max_bytes", max_bytes, "must be at least 1");
+  }
   return absl::OkStatus();
 }
 

@@ -45,7 +45,7 @@ struct CacheOptions {
   std::string name = "cache";
 
   // The most entries, and the most charged bytes, in the cache at any instant.
-  // At least 1 each; both may be set.
+  // At least 1 each; both may be set. Cache::SetLimits changes them.
   int64_t max_entries = kUnlimited;
   int64_t max_bytes = kUnlimited;
 
@@ -78,7 +78,7 @@ struct CacheOptions {
 
   // The number of independently locked parts, a power of two up to 256; 0
   // chooses by the limits. With one shard the LRU order is exact; a cache for
-  // a few thousand entries gets one.
+  // a few thousand entries gets one. Stays what it was at first.
   int shards = 0;
 
   // The resolution of reclaiming. More than zero. What Get returns does not
@@ -109,6 +109,12 @@ struct CacheOptions {
   std::function<void(absl::string_view line)> stats_log;
 };
 
+// The limits of a cache at some instant; see max_entries and max_bytes.
+struct CacheLimits {
+  int64_t entries = kUnlimited;
+  int64_t bytes = kUnlimited;
+};
+
 // OK, or which field breaks which rule.
 WHEELCACHE_EXPORT absl::Status ValidateCacheOptions(
     const CacheOptions& options);
@@ -118,6 +124,11 @@ namespace internal {
 // OK, or which field needs a hook that the cache does not have.
 WHEELCACHE_EXPORT absl::Status ValidateWithoutReload(
     const CacheOptions& options);
+
+// OK, or which of the limits of a cache with this name breaks which rule.
+WHEELCACHE_EXPORT absl::Status ValidateLimits(absl::string_view name,
+                                              int64_t max_entries,
+                                              int64_t max_bytes);
 
 // The number of shards of a cache with these valid options.
 WHEELCACHE_EXPORT int ShardCount(const CacheOptions& options);

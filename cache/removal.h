@@ -28,7 +28,7 @@ namespace wheelcache {
 enum class RemovalCause : uint8_t {
   kExpired,   // Its TTL ran out.
   kEvicted,   // There was no room.
-  kDeleted,   // The caller asked: Del, Clear, or a TTL of zero or less.
+  kDeleted,   // The caller asked: Del, Take, Clear, a TTL of zero or less.
   kReplaced,  // A new value was Set, even one that was then refused.
 };
 

@@ -20,12 +20,12 @@
 namespace wheelcache {
 
 struct CacheStats {
-  // Reads that found a live value, or none. Peek, Contains and TimeToLive do
-  // not count.
+  // Reads that found a live value, or none; Take and Update included. Peek,
+  // Contains and TimeToLive do not count.
   int64_t hits = 0;
   int64_t misses = 0;
 
-  // Values that became visible: by Set, or by a load.
+  // Values that became visible: by Set, SetIf, Update, or by a load.
   int64_t sets = 0;
 
   // Entries that were removed, by cause. Always, in the child of a fork() too:

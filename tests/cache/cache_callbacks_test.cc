@@ -106,6 +106,17 @@ class CacheCallbacksTest : public CacheEnvironment {
         callback_();
         return absl::StatusOr<Caller>(Make(i));
       });
+      cache->SetIf(Make(i), cache->Find(Make(i)), Make(i));
+      cache->SetIf(Make(i + 1), {}, Make(i));
+      cache->DelIf(Make(i - 1), cache->Find(Make(i - 1)));
+      (void)cache->Take(Make(i - 4));
+      int calls = 0;
+      cache->Update(Make(i), [&](const auto&) {
+        callback_();
+        // Always losing to what is called back would never end.
+        return ++calls < 4 ? CallerCache::Decision::Set(Make(i))
+                           : CallerCache::Decision::Keep();
+      });
     }
     clock_.Advance(absl::Seconds(10));
     cache->RunMaintenance();
@@ -137,6 +148,12 @@ TEST_F(CacheCallbacksTest, CallbacksMayCallTheCache) {
     (void)cache.GetOrLoad(Caller(number % 7),
                           [] { return absl::StatusOr<Caller>(Caller(7)); });
     if (number % 3 == 0) cache.Del(key);
+    if (number % 3 == 1) (void)cache.Take(Caller(number % 60));
+    cache.SetIf(key, cache.Find(key), Caller(2));
+    cache.Update(Caller(4), [](const auto& old) {
+      if (old) return CallerCache::Decision::Delete();
+      return CallerCache::Decision::Set(Caller(5));
+    });
     if (number % 50 == 0) cache.Clear();
     cache.RunMaintenance(2);
     cache.stats();

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/counted.h"
@@ -121,6 +122,32 @@ TEST_F(CacheExceptionsTest, SetThatCannotMoveChangesNothing) {
   }
 }
 
+TEST_F(CacheExceptionsTest, SetIfThatCannotCopyChangesNothing) {
+  const Fragile value(20);
+  const auto set_if = [&](const Fragile& key) {
+    EXPECT_EQ(cache_->SetIf(key, cache_->Find(key), value), Put::kStored);
+  };
+  EXPECT_EQ(BreakEachConstruction([&] { set_if(new_); }), 2);
+  EXPECT_EQ(ValueOf(new_), 20);
+  cache_->Del(new_);
+  EXPECT_EQ(BreakEachConstruction([&] { set_if(old_); }), 2);
+  EXPECT_EQ(ValueOf(old_), 20);
+}
+
+TEST_F(CacheExceptionsTest, UpdateThatCannotCopyChangesNothing) {
+  using Decision = FragileCache<Fragile>::Decision;
+  const Fragile value(20);
+  const auto update = [&](const Fragile& key) {
+    EXPECT_TRUE(
+        cache_->Update(key, [&](const auto&) { return Decision::Set(value); }));
+  };
+  EXPECT_GE(BreakEachConstruction([&] { update(new_); }), 3);
+  EXPECT_EQ(ValueOf(new_), 20);
+  cache_->Del(new_);
+  EXPECT_GE(BreakEachConstruction([&] { update(old_); }), 3);
+  EXPECT_EQ(ValueOf(old_), 20);
+}
+
 TEST_F(CacheExceptionsTest, ReadThatCannotCopyChangesNothing) {
   EXPECT_EQ(BreakEachConstruction([&] { (void)cache_->Peek(old_); }), 1);
   EXPECT_GE(BreakEachConstruction([&] { (void)cache_->Get(old_); }), 1);
@@ -175,6 +202,23 @@ TEST_F(WeigherExceptionsTest, SetThatCannotWeighChangesNothing) {
   EXPECT_EQ(cache_->size(), 1);
   EXPECT_EQ(cache_->stats().sets, 1);
   EXPECT_EQ(objects.load(), 1);
+  EXPECT_TRUE(cache_->CheckInvariants().ok());
+}
+
+TEST_F(WeigherExceptionsTest, ConditionalWriteThatCannotWeighChangesNothing) {
+  using Decision = WeighedCache::Decision;
+  cache_->Set(1, Fragile(1));
+  const auto old = cache_->Find(1);
+  EXPECT_THROW(cache_->SetIf(1, old, Fragile(-1)), std::runtime_error);
+  EXPECT_THROW(cache_->SetIf(2, {}, Fragile(-1)), std::runtime_error);
+  EXPECT_THROW(
+      cache_->Update(1, [](const auto&) { return Decision::Set(Fragile(-1)); }),
+      std::runtime_error);
+  EXPECT_EQ(cache_->Get(1)->number, 1);
+  EXPECT_EQ(cache_->size(), 1);
+  EXPECT_EQ(cache_->stats().sets, 1);
+  EXPECT_EQ(objects.load(), 1);
+  EXPECT_EQ(cache_->SetIf(1, old, Fragile(2)), Put::kStored);
   EXPECT_TRUE(cache_->CheckInvariants().ok());
 }
 

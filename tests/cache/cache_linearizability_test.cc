@@ -11,6 +11,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <random>
 #include <string>
@@ -22,6 +23,7 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/load.h"
 #include "wheelcache/tests/testing/cache_history.h"
@@ -51,44 +53,66 @@ struct Setup {
   int shards;
   int fillers;             // Other keys in the cache, so that its index grows.
   int64_t coarse_lag = 0;  // In ticks.
-  bool loads = false;      // Its calls are mostly such that load.
+  bool conditional = false;
+  bool loads = false;  // Its calls are mostly such that load.
 
   friend std::ostream& operator<<(std::ostream& out, const Setup& setup) {
     return out << setup.threads << " threads with " << setup.calls
                << " calls each, " << setup.shards << " shards, "
                << setup.fillers << " fillers, coarse by " << setup.coarse_lag
+               << (setup.conditional ? ", conditional calls" : "")
                << (setup.loads ? ", loads" : "");
   }
 };
 
 using Script = std::vector<HistoryCall>;
 
-// Mostly Set and Get, or mostly loads, and TTLs that end within the history.
+bool Stores(const HistoryCall& call) {
+  return call.what == HistoryCall::kSet || call.what == HistoryCall::kSetIf ||
+         call.what == HistoryCall::kUpdate;
+}
+
+// Mostly Set and Get, or mostly loads; half of it conditional calls where these
+// are wanted; and TTLs that end within the history.
 HistoryCall RandomCall(const Setup& setup, std::mt19937_64* random) {
   constexpr HistoryCall::What kCalls[] = {
-      HistoryCall::kSet,   HistoryCall::kSet,     HistoryCall::kSet,
-      HistoryCall::kGet,   HistoryCall::kGet,     HistoryCall::kGet,
-      HistoryCall::kGet,   HistoryCall::kDel,     HistoryCall::kTouch,
-      HistoryCall::kClear, HistoryCall::kTick,    HistoryCall::kTick,
-      HistoryCall::kTouch, HistoryCall::kMaintain};
+      HistoryCall::kSet,    HistoryCall::kSet,      HistoryCall::kSet,
+      HistoryCall::kGet,    HistoryCall::kGet,      HistoryCall::kGet,
+      HistoryCall::kGet,    HistoryCall::kDel,      HistoryCall::kTouch,
+      HistoryCall::kClear,  HistoryCall::kTick,     HistoryCall::kTick,
+      HistoryCall::kTouch,  HistoryCall::kMaintain, HistoryCall::kForEach,
+      HistoryCall::kEraseIf};
+  constexpr HistoryCall::What kConditionalCalls[] = {
+      HistoryCall::kFind,        HistoryCall::kFind,   HistoryCall::kSetIf,
+      HistoryCall::kSetIf,       HistoryCall::kSetIf,  HistoryCall::kDelIf,
+      HistoryCall::kTake,        HistoryCall::kUpdate, HistoryCall::kUpdate,
+      HistoryCall::kUpdateDelete};
   constexpr HistoryCall::What kLoads[] = {
       HistoryCall::kBegin,   HistoryCall::kBegin,   HistoryCall::kBegin,
       HistoryCall::kFinish,  HistoryCall::kFinish,  HistoryCall::kDrop,
       HistoryCall::kRefresh, HistoryCall::kRefresh, HistoryCall::kRunTask,
       HistoryCall::kRunTask, HistoryCall::kLoad,    HistoryCall::kLoad,
       HistoryCall::kSet,     HistoryCall::kSet,     HistoryCall::kDel,
-      HistoryCall::kGet,     HistoryCall::kClear,   HistoryCall::kTick};
+      HistoryCall::kGet,     HistoryCall::kClear,   HistoryCall::kTick,
+      HistoryCall::kFind,    HistoryCall::kSetIf,   HistoryCall::kUpdate,
+      HistoryCall::kTake,    HistoryCall::kDelIf};
   constexpr int64_t kTtls[] = {0, 1, 1, 2, 2, 3, kForever, kForever};
   HistoryCall call;
   call.what = setup.loads ? kLoads[(*random)() % std::size(kLoads)]
                           : kCalls[(*random)() % std::size(kCalls)];
+  if (setup.conditional && (*random)() % 2 == 0) {
+    call.what = kConditionalCalls[(*random)() % std::size(kConditionalCalls)];
+  }
   // Half of the calls meet on one key.
   call.key =
       static_cast<int>((*random)() % (size_t{2} * kHistoryKeys)) % kHistoryKeys;
   if ((*random)() % 2 == 0) call.key = 0;
-  if (call.what == HistoryCall::kSet || call.what == HistoryCall::kTouch ||
+  if (Stores(call) || call.what == HistoryCall::kTouch ||
       call.what == HistoryCall::kFinish || call.what == HistoryCall::kLoad) {
     call.ttl = kTtls[(*random)() % std::size(kTtls)];
+  }
+  if (Stores(call) && call.what != HistoryCall::kSet && (*random)() % 2 == 0) {
+    call.ttl = kKept;
   }
   return call;
 }
@@ -103,7 +127,7 @@ std::vector<Script> RandomScripts(const Setup& setup, uint64_t seed) {
       HistoryCall call = RandomCall(setup, &random);
       call.thread = thread;
       ++value;
-      if (call.what == HistoryCall::kSet) call.value = value;
+      if (Stores(call)) call.value = value;
       call.load = value;
       scripts[thread].push_back(call);
     }
@@ -188,6 +212,9 @@ class Stage {
   absl::Status CheckInvariants() { return cache_->CheckInvariants(); }
 
  private:
+  using Handle = Cache<int, int>::Handle;
+  using Handles = std::array<Handle, kHistoryKeys>;  // By key.
+
   int64_t Time() const { return clock_.NowNanos() / ToInt64Nanoseconds(kTick); }
 
   // Each history begins with an empty cache, but for the fillers.
@@ -204,6 +231,7 @@ class Stage {
     CacheHistory history;
     std::deque<Pending> tickets;
     std::deque<Pending> tasks;
+    Handles found;
   };
 
   // Calls `function` with the call, and records it as it is then.
@@ -235,8 +263,17 @@ class Stage {
       case HistoryCall::kLoad:
         Load(call, performance);
         break;
+      case HistoryCall::kForEach:
+      case HistoryCall::kEraseIf: {
+        HistoryCall iterated = call;
+        iterated.time_before = Time();
+        Iterate(iterated, ticks_.fetch_add(kHistoryKeys),
+                &performance->history);
+        break;
+      }
       default:
-        Record(call, performance, [&](HistoryCall* made) { Perform(made); });
+        Record(call, performance,
+               [&](HistoryCall* made) { Perform(made, &performance->found); });
     }
   }
 
@@ -276,11 +313,11 @@ class Stage {
       if (call.what == HistoryCall::kDrop) {
         pending.ticket = {};
       } else {
-        made->value = pending.ticket.Finish(ValueOf(*made)) ? 1 : 0;
+        made->value = pending.ticket.Finish(LoadedBy(*made)) ? 1 : 0;
       }
     });
   }
-  static Loaded<int> ValueOf(const HistoryCall& call) {
+  static Loaded<int> LoadedBy(const HistoryCall& call) {
     return {call.load,
             call.ttl == kForever ? absl::InfiniteDuration() : call.ttl * kTick};
   }
@@ -324,7 +361,7 @@ class Stage {
           call.value = 2;
           call.time_before = Time();
           began = ticks_.fetch_add(1);
-          return ValueOf(call);
+          return LoadedBy(call);
         });
     if (call.what == HistoryCall::kBegin) {
       call.found =
@@ -343,9 +380,10 @@ class Stage {
     }
   }
 
-  void Perform(HistoryCall* call) {
+  void Perform(HistoryCall* call, Handles* found) {
     const absl::Duration ttl =
         call->ttl == kForever ? absl::InfiniteDuration() : call->ttl * kTick;
+    Handle& handle = (*found)[call->key];
     switch (call->what) {
       case HistoryCall::kSet:
         cache_->Set(call->key, call->value, ttl);
@@ -368,9 +406,94 @@ class Stage {
       case HistoryCall::kMaintain:
         cache_->RunMaintenance();
         break;
+      case HistoryCall::kFind:
+        handle = cache_->Find(call->key);
+        call->value = ValueOf(handle);
+        break;
+      case HistoryCall::kSetIf:
+        call->expected = ValueOf(handle);
+        call->outcome = OutcomeOf(
+            cache_->SetIf(call->key, handle, call->value, TtlOf(*call)));
+        break;
+      case HistoryCall::kDelIf:
+        call->expected = ValueOf(handle);
+        call->outcome = cache_->DelIf(call->key, handle) ? HistoryCall::kWon
+                                                         : HistoryCall::kLost;
+        break;
+      case HistoryCall::kTake:
+        call->value = ValueOf(cache_->Take(call->key));
+        break;
+      case HistoryCall::kUpdate:
+      case HistoryCall::kUpdateDelete:
+        Update(call);
+        break;
+      case HistoryCall::kErase:
+      case HistoryCall::kMissing:
+      case HistoryCall::kForEach:
+      case HistoryCall::kEraseIf:
       default:
         break;
     }
+  }
+
+  // Records a call for each key.
+  void Iterate(const HistoryCall& call, uint64_t began, CacheHistory* history) {
+    std::array<int, kHistoryKeys> seen = {};
+    const auto see = [&](const Cache<int, int>::Handle& handle) {
+      if (handle.key() >= kHistoryKeys) return;
+      EXPECT_EQ(seen[handle.key()], 0) << "the key was shown before";
+      seen[handle.key()] = *handle;
+    };
+    int64_t erased = 0;
+    if (call.what == HistoryCall::kForEach) {
+      EXPECT_TRUE(cache_->ForEach([&](const auto& handle) {
+        see(handle);
+        return true;
+      }));
+    } else {
+      erased = cache_->EraseIf([&](const auto& handle) {
+        see(handle);
+        return handle.key() == call.key;
+      });
+      EXPECT_LE(erased, seen[call.key] == 0 ? 0 : 1);
+    }
+    const int64_t time_after = Time();
+    for (int key = 0; key < kHistoryKeys; ++key) {
+      HistoryCall of_key = call;
+      of_key.what = seen[key] == 0 ? HistoryCall::kMissing : HistoryCall::kGet;
+      if (key == call.key && erased > 0) of_key.what = HistoryCall::kErase;
+      of_key.time_after = time_after;
+      of_key.key = key;
+      of_key.value = seen[key];
+      history->push_back(
+          {of_key, began + static_cast<uint64_t>(key), ticks_.fetch_add(1)});
+    }
+  }
+
+  static int ValueOf(const Handle& handle) { return handle ? *handle : 0; }
+
+  static HistoryCall::Outcome OutcomeOf(Put put) {
+    return put == Put::kStored ? HistoryCall::kWon
+           : put == Put::kLost ? HistoryCall::kLost
+                               : HistoryCall::kRefused;
+  }
+
+  static std::optional<absl::Duration> TtlOf(const HistoryCall& call) {
+    if (call.ttl == kKept) return std::nullopt;
+    return call.ttl == kForever ? absl::InfiniteDuration() : call.ttl * kTick;
+  }
+
+  void Update(HistoryCall* call) {
+    using Decision = Cache<int, int>::Decision;
+    const bool deletes = call->what == HistoryCall::kUpdateDelete;
+    const bool done = cache_->Update(call->key, [&](const Handle& old) {
+      call->expected = ValueOf(old);
+      return deletes ? Decision::Delete()
+                     : Decision::Set(call->value, TtlOf(*call));
+    });
+    call->outcome = done      ? HistoryCall::kWon
+                    : deletes ? HistoryCall::kLost
+                              : HistoryCall::kRefused;
   }
 
   static std::vector<CacheHistory> Joined(
@@ -433,8 +556,10 @@ INSTANTIATE_TEST_SUITE_P(
     Setups, CacheLinearizabilityTest,
     testing::Values(Setup{2, 6, 1, 0}, Setup{2, 6, 1, 6, 4}, Setup{3, 5, 1, 0},
                     Setup{3, 5, 4, 0}, Setup{4, 4, 1, 6}, Setup{4, 4, 8, 0, 4},
-                    Setup{2, 6, 1, 0, 0, true}, Setup{3, 5, 1, 0, 4, true},
-                    Setup{4, 4, 4, 0, 0, true}));
+                    Setup{2, 6, 1, 0, 0, true}, Setup{3, 5, 1, 6, 4, true},
+                    Setup{2, 6, 1, 0, 0, false, true},
+                    Setup{3, 5, 1, 0, 4, true, true},
+                    Setup{4, 4, 4, 0, 0, false, true}));
 
 }  // namespace
 }  // namespace wheelcache

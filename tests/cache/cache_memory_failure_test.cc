@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
@@ -170,6 +171,43 @@ TEST_F(CacheMemoryFailureTest, SetThatFailsEvictsNobody) {
   EXPECT_GT(Failed(Allocation::kCalloc), callocs);
 }
 
+// Of new keys and of resident ones, with and without the room of others.
+TEST_F(CacheMemoryFailureTest, ConditionalWriteHappensOrDoesNot) {
+  constexpr int kCalls = 600;
+  options_.shards = 2;
+  options_.max_entries = 100;
+  auto cache = New<int, CountedPage>(CountingHooks());
+  const int64_t failed = Failed();
+  for (int i = 0; i < kCalls; ++i) {
+    const int key = i / 3;
+    int64_t sets = cache->stats().sets;
+    const auto check = [&](bool thrown) {
+      ExpectWhole(*cache);
+      if (!thrown) ++sets;
+      ASSERT_EQ(cache->stats().sets, sets);
+    };
+    if (i % 2 == 0) {
+      WithEachAllocationFailing(
+          [&] {
+            const auto old = cache->Find(key);
+            ASSERT_EQ(cache->SetIf(key, old, Value()), Put::kStored);
+          },
+          check);
+    } else {
+      WithEachAllocationFailing(
+          [&] {
+            ASSERT_TRUE(cache->Update(key, [&](const auto&) {
+              return CountedCache::Decision::Set(Value());
+            }));
+          },
+          check);
+    }
+    ASSERT_TRUE(cache->Contains(key));
+  }
+  EXPECT_GT(Failed(), failed);
+  EXPECT_EQ(values_.load(), 100);
+}
+
 TEST_F(CacheMemoryFailureTest, SetKeepsTheOldValueOfAStringOrReplacesIt) {
   const std::string large(200'000, 'x');  // Outside of the arena.
   auto cache = New<std::string, std::string>();
@@ -206,6 +244,35 @@ TEST_F(CacheMemoryFailureTest, NothingIsLostWhereLimboHasNoMemory) {
   cache->RunMaintenance();
   ExpectWhole(*cache);
   EXPECT_EQ(values_.load(), 0);
+}
+
+struct OneHash {
+  size_t operator()(int) const { return 42; }
+};
+
+TEST_F(CacheMemoryFailureTest, ForEachThatFailsLeavesNoPin) {
+  options_.maintenance_budget = 1;
+  auto cache =
+      std::move(*Cache<int, testing::Counted, OneHash>::Create(options_));
+  for (int key = 0; key < 60; ++key)
+    cache->Set(key, testing::Counted(&values_));
+  int shown = 0;
+  WithEachAllocationFailing(
+      [&] {
+        shown = 0;
+        cache->ForEach([&](const auto&) {
+          ++shown;
+          return true;
+        });
+      },
+      [&](bool thrown) {
+        EXPECT_EQ(shown < 60, thrown);
+        ASSERT_TRUE(cache->CheckInvariants().ok());
+      });
+  EXPECT_EQ(shown, 60);
+  cache->Clear();
+  cache->RunMaintenance();
+  EXPECT_EQ(values_, 0);
 }
 
 TEST_F(CacheMemoryFailureTest, ClearNeedsNoMemory) {
@@ -268,6 +335,7 @@ TEST_F(CacheMemoryFailureTest, CallsThatRemoveNeedNoMemoryInAnyThread) {
     cache->Set(key, Value(), absl::Seconds(key < 5 ? 1 : 10));
   }
   auto handle = cache->Find(9);
+  auto read = cache->Find(2);
   StayingThreads threads;
   const auto run_without_memory = [&](auto&& call) {
     bool thrown = true;
@@ -275,6 +343,8 @@ TEST_F(CacheMemoryFailureTest, CallsThatRemoveNeedNoMemoryInAnyThread) {
     EXPECT_FALSE(thrown);
   };
   run_without_memory([&] { cache->Del(0); });
+  run_without_memory([&] { (void)cache->Take(1); });
+  run_without_memory([&] { cache->DelIf(2, std::exchange(read, {})); });
   run_without_memory([&] { cache->Touch(6, absl::Seconds(1)); });
   clock_.Advance(absl::Seconds(1));
   run_without_memory([&] { cache->RunMaintenance(); });

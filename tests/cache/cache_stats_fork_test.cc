@@ -124,6 +124,20 @@ TEST_F(CacheStatsForkTest, DeletedEntriesCountBeforeTheyAreRetired) {
   EXPECT_EQ(cache_->stats().deletes, 10);
 }
 
+TEST_F(CacheStatsForkTest, ConditionalWritesCountBeforeTheyRetireAnything) {
+  MakeCache();
+  EXPECT_TRUE(AddsUpInChild(kAfterTheLock, 1, [&] {
+    cache_->Update(
+        1, [](const auto& old) { return WeightCache::Decision::Set(*old); });
+  }));
+  EXPECT_TRUE(AddsUpInChild(kBeforeLimbo, 1, [&] { (void)cache_->Take(1); }));
+  EXPECT_TRUE(AddsUpInChild(kBeforeLimbo, 1,
+                            [&] { cache_->DelIf(2, cache_->Find(2)); }));
+  EXPECT_TRUE(
+      AddsUpInChild(kBeforeTheLock, 1, [&] { cache_->SetIf(1, {}, kWeight); }));
+  EXPECT_EQ(cache_->stats().deletes, 2);
+}
+
 // In the call that the thread is in, and in what it does afterwards.
 TEST_F(CacheStatsForkTest, ForkOfAListenerComesBetweenWholeEvents) {
   pid_t child = -1;

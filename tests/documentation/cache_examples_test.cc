@@ -13,6 +13,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
@@ -28,6 +29,7 @@ namespace wheelcache {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
 
 struct User {
   std::string name;
@@ -75,6 +77,51 @@ TEST_F(CacheExamples, Cache) {
   EXPECT_THAT(deeds, ElementsAre("greet alice"));
 }
 
+TEST_F(CacheExamples, Conditional) {
+  auto visits = *Cache<std::string, int>::Create({});
+  using Visits = wheelcache::Cache<std::string, int>;
+  visits->Update("home", [](const Visits::Handle& old) {
+    return Visits::Decision::Set(old ? *old + 1 : 1);
+  });
+  visits->SetIf("about", /*expected=*/{}, 1);  // Only if there is none.
+  EXPECT_EQ(visits->Get("home"), 1);
+  EXPECT_EQ(visits->Get("about"), 1);
+}
+
+struct Price {
+  int version;
+  int cents;
+};
+
+TEST_F(CacheExamples, ConditionalUpdates) {
+  auto requests = *Cache<std::string, int>::Create({});
+  auto prices = *Cache<std::string, Price>::Create({});
+  const std::string user = "alice";
+  const std::string name = "apples";
+  const auto handle = [&](const Price& price) {
+    // At most 100 requests a minute; those refused do not count.
+    using Requests = wheelcache::Cache<std::string, int>;
+    const bool admitted =
+        requests->Update(user, [](const Requests::Handle& old) {
+          if (!old) return Requests::Decision::Set(1, absl::Minutes(1));
+          if (*old == 100) return Requests::Decision::Keep();
+          return Requests::Decision::Set(*old + 1);  // Keeps the deadline.
+        });
+
+    // Messages may come in any order: the newest version stays.
+    using Prices = wheelcache::Cache<std::string, Price>;
+    prices->Update(name, [&](const Prices::Handle& old) {
+      const bool newer = !old || old->version < price.version;
+      return newer ? Prices::Decision::Set(price) : Prices::Decision::Keep();
+    });
+    return admitted;
+  };
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(handle({i ^ 1, i}));
+  EXPECT_FALSE(handle({98, 0}));
+  EXPECT_EQ(prices->Get(name)->cents, 98);
+  EXPECT_LE(requests->TimeToLive(user), absl::Minutes(1) * 1.05);
+}
+
 TEST_F(CacheExamples, Handle) {
   auto cache = *Cache<std::string, User>::Create({});
   cache->Set("alice", LoadUser("Alice"), absl::Milliseconds(900));
@@ -83,6 +130,42 @@ TEST_F(CacheExamples, Handle) {
     if (user.TimeToLive() < absl::Seconds(1)) Refresh(user.key());
   }
   EXPECT_THAT(deeds, ElementsAre("send Alice", "refresh alice"));
+}
+
+struct Account {
+  std::string name;
+  std::string tenant;
+};
+
+void Show(int id, const std::string& name, absl::Duration) {
+  Note("show", absl::StrCat(id, " ", name));
+}
+void Show(int64_t size, int64_t limit) {
+  Note("show", absl::StrCat(size, " of ", limit));
+}
+
+absl::Status UseAllOfACache(Cache<int, Account>* cache) {
+  cache->ForEach([](const auto& handle) {
+    Show(handle.key(), handle->name, handle.TimeToLive());
+    return true;  // Go on.
+  });
+  const int64_t gone = cache->EraseIf(
+      [](const auto& handle) { return handle->tenant == "acme"; });
+  EXPECT_EQ(gone, 1);
+  if (auto status = cache->SetLimits(50'000, 64 << 20); !status.ok()) {
+    return status;
+  }
+  Show(cache->size(), cache->limits().entries);
+  return absl::OkStatus();
+}
+
+TEST_F(CacheExamples, AllOfACache) {
+  auto cache = *Cache<int, Account>::Create({});
+  cache->Set(1, {"alice", "acme"});
+  cache->Set(2, {"bob", "other"});
+  EXPECT_TRUE(UseAllOfACache(cache.get()).ok());
+  EXPECT_THAT(deeds, UnorderedElementsAre("show 1 alice", "show 2 bob",
+                                          "show 1 of 50000"));
 }
 
 TEST_F(CacheExamples, Hash) {

@@ -13,15 +13,21 @@
 #include "gtest/gtest.h"
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/engine/engine.h"
 #include "wheelcache/cache/internal/engine/gate.h"
+#include "wheelcache/cache/internal/engine/iteration.h"
+#include "wheelcache/cache/internal/engine/limits.h"
 #include "wheelcache/cache/internal/engine/refresh_board.h"
+#include "wheelcache/cache/internal/engine/typed_engine.h"
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/internal/memory/arena.h"
+#include "wheelcache/cache/options.h"
 #include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/mutex.h"
+#include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache {
@@ -135,6 +141,37 @@ TEST(InternalExamples, Budget) {
   }
   EXPECT_EQ(budget.used().entries, 1);
   EXPECT_EQ(budget.used().bytes, charge);
+}
+
+TEST(InternalExamples, Limits) {
+  static Budget budget({2, 160});
+  ASSERT_TRUE(budget.TryTake({2, 160}));
+  Limits limits(&budget);
+  {
+    limits.SetTarget({1, 200});  // What grows has grown.
+    Claim claim(&budget);
+    while (!(limits.Approach(&claim) == Room())) claim.Add(Evict());
+  }
+  EXPECT_EQ(budget.limit(), (Room{1, 200}));
+  EXPECT_EQ(budget.used(), kVictim);
+}
+
+TEST(InternalExamples, Iteration) {
+  CacheOptions options;
+  options.reaper = nullptr;
+  TypedEngine<int, int, DefaultHash<int>, DefaultEqual<int>> typed(
+      options, nullptr, nullptr);
+  for (int key = 0; key < 100; ++key) typed.Set(key, 1, Clock::kNever);
+  Engine& engine = typed.engine();
+  int count = 0;
+  {
+    Iteration iteration = engine.Iterate();
+    while (const EntryRef ref = iteration.Next()) {
+      ++count;  // No lock is held.
+      engine.pool().UnpinOutside(ref);
+    }
+  }
+  EXPECT_EQ(count, 100);
 }
 
 TEST(InternalExamples, EntryPool) {

@@ -34,6 +34,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/load.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
@@ -93,6 +94,17 @@ struct CacheCall {
     kLoadDefault,  // The same.
     kMaintainInSteps,
     kStop,  // Its background work, for good.
+    kSetIf,
+    kSetIfKeep,  // Without a TTL.
+    kDelIf,
+    kTake,
+    kUpdate,        // To a new value,
+    kUpdateKeep,    // without a TTL;
+    kUpdateNot,     // to leave things as they are;
+    kUpdateDelete,  // to delete.
+    kForEach,       // Up to the value that comes at `weight`.
+    kEraseIf,       // Of each third value.
+    kSetLimits,     // `key` entries, and `nanos` bytes; 0 is no limit.
 
     // With `max_age`. The first three with a TTL of their own or of the loader.
     kFindOrLoad,
@@ -126,6 +138,17 @@ struct CacheCall {
                                            "kLoadDefault",
                                            "kMaintainInSteps",
                                            "kStop",
+                                           "kSetIf",
+                                           "kSetIfKeep",
+                                           "kDelIf",
+                                           "kTake",
+                                           "kUpdate",
+                                           "kUpdateKeep",
+                                           "kUpdateNot",
+                                           "kUpdateDelete",
+                                           "kForEach",
+                                           "kEraseIf",
+                                           "kSetLimits",
                                            "kFindOrLoad",
                                            "kFindOrLoadMany",
                                            "kFindOrLoadOvertaken",
@@ -198,6 +221,14 @@ class CacheDriver {
   // Values are unique, and tell their weight.
   using Value = int64_t;
   using CacheType = Cache<int, Value>;
+  using Handle = CacheType::Handle;
+
+  static constexpr int kPinned = 8;
+  struct PinnedValue {
+    Handle handle;
+    Value value = -1;
+    int64_t id = 0;  // To the oracle.
+  };
 
   std::unique_ptr<CacheType> NewCache() {
     CacheOptions options;
@@ -348,7 +379,170 @@ class CacheDriver {
       case CacheCall::kDropTask:
         RunOrDropTask();
         break;
+      case CacheCall::kSetIf:
+      case CacheCall::kSetIfKeep:
+        SetIf();
+        break;
+      case CacheCall::kDelIf: {
+        const Expected expected = Expect();
+        const bool deleted = cache_->DelIf(expected.key, *expected.handle);
+        Compare("deleted", deleted, DelIfInOracle(expected.key, expected.id));
+        break;
+      }
+      case CacheCall::kTake: {
+        const Handle taken = cache_->Take(key);
+        Compare("taken", taken ? std::optional(*taken) : std::nullopt,
+                oracle_.Take(key));
+        loads_.Supersede(key);
+        ++(taken ? hits_ : misses_);
+        break;
+      }
+      case CacheCall::kUpdate:
+      case CacheCall::kUpdateKeep:
+      case CacheCall::kUpdateNot:
+      case CacheCall::kUpdateDelete:
+        Update();
+        break;
+      case CacheCall::kForEach:
+        ForEach();
+        break;
+      case CacheCall::kEraseIf:
+        EraseIf();
+        break;
+      case CacheCall::kSetLimits:
+        SetLimits();
+        break;
     }
+  }
+
+  // What a conditional call is given: a handle, and what it pins.
+  struct Expected {
+    int key;
+    const Handle* handle;
+    int64_t id;
+  };
+
+  // What the key has now, or nothing, or an older value of it or of another.
+  Expected Expect() {
+    const int kind = call_.weight % 4;
+    if (kind == 0) return {call_.key, &none_, 0};
+    PinnedValue& pinned = pinned_[call_.key % kPinned];
+    if (kind == 1) PinIn(&pinned);
+    const bool own = kind == 2 && pinned.handle;
+    return {own ? pinned.handle.key() : call_.key, &pinned.handle, pinned.id};
+  }
+
+  void SetIf() {
+    const Expected expected = Expect();
+    const bool keep = call_.kind == CacheCall::kSetIfKeep;
+    const Put put =
+        keep ? cache_->SetIf(expected.key, *expected.handle, NewValue())
+             : cache_->SetIf(expected.key, *expected.handle, NewValue(), Ttl());
+    Compare(
+        "put", static_cast<int64_t>(put),
+        static_cast<int64_t>(SetIfInOracle(expected.key, expected.id, keep)));
+  }
+
+  Put SetIfInOracle(int key, int64_t expected, bool keep) {
+    CacheOracle::New entry = {NewValue(), Charge(), call_.nanos};
+    if (keep) {
+      entry.ttl = std::nullopt;
+      if (expected == 0) entry.ttl = DefaultTtlNanos();
+    }
+    TellVictims();
+    const Put put = oracle_.SetIf(key, expected, entry);
+    sets_ += put == Put::kStored;
+    // Where a value that is not there is refused, nothing has changed.
+    if (put == Put::kStored || (put == Put::kRefused && expected != 0)) {
+      loads_.Supersede(key);
+    }
+    return put;
+  }
+
+  bool DelIfInOracle(int key, int64_t expected) {
+    const bool deleted = oracle_.DelIf(key, expected);
+    if (deleted) loads_.Supersede(key);
+    return deleted;
+  }
+
+  void Update() {
+    using Decision = CacheType::Decision;
+    int calls = 0;
+    std::optional<Value> seen;
+    const bool changed = cache_->Update(call_.key, [&](const Handle& old) {
+      ++calls;
+      if (old) seen = *old;
+      switch (call_.kind) {
+        case CacheCall::kUpdateNot:
+          return Decision::Keep();
+        case CacheCall::kUpdateDelete:
+          return Decision::Delete();
+        case CacheCall::kUpdateKeep:
+          return Decision::Set(NewValue());
+        default:
+          return Decision::Set(NewValue(), Ttl());
+      }
+    });
+    Compare("calls", calls, 1);
+    Compare("seen", seen, ReadInOracle());
+    Compare("changed", changed, UpdateInOracle());
+  }
+
+  bool UpdateInOracle() {
+    const int64_t id = oracle_.Id(call_.key);
+    switch (call_.kind) {
+      case CacheCall::kUpdateNot:
+        return false;
+      case CacheCall::kUpdateDelete:
+        return DelIfInOracle(call_.key, id);
+      default:
+        return SetIfInOracle(call_.key, id,
+                             call_.kind == CacheCall::kUpdateKeep) ==
+               Put::kStored;
+    }
+  }
+
+  void ForEach() {
+    const size_t most = 1 + static_cast<size_t>(call_.weight);
+    std::vector<std::pair<int, Value>> shown;
+    const bool all = cache_->ForEach([&](const CacheType::Handle& handle) {
+      shown.emplace_back(handle.key(), *handle);
+      return shown.size() < most;
+    });
+    const auto live = oracle_.AllLive();
+    Compare("shown", shown.size(), std::min(most, live.size()));
+    Compare("all", all, live.size() < most);
+    std::sort(shown.begin(), shown.end());
+    Compare("each once",
+            std::adjacent_find(shown.begin(), shown.end()) == shown.end(),
+            true);
+    Compare("live",
+            std::includes(live.begin(), live.end(), shown.begin(), shown.end()),
+            true);
+  }
+
+  void EraseIf() {
+    const auto leaves = [this](Value value) {
+      return value / kWeights % 3 == call_.weight % 3;
+    };
+    const int64_t erased = cache_->EraseIf(
+        [&](const CacheType::Handle& handle) { return leaves(*handle); });
+    Compare("erased", erased, oracle_.EraseIf(leaves));
+    loads_.SupersedeAll();
+  }
+
+  void SetLimits() {
+    const auto limit = [](int64_t number) {
+      return number == 0 ? kUnlimited : number;
+    };
+    const absl::Status status =
+        cache_->SetLimits(limit(call_.key), limit(call_.nanos));
+    Compare("ok", status.ok(), true);
+    TellVictims();
+    oracle_.SetLimits(limit(call_.key), limit(call_.nanos));
+    Compare("limit of entries", cache_->limits().entries,
+            oracle_.max_entries());
+    Compare("limit of bytes", cache_->limits().bytes, oracle_.max_bytes());
   }
 
   void MaintainInSteps() {
@@ -361,15 +555,19 @@ class CacheDriver {
     oracle_.Reclaim();
   }
 
-  bool SetInOracle(int key, int64_t ttl) {
-    if (setup_.shards > 1 && !oracle_.told_victims.has_value()) {
-      oracle_.told_victims.emplace();
-      for (const CacheOracle::Left& left : left_) {
-        if (left.cause == RemovalCause::kEvicted) {
-          oracle_.told_victims->push_back(left.key);
-        }
+  // Where the choice of victims is the cache's. Once in a call.
+  void TellVictims() {
+    if (setup_.shards == 1 || oracle_.told_victims.has_value()) return;
+    oracle_.told_victims.emplace();
+    for (const CacheOracle::Left& left : left_) {
+      if (left.cause == RemovalCause::kEvicted) {
+        oracle_.told_victims->push_back(left.key);
       }
     }
+  }
+
+  bool SetInOracle(int key, int64_t ttl) {
+    TellVictims();
     loads_.Supersede(key);
     const bool stored = oracle_.Set(key, NewValue(), Charge(), ttl);
     sets_ += stored;
@@ -423,7 +621,7 @@ class CacheDriver {
   bool EndInOracle(int load, Outcome outcome, int64_t ttl) {
     const int key = loads_.loads.at(load).key;
     const bool stores = outcome == Outcome::kValue && loads_.IsCurrent(load) &&
-                        ttl > 0 && Charge() <= setup_.max_bytes;
+                        ttl > 0 && Charge() <= oracle_.max_bytes();
     const int told = loads_.End(load, outcome == Outcome::kError, oracle_.now);
     const std::string result =
         outcome == Outcome::kValue   ? absl::StrCat(NewValue())
@@ -748,12 +946,14 @@ class CacheDriver {
   }
 
   // Keeps a handle in the place of an older one, which must show what it did.
-  void Pin() {
-    PinnedValue& pinned = pinned_[call_.weight % kPinned];
-    if (pinned.handle) Compare("pinned", *pinned.handle, pinned.value);
-    pinned.handle = cache_->Find(call_.key);
-    pinned.value = ReadInOracle().value_or(-1);
-    if (pinned.handle) Compare("pinned", *pinned.handle, pinned.value);
+  void Pin() { PinIn(&pinned_[call_.weight % kPinned]); }
+
+  void PinIn(PinnedValue* pinned) {
+    if (pinned->handle) Compare("pinned", *pinned->handle, pinned->value);
+    pinned->handle = cache_->Find(call_.key);
+    pinned->value = ReadInOracle().value_or(-1);
+    pinned->id = oracle_.Id(call_.key);
+    if (pinned->handle) Compare("pinned", *pinned->handle, pinned->value);
   }
 
   void Advance(int64_t nanos) {
@@ -880,12 +1080,6 @@ class CacheDriver {
 
   static constexpr absl::Duration kReclaimDelay = absl::Milliseconds(2);
 
-  static constexpr int kPinned = 8;
-  struct PinnedValue {
-    CacheType::Handle handle;
-    Value value = -1;
-  };
-
   const CacheSetup setup_;
   SimulatedClock clock_;
   Reaper reaper_{clock_};
@@ -904,6 +1098,7 @@ class CacheDriver {
   std::deque<std::function<void()>> tasks_;
   std::deque<int> tasks_of_oracle_;  // Their loads.
   std::unique_ptr<CacheType> cache_;
+  const Handle none_;
   PinnedValue pinned_[kPinned];
 
   static constexpr int kTickets = 4;

@@ -12,6 +12,13 @@
 // nothing has superseded it meanwhile. So is a refresh. What a load gives is
 // its number.
 //
+// No two calls store the same value, so that a value tells which entry a handle
+// pins.
+//
+// ForEach and EraseIf are no calls of one instant. A history has a call for
+// each key in their place: what ForEach shows of a key, or that it shows
+// nothing, was true at an instant of its own.
+//
 // Limits are left out: the caches of these histories evict nothing.
 
 #ifndef WHEELCACHE_TESTS_TESTING_CACHE_HISTORY_H_
@@ -31,8 +38,10 @@ namespace wheelcache {
 
 inline constexpr int kHistoryKeys = 3;
 
-// Times are whole ticks. A TTL of kForever never ends.
+// Times are whole ticks. A TTL of kForever never ends; one of kKept, of a
+// conditional write, is what is left of that of the old value, or kForever.
 inline constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
+inline constexpr int64_t kKept = -1;
 
 struct HistoryCall {
   enum What {
@@ -43,6 +52,16 @@ struct HistoryCall {
     kClear,
     kTick,
     kMaintain,
+    kFind,  // As kGet, for the conditional calls that follow.
+    kSetIf,
+    kDelIf,
+    kTake,
+    kUpdate,
+    kUpdateDelete,
+    kErase,    // The very value, which it has seen.
+    kMissing,  // Of a ForEach that has not shown the key.
+    kForEach,  // In scripts: recorded as a Get of each key, or kMissing.
+    kEraseIf,  // In scripts: of one key; the others as for ForEach.
     kBegin,    // Begins a load, perhaps.
     kFinish,   // Ends one with a value.
     kDrop,     // Ends one without, or a refresh.
@@ -54,6 +73,9 @@ struct HistoryCall {
   // What kBegin has found: a value, perhaps of another load that ended then;
   // nothing, so that it has to load; another load that goes on.
   enum Found { kValue, kNothing, kAnotherLoad };
+
+  // How a conditional call ends.
+  enum Outcome { kWon, kLost, kRefused };
 
   What what = kGet;
   int key = 0;
@@ -68,8 +90,14 @@ struct HistoryCall {
   int load = 0;  // The number of the load that it begins or ends.
   Found found = kValue;
 
-  // The clock at some instant before the call.
+  // Of a conditional call: the value of its handle, or the last one that the
+  // function of Update was called with; 0 for nothing.
+  int expected = 0;
+  Outcome outcome = kWon;
+
+  // The clock at some instant before the call, and after a ForEach.
   int64_t time_before = 0;
+  int64_t time_after = 0;
 
   int thread = 0;
 };
@@ -172,6 +200,42 @@ inline std::vector<CacheState> AfterFinish(const CacheState& before,
   return WithEachDeadline(before.now, call, after);
 }
 
+// An Update has never lost: then it goes on.
+inline std::vector<CacheState> AfterConditionalSet(const CacheState& before,
+                                                   const HistoryCall& call) {
+  CacheState after = before;
+  CacheState::Slot& slot = after.slots[call.key];
+  if (call.expected != before.Live(call.key)) {
+    if (call.outcome != HistoryCall::kLost) return {};
+    return {after};
+  }
+  if (call.ttl == 0) {
+    if (call.outcome != HistoryCall::kRefused) return {};
+    if (call.expected != 0) slot = {};  // Else it changes nothing.
+    return {after};
+  }
+  if (call.outcome != HistoryCall::kWon) return {};
+  slot.load = 0;
+  slot.refreshes = false;
+  slot.value = call.value;
+  if (call.ttl != kKept) return WithEachDeadline(before.now, call, after);
+  if (call.expected == 0) slot.deadline = kForever;
+  return {after};
+}
+
+// Nothing that is expected and there is nothing that can be deleted: a DelIf
+// has lost, an Update was right.
+inline std::vector<CacheState> AfterConditionalDelete(const CacheState& before,
+                                                      const HistoryCall& call) {
+  CacheState after = before;
+  const bool same = call.expected == before.Live(call.key);
+  const bool won = call.outcome == HistoryCall::kWon;
+  if (call.what == HistoryCall::kUpdateDelete && !same) return {};
+  if (won != (same && call.expected != 0)) return {};
+  if (won) after.slots[call.key] = {};
+  return {after};
+}
+
 // The specification: the states after `call`, none if its outcome is wrong.
 inline std::vector<CacheState> AfterCall(const CacheState& before,
                                          const HistoryCall& call) {
@@ -184,11 +248,20 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
       slot.value = call.value;
       return WithEachDeadline(before.now, call, after);
     case HistoryCall::kGet:
+    case HistoryCall::kFind:
       if (call.value != live) return {};
       return {after};
     case HistoryCall::kDel:
       if (call.value != (live != 0 ? 1 : 0)) return {};
       slot = {};
+      return {after};
+    case HistoryCall::kErase:
+      if (call.value != live) return {};
+      slot = {};
+      return {after};
+    case HistoryCall::kMissing:
+      // What has expired when its turn comes is not shown.
+      if (live != 0 && slot.deadline > call.time_after) return {};
       return {after};
     case HistoryCall::kTouch:
       if (call.value != (live != 0 ? 1 : 0)) return {};
@@ -219,6 +292,18 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
       slot.load = call.load;
       slot.refreshes = true;
       return {after};
+    case HistoryCall::kTake:
+      if (call.value != live) return {};
+      slot = {};
+      return {after};
+    case HistoryCall::kSetIf:
+    case HistoryCall::kUpdate:
+      return AfterConditionalSet(before, call);
+    case HistoryCall::kDelIf:
+    case HistoryCall::kUpdateDelete:
+      return AfterConditionalDelete(before, call);
+    case HistoryCall::kForEach:
+    case HistoryCall::kEraseIf:
     case HistoryCall::kLoad:
       break;
   }
@@ -227,13 +312,20 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
 
 inline std::ostream& operator<<(std::ostream& out, const HistoryCall& call) {
   constexpr const char* kNames[] = {
-      "Set",   "Get",    "Del",  "Touch",   "Clear",   "Tick", "Maintain",
-      "Begin", "Finish", "Drop", "Refresh", "RunTask", "Load"};
+      "Set",          "Get",   "Del",     "Touch",   "Clear",   "Tick",
+      "Maintain",     "Find",  "SetIf",   "DelIf",   "Take",    "Update",
+      "UpdateDelete", "Erase", "Missing", "ForEach", "EraseIf", "Begin",
+      "Finish",       "Drop",  "Refresh", "RunTask", "Load"};
+  constexpr const char* kOutcomes[] = {"won", "lost", "refused"};
   constexpr const char* kFound[] = {"a value", "nothing", "another load"};
   out << kNames[call.what] << " key " << call.key << " value " << call.value;
-  if (call.load != 0) out << " load " << call.load;
+  if (call.what >= HistoryCall::kSetIf && call.what < HistoryCall::kBegin) {
+    out << " expected " << call.expected << " " << kOutcomes[call.outcome];
+  }
+  if (call.what >= HistoryCall::kBegin) out << " load " << call.load;
   if (call.what == HistoryCall::kBegin) out << " found " << kFound[call.found];
   if (call.ttl == kForever) return out << " for ever";
+  if (call.ttl == kKept) return out << " ttl kept";
   return out << " ttl " << call.ttl;
 }
 

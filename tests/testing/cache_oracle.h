@@ -13,8 +13,10 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/removal.h"
 
 namespace wheelcache {
@@ -24,7 +26,12 @@ class CacheOracle {
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
   struct Entry {
-    int64_t value, charge, created, deadline, last_use;
+    int64_t value, charge, created, deadline, last_use, id;
+  };
+  // What is to be stored.
+  struct New {
+    int64_t value, charge;
+    std::optional<int64_t> ttl;  // Without one it keeps the deadline.
   };
   struct Left {
     int key;
@@ -48,8 +55,40 @@ class CacheOracle {
     if (!Live(key)) Leave(key, RemovalCause::kExpired);
     while (!HasRoom(key, charge)) Leave(Victim(key), RemovalCause::kEvicted);
     Leave(key, RemovalCause::kReplaced);
-    entries[key] = {value, charge, now, Deadline(ttl), ++uses_};
+    entries[key] = {value, charge, now, Deadline(ttl), ++uses_, ++ids_};
     return true;
+  }
+
+  // What a handle pins that is got now: never the same twice, 0 for none.
+  int64_t Id(int key) const { return Live(key) ? entries.at(key).id : 0; }
+
+  // REQUIRES: there is a TTL, or a value is expected.
+  Put SetIf(int key, int64_t expected, const New& entry) {
+    const bool lives = entry.ttl.value_or(kNever) > 0;
+    if (lives && entry.charge <= max_bytes_) {
+      Reclaim();
+      if (Id(key) != expected) return Put::kLost;
+      const int64_t kept = expected == 0 ? 0 : entries[key].deadline;
+      Set(key, entry.value, entry.charge, entry.ttl.value_or(kNever));
+      if (!entry.ttl.has_value()) entries[key].deadline = kept;
+      return Put::kStored;
+    }
+    if (Id(key) != expected) return Put::kLost;
+    if (expected != 0) {
+      Leave(key, lives ? RemovalCause::kReplaced : RemovalCause::kDeleted);
+    }
+    return Put::kRefused;
+  }
+
+  bool DelIf(int key, int64_t expected) {
+    return expected != 0 && Id(key) == expected && Del(key);
+  }
+
+  // What has expired stays until it is reclaimed.
+  std::optional<int64_t> Take(int key) {
+    const std::optional<int64_t> value = Get(key);
+    if (value.has_value()) Del(key);
+    return value;
   }
 
   std::optional<int64_t> Get(int key) {
@@ -78,6 +117,36 @@ class CacheOracle {
       entries.erase(entries.begin());
     }
   }
+
+  // The live values, in the order of their keys.
+  std::vector<std::pair<int, int64_t>> AllLive() const {
+    std::vector<std::pair<int, int64_t>> all;
+    for (const auto& [key, entry] : entries) {
+      if (Live(key)) all.emplace_back(key, entry.value);
+    }
+    return all;
+  }
+
+  // Deletes the live values for which `predicate(value)` holds. Returns how
+  // many.
+  template <typename Predicate>
+  int64_t EraseIf(Predicate&& predicate) {
+    int64_t erased = 0;
+    for (const auto& [key, value] : AllLive()) {
+      if (predicate(value)) erased += Del(key) ? 1 : 0;
+    }
+    return erased;
+  }
+
+  void SetLimits(int64_t max_entries, int64_t max_bytes) {
+    max_entries_ = max_entries;
+    max_bytes_ = max_bytes;
+    if (IsWithinLimits()) return;
+    Reclaim();
+    while (!IsWithinLimits()) Leave(Victim(-1), RemovalCause::kEvicted);
+  }
+  int64_t max_entries() const { return max_entries_; }
+  int64_t max_bytes() const { return max_bytes_; }
 
   // Removes what has expired, as far as whole ticks tell.
   void Reclaim() {
@@ -125,6 +194,11 @@ class CacheOracle {
            bytes() + charge - (replaces ? it->second.charge : 0) <= max_bytes_;
   }
 
+  bool IsWithinLimits() const {
+    return static_cast<int64_t>(entries.size()) <= max_entries_ &&
+           bytes() <= max_bytes_;
+  }
+
   // The least recently used but for `spared`.
   int Victim(int spared) {
     if (told_victims.has_value()) {
@@ -155,10 +229,11 @@ class CacheOracle {
     entries.erase(it);
   }
 
-  const int64_t max_entries_;
-  const int64_t max_bytes_;
+  int64_t max_entries_;
+  int64_t max_bytes_;
   const int64_t tick_;
   int64_t uses_ = 0;
+  int64_t ids_ = 0;
 };
 
 }  // namespace wheelcache

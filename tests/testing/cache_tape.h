@@ -32,8 +32,9 @@ inline CacheSetup CacheSetupFrom(Tape& tape) {
   setup.tick_nanos = kTicks[tape.Below(4)];
   setup.coarse_lag_nanos = kLags[tape.Below(4)];
   setup.maintenance_budget = kBudgets[tape.Below(6)];
-  setup.has_reaper = tape.OneIn(4);
-  setup.refreshes = static_cast<int>(tape.Below(3));
+  const uint64_t byte = tape.Below(256);
+  setup.has_reaper = byte % 4 == 3;
+  setup.refreshes = static_cast<int>(byte / 4 % 3);
   return setup;
 }
 
@@ -84,7 +85,15 @@ inline CacheCall CacheCallFrom(Tape& tape, int64_t tick_nanos) {
                                    Call::kAdvance,    Call::kAdvanceToDeadline,
                                    Call::kMaintain,   Call::kMaintainInSteps,
                                    Call::kSetDefault, Call::kLoadDefault};
-  // Calls that load and refresh, a third of all.
+  // For the highest bytes, so that the corpus of the fuzzer, which is older,
+  // keeps its meaning for the most part.
+  constexpr uint64_t kLaterBytes = 224;
+  constexpr Call::Kind kLaterKinds[] = {
+      Call::kSetIf,   Call::kSetIf,      Call::kSetIfKeep, Call::kDelIf,
+      Call::kTake,    Call::kUpdate,     Call::kUpdate,    Call::kUpdateKeep,
+      Call::kUpdate,  Call::kUpdateKeep, Call::kUpdateNot, Call::kUpdateDelete,
+      Call::kForEach, Call::kForEach,    Call::kEraseIf,   Call::kSetLimits};
+  constexpr uint64_t kLoadBytes = 160;
   constexpr Call::Kind kLoads[] = {
       Call::kFindOrLoad,      Call::kFindOrLoad,
       Call::kFindOrLoad,      Call::kFindOrLoadMany,
@@ -96,12 +105,16 @@ inline CacheCall CacheCallFrom(Tape& tape, int64_t tick_nanos) {
       Call::kDropTicket,      Call::kRefresh,
       Call::kRunTask,         Call::kRunTask,
       Call::kDropTask};
+  const auto kind_of = [&](uint64_t byte) {
+    return byte < kLoadBytes    ? kKinds[byte % std::size(kKinds)]
+           : byte < kLaterBytes ? kLoads[byte % std::size(kLoads)]
+                                : kLaterKinds[byte % std::size(kLaterKinds)];
+  };
   Call call = {};
   call.kind = tape.OneIn(64)    ? Call::kClear
               : tape.OneIn(32)  ? Call::kLoadError
               : tape.OneIn(512) ? Call::kStop
-              : tape.OneIn(3)   ? kLoads[tape.Below(std::size(kLoads))]
-                                : kKinds[tape.Below(std::size(kKinds))];
+                                : kind_of(tape.Below(256));
   call.key = static_cast<int>(tape.Below(kKeys));
   call.weight = static_cast<int>(tape.Below(kWeights));
   switch (call.kind) {
@@ -109,6 +122,8 @@ inline CacheCall CacheCallFrom(Tape& tape, int64_t tick_nanos) {
     case Call::kTouch:
     case Call::kLoad:
     case Call::kFinish:
+    case Call::kSetIf:
+    case Call::kUpdate:
       call.nanos = TtlFrom(tape, tick_nanos);
       break;
     case Call::kFindOrLoad:
@@ -124,6 +139,10 @@ inline CacheCall CacheCallFrom(Tape& tape, int64_t tick_nanos) {
       break;
     case Call::kAdvance:
       call.nanos = std::max<int64_t>(NanosFrom(tape, tick_nanos), 0);
+      break;
+    case Call::kSetLimits:
+      call.nanos =
+          tape.OneIn(3) ? 0 : 1 + static_cast<int64_t>(tape.Below(2000));
       break;
     case Call::kAdvanceToDeadline:
       call.nanos = static_cast<int64_t>(tape.Below(3)) - 1;

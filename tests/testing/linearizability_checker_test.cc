@@ -224,5 +224,73 @@ TEST(LinearizabilityCheckerTest, ATtlMayCountFromAnyInstantOfItsSet) {
   EXPECT_FALSE(script.Accepted());
 }
 
+HistoryCall Conditional(HistoryCall::What what, int expected, int value,
+                        HistoryCall::Outcome outcome) {
+  HistoryCall call{what, /*key=*/0, kKept, value};
+  call.expected = expected;
+  call.outcome = outcome;
+  return call;
+}
+constexpr auto kWon = HistoryCall::kWon;
+constexpr auto kLost = HistoryCall::kLost;
+
+TEST(LinearizabilityCheckerTest, OneOfTwoConditionalWritesLoses) {
+  CacheScript script;
+  script.Call(1, 2, Set(0, 7, 1));
+  script.Call(3, 8, Conditional(HistoryCall::kSetIf, 7, 8, kWon));
+  const auto other = [](HistoryCall::Outcome outcome) {
+    return Conditional(HistoryCall::kSetIf, 7, 9, outcome);
+  };
+  EXPECT_TRUE(CacheScript(script).Call(4, 5, other(kLost)).Accepted());
+  EXPECT_FALSE(CacheScript(script).Call(4, 5, other(kWon)).Accepted());
+  EXPECT_FALSE(CacheScript(script)
+                   .Call(4, 5, other(kLost))
+                   .Call(9, 10, Get(0, 9))
+                   .Accepted());
+}
+
+TEST(LinearizabilityCheckerTest, RejectsALoserWithoutAWinner) {
+  CacheScript script;
+  script.Call(1, 2, Set(0, 7, kForever));
+  for (const auto what : {HistoryCall::kSetIf, HistoryCall::kDelIf}) {
+    const auto call = [&](HistoryCall::Outcome outcome) {
+      return Conditional(what, 7, 8, outcome);
+    };
+    EXPECT_TRUE(CacheScript(script).Call(3, 4, call(kWon)).Accepted());
+    EXPECT_FALSE(CacheScript(script).Call(3, 4, call(kLost)).Accepted());
+  }
+}
+
+TEST(LinearizabilityCheckerTest, RejectsTwoUpdatesOfOneValue) {
+  CacheScript script;
+  script.Call(1, 2, Set(0, 7, kForever));
+  script.Call(3, 8, Conditional(HistoryCall::kUpdate, 7, 8, kWon));
+  for (const int seen : {7, 8}) {
+    EXPECT_EQ(CacheScript(script)
+                  .Call(4, 9, Conditional(HistoryCall::kUpdate, seen, 9, kWon))
+                  .Call(10, 11, Get(0, 9))
+                  .Accepted(),
+              seen == 8);
+  }
+}
+
+TEST(LinearizabilityCheckerTest, RejectsAKeptDeadlineThatPassed) {
+  CacheScript script;
+  script.Call(1, 2, Set(0, 7, 2)).Call(3, 4, Tick());
+  script.Call(5, 6, Conditional(HistoryCall::kSetIf, 7, 8, kWon));
+  EXPECT_TRUE(CacheScript(script).Call(7, 8, Get(0, 8)).Accepted());
+  script.Call(7, 8, Tick());
+  EXPECT_TRUE(CacheScript(script).Call(9, 10, Get(0, 0)).Accepted());
+  EXPECT_FALSE(CacheScript(script).Call(9, 10, Get(0, 8)).Accepted());
+}
+
+TEST(LinearizabilityCheckerTest, RejectsAValueThatIsTakenTwice) {
+  const HistoryCall take{HistoryCall::kTake, 0, 0, 7};
+  CacheScript script;
+  script.Call(1, 2, Set(0, 7, kForever)).Call(3, 6, take);
+  EXPECT_TRUE(script.Accepted());
+  EXPECT_FALSE(script.Call(4, 5, take).Accepted());
+}
+
 }  // namespace
 }  // namespace wheelcache

@@ -9,7 +9,11 @@
 // one Budget for all shards: nothing is split beforehand, and an entry of
 // nearly the whole limit finds its place.
 //
-// Threads. Budget is thread-safe and lock-free. A Claim belongs to one thread.
+// The limits may change. Budget counts the room that is free, not what is used:
+// then a limit is lowered by taking room for good, and holds at every instant.
+//
+// Threads. Budget is thread-safe and lock-free; Raise and Lower are for one
+// thread at a time. A Claim belongs to one thread.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_BUDGET_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_BUDGET_H_
@@ -19,6 +23,7 @@
 #include <cstdint>
 
 #include "absl/base/optimization.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
 
 namespace wheelcache::internal {
 
@@ -44,74 +49,147 @@ struct Room {
 
 class Budget {
  public:
-  explicit Budget(Room limit) : limit_(limit) {}
+  explicit Budget(Room limit) : limit_(limit), free_(limit) {}
 
   Budget(const Budget&) = delete;
   Budget& operator=(const Budget&) = delete;
 
-  Room limit() const { return limit_; }
+  // The present limits.
+  Room limit() const {
+    return {limit_.entries.load(std::memory_order_acquire),
+            limit_.bytes.load(std::memory_order_acquire)};
+  }
 
   // What is claimed or in use. Never more than the limit.
   Room used() const {
-    return {entries_.load(std::memory_order_relaxed),
-            bytes_.load(std::memory_order_relaxed)};
+    return {Used(limit_.entries, free_.entries),
+            Used(limit_.bytes, free_.bytes)};
   }
 
-  // Whether there is room for another entry like those that are there.
+  // Whether there is room for another entry like those that are there. A hint.
   bool HasRoom() const {
-    const Room now = used();
-    return now.entries < limit_.entries &&
-           now.bytes <=
-               limit_.bytes - now.bytes / std::max<int64_t>(now.entries, 1);
+    const Room limit = limit_.Get();
+    const Room free = free_.Get();
+    return free.entries > 0 &&
+           free.bytes >= (limit.bytes - free.bytes) /
+                             std::max<int64_t>(limit.entries - free.entries, 1);
   }
 
   // Takes all of `room` or, where a limit forbids it, nothing.
   bool TryTake(Room room) {
-    if (!TryAdd(entries_, room.entries, limit_.entries)) return false;
-    if (TryAdd(bytes_, room.bytes, limit_.bytes)) return true;
-    Add(entries_, -room.entries);
+    if (!TryTake(free_.entries, room.entries)) return false;
+    if (TryTake(free_.bytes, room.bytes)) return true;
+    Add(free_.entries, room.entries);
     return false;
+  }
+
+  // Takes what is free of `room`. Returns what it took.
+  Room TakeUpTo(Room room) {
+    return {TakeUpTo(free_.entries, room.entries),
+            TakeUpTo(free_.bytes, room.bytes)};
+  }
+
+  void Give(Room room) {
+    Add(free_.entries, room.entries);
+    Add(free_.bytes, room.bytes);
+  }
+
+  // Change the limits; one thread at a time may do so.
+  void Raise(Room room) {
+    Raise(&limit_.entries, &free_.entries, room.entries);
+    Raise(&limit_.bytes, &free_.bytes, room.bytes);
+  }
+  // REQUIRES: the caller has taken `room`, and will not give it back.
+  void Lower(Room room) {
+    Lower(&limit_.entries, room.entries);
+    Lower(&limit_.bytes, room.bytes);
   }
 
   // In the child of fork(): makes `room` all that is used. The claims of other
   // threads, which are gone, would never come back.
   void ResetAfterFork(Room room) {
-    entries_.store(room.entries, std::memory_order_relaxed);
-    bytes_.store(room.bytes, std::memory_order_relaxed);
-  }
-
-  void Give(Room room) {
-    Add(entries_, -room.entries);
-    Add(bytes_, -room.bytes);
+    const Room limit = limit_.Get();
+    free_.entries.store(limit.entries - room.entries,
+                        std::memory_order_relaxed);
+    free_.bytes.store(limit.bytes - room.bytes, std::memory_order_relaxed);
   }
 
  private:
-  static void Add(std::atomic<int64_t>& used, int64_t amount) {
-    if (amount != 0) used.fetch_add(amount, std::memory_order_release);
+  using Number = std::atomic<int64_t>;
+
+  struct Numbers {
+    explicit Numbers(Room room) : entries(room.entries), bytes(room.bytes) {}
+    Room Get() const {
+      return {entries.load(std::memory_order_relaxed),
+              bytes.load(std::memory_order_relaxed)};
+    }
+    Number entries;
+    Number bytes;
+  };
+
+  // Of a limit and the room that was free under it. A limit is raised before
+  // its room is free, and lowered after that was taken: what is read under one
+  // limit may be too large by a claim, and is never too small.
+  static int64_t Used(const Number& limit, const Number& free) {
+    int64_t most = limit.load(std::memory_order_acquire);
+    for (;;) {
+      const int64_t used = most - free.load(std::memory_order_acquire);
+      const int64_t again = limit.load(std::memory_order_acquire);
+      if (again == most) return used;
+      most = again;
+    }
   }
 
-  static bool TryAdd(std::atomic<int64_t>& used, int64_t amount,
-                     int64_t limit) {
+  static void Add(Number& free, int64_t amount) {
+    if (amount != 0) free.fetch_add(amount, std::memory_order_release);
+  }
+
+  static bool TryTake(Number& free, int64_t amount) {
     if (amount == 0) return true;
-    int64_t now = used.load(std::memory_order_relaxed);
+    int64_t now = free.load(std::memory_order_relaxed);
     do {
-      if (now > limit - amount) return false;
-    } while (!used.compare_exchange_weak(now, now + amount,
+      if (now < amount) return false;
+    } while (!free.compare_exchange_weak(now, now - amount,
                                          std::memory_order_acquire,
                                          std::memory_order_relaxed));
     return true;
   }
 
-  const Room limit_;
+  static int64_t TakeUpTo(Number& free, int64_t amount) {
+    int64_t now = free.load(std::memory_order_relaxed);
+    int64_t taken;
+    do {
+      taken = std::min(now, amount);
+      if (taken <= 0) return 0;
+    } while (!free.compare_exchange_weak(now, now - taken,
+                                         std::memory_order_acquire,
+                                         std::memory_order_relaxed));
+    return taken;
+  }
 
-  // Each limit is kept by the read-modify-writes of one number. Given back with
-  // release and taken with acquire, so that an entry whose room was another's
-  // is not seen before that one has gone.
-  alignas(ABSL_CACHELINE_SIZE) std::atomic<int64_t> entries_{0};
-  std::atomic<int64_t> bytes_{0};
+  static void Raise(Number* limit, Number* free, int64_t amount) {
+    limit->store(limit->load(std::memory_order_relaxed) + amount,
+                 std::memory_order_release);
+    Interleave("budget: between the limit and its room");
+    Add(*free, amount);
+  }
+  static void Lower(Number* limit, int64_t amount) {
+    limit->store(limit->load(std::memory_order_relaxed) - amount,
+                 std::memory_order_release);
+  }
+
+  // For who shows them: what keeps the limits is free_ alone.
+  Numbers limit_;
+
+  // Each limit is kept by the read-modify-writes of one number, the room that
+  // is left: whoever lowers the limit takes room as a Set does, and keeps it,
+  // so that no Set has to look at the limit. Given back with release and taken
+  // with acquire, so that an entry whose room was another's is not seen before
+  // that one has gone.
+  alignas(ABSL_CACHELINE_SIZE) Numbers free_;
 };
 
-// Room that one Set has taken from the budget, or from the entries it removed,
+// Room that one call has taken from the budget, or from the entries it removed,
 // and not used yet. What is left goes back in the end.
 class Claim {
  public:
@@ -133,6 +211,23 @@ class Claim {
 
   // What Cover was asked for last.
   Room need() const { return need_; }
+
+  // Tops the claim up to `most`, as far as the budget has room.
+  void CoverUpTo(Room most) {
+    held_ +=
+        budget_.TakeUpTo({std::max<int64_t>(most.entries - held_.entries, 0),
+                          std::max<int64_t>(most.bytes - held_.bytes, 0)});
+  }
+
+  // Takes up to `most` from the claim and from the limits of the budget; see
+  // Budget::Lower. Returns how much.
+  Room LowerLimits(Room most) {
+    const Room room = {std::min(held_.entries, most.entries),
+                       std::min(held_.bytes, most.bytes)};
+    budget_.Lower(room);
+    held_ -= room;
+    return room;
+  }
 
   // Keeps the room of an entry that was removed.
   void Add(Room room) { held_ += room; }

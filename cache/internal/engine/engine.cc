@@ -5,14 +5,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <thread>
 #include <utility>
 
 #include "absl/time/time.h"
+#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/departures.h"
 #include "wheelcache/cache/internal/engine/key_query.h"
+#include "wheelcache/cache/internal/engine/load_home.h"
 #include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
@@ -63,7 +66,8 @@ Engine::Engine(CacheOptions options, const EntryOperations* operations,
               [this](size_t i) {
                 return Shard(&shared_, static_cast<int>(i), options_);
               }),
-      logger_(options_, clock_.NowNanos()) {
+      logger_(options_, clock_.NowNanos()),
+      load_home_(std::make_shared<LoadHome>(shared_.pool.get(), &clock_)) {
   if (options_.reaper != nullptr) {
     reaper_status_ = options_.reaper->Register(&client_);
     options_.reaper->WakeAt(&client_, logger_.due_nanos());
@@ -72,6 +76,7 @@ Engine::Engine(CacheOptions options, const EntryOperations* operations,
 
 Engine::~Engine() {
   Stop();
+  load_home_->gate.Close();
   // While the cache is whole, for destructors of values may call it; and again
   // for what they have Set.
   do {
@@ -88,6 +93,7 @@ Engine::~Engine() {
 }
 
 void Engine::Stop() {
+  load_home_->refreshes.Close();
   if (options_.reaper != nullptr) options_.reaper->Unregister(&client_);
 }
 
@@ -169,16 +175,17 @@ inline bool Engine::SetCharge(Shard::Write* write) const {
   return true;
 }
 
-inline bool Engine::StoreInShard(const Shard::Write& write) {
+inline Put Engine::StoreInShard(const Shard::Write& write) {
   Shard& home = ShardOf(write.hash);
   Call call(this, &home, write.now_nanos);
   for (;;) {
     switch (home.TryStore(write, &call.departures)) {
       case StoreOutcome::kStored:
         Interleave("store: after the lock");
-        return true;
+        return Put::kStored;
       case StoreOutcome::kSuperseded:
-        return false;
+      case StoreOutcome::kLost:
+        return Put::kLost;
       case StoreOutcome::kMoreToDo:
         break;
       case StoreOutcome::kReclaimOthers:
@@ -191,22 +198,44 @@ inline bool Engine::StoreInShard(const Shard::Write& write) {
         EvictFromOthers(home, &call.departures);
         break;
     }
+    // The limit may have become lower than the entry.
+    if (write.room.bytes > shared_.budget.limit().bytes) {
+      call.departures.claim.GiveBack();
+      return Refuse(write, RemovalCause::kReplaced);
+    }
   }
 }
 
-bool Engine::Store(Shard::Write* write) {
+Put Engine::Store(Shard::Write* write) {
   const bool lives = write->ttl_nanos > 0;
   if (!lives || !SetCharge(write)) {
-    if (write->load == nullptr) {
-      Remove(EntryKeyQuery(pool(), write->ref, write->hash),
-             lives ? RemovalCause::kReplaced : RemovalCause::kDeleted);
-    }
-    return false;
+    return Refuse(*write,
+                  lives ? RemovalCause::kReplaced : RemovalCause::kDeleted);
   }
   write->now_nanos = clock_.NowNanos();
   pool().At(write->ref).created = CreationTimeAt(write->now_nanos);
-  if (ABSL_PREDICT_FALSE(MemoryIsShort())) RelieveMemory(*write);
+  if (ABSL_PREDICT_FALSE(MemoryIsShort())) {
+    // Nothing is evicted for a write that has lost.
+    if (write->condition != nullptr &&
+        !ShardOf(write->hash)
+             .Holds(EntryKeyQuery(pool(), write->ref, write->hash),
+                    write->condition->entry)) {
+      return Put::kLost;
+    }
+    RelieveMemory(*write);
+  }
   return StoreInShard(*write);
+}
+
+// Removes the value that would have been replaced.
+Put Engine::Refuse(const Shard::Write& write, RemovalCause cause) {
+  const EntryKeyQuery key(pool(), write.ref, write.hash);
+  if (write.condition != nullptr) {
+    return RemoveIf(key, write.condition->entry, cause) ? Put::kRefused
+                                                        : Put::kLost;
+  }
+  if (write.load == nullptr) Remove(key, cause);
+  return Put::kRefused;
 }
 
 // Moves entries, in proportion to what the Set adds, or else evicts some.
@@ -235,7 +264,7 @@ void Engine::RelieveMemory(const Shard::Write& write) {
 // Twice what the Set adds, so that the next ones find free memory. But never
 // the whole cache: what is short may be what only others could give back.
 void Engine::EvictForMemory(const Shard::Write& write) {
-  if (used().bytes < options_.max_bytes / 4) return;
+  if (used().bytes < limit().bytes / 4) return;
   Call call(this, &ShardOf(write.hash), write.now_nanos);
   ReclaimAll(write.now_nanos, &call.departures);
   int64_t left = 2 * write.room.bytes;
@@ -288,6 +317,19 @@ bool Engine::Remove(const KeyQuery& key, RemovalCause cause) {
   return shard.Remove(key, now_nanos, cause, &call.departures);
 }
 
+bool Engine::RemoveIf(const KeyQuery& key, EntryRef expected,
+                      RemovalCause cause) {
+  Shard& shard = ShardOf(key.hash());
+  Call call(this, &shard, clock_.NowNanos());
+  return shard.RemoveIf(key, expected, cause, &call.departures);
+}
+
+EntryRef Engine::Take(const KeyQuery& key) {
+  Shard& shard = ShardOf(key.hash());
+  Call call(this, &shard, clock_.NowNanos());
+  return shard.Take(key, &call.departures);
+}
+
 bool Engine::Touch(const KeyQuery& key, int64_t ttl_nanos) {
   Shard& shard = ShardOf(key.hash());
   const bool live = shard.Touch(key, ttl_nanos);
@@ -302,6 +344,91 @@ void Engine::Clear() {
   for (auto& shard : shards_) shard.TakeAllLocked(&call.departures);
   shared_.clearing.store(false, std::memory_order_release);
   for (auto& shard : shards_) shard.Unlock();
+}
+
+bool Engine::HasExpired(const EntryHeader& entry) const {
+  if (IsLive(entry)) return false;
+  int64_t deadline = entry.deadline();
+  while (deadline <= clock_.NowNanos()) {
+    const int64_t before = std::exchange(deadline, entry.deadline());
+    if (deadline == before) return true;
+  }
+  return false;
+}
+
+void Engine::SupersedeLoads() {
+  for (auto& shard : shards_) shard.SupersedeLoads();
+}
+
+absl::Status Engine::SetLimits(int64_t entries, int64_t bytes) {
+  absl::Status status = ValidateLimits(options_.name, entries, bytes);
+  if (!status.ok()) return status;
+  limits_.SetTarget({entries, bytes});
+  FollowLimits();
+  bool lowers = false;
+  while (LowerLimits(&lowers)) {
+  }
+  if (lowers) GiveMemoryBack();
+  // Only now: a Set that finds too much memory in use has to move entries.
+  FollowLimits();
+  return status;
+}
+
+// Makes room, if the limits are above their target, and lowers them by that:
+// expired entries first, and then what is least recently used. Returns whether
+// they were. *began becomes true, and was false at first.
+bool Engine::LowerLimits(bool* began) {
+  const int64_t now_nanos = clock_.NowNanos();
+  Call call(this, &shards_[0], now_nanos);
+  Claim& claim = call.departures.claim;
+  const Room missing = limits_.Approach(&claim);
+  if (missing == Room()) return false;
+  Interleave("limits: before a step makes room");
+  if (!std::exchange(*began, true)) {
+    for (auto& shard : shards_) shard.ShowOldest(&call.departures);
+  }
+  if (shared_.due.AnyDue(now_nanos)) {
+    ReclaimAll(now_nanos, &call.departures);
+  } else if (!claim.Cover(missing)) {
+    Shard& oldest = ShardWithOldest(/*but=*/nullptr);
+    if (!oldest.Evict(&call.departures)) {
+      EvictFromOthers(oldest, &call.departures);
+    }
+  }
+  limits_.Approach(&claim);
+  return true;
+}
+
+// After entries have left: shrinks the indexes, and moves entries together.
+void Engine::GiveMemoryBack() {
+  const int64_t now_nanos = clock_.NowNanos();
+  const uint64_t budget = shared_.maintenance_budget;
+  for (auto& shard : shards_) {
+    uint64_t done = budget;
+    while (done == budget) {
+      Call call(this);
+      done = shard.Reclaim(now_nanos, budget, &call.departures);
+    }
+  }
+  shared_.limbo.Flush();
+  uint64_t done = 1;
+  while (done > 0 && compactor_.needed()) {
+    Call call(this);
+    done = compactor_.Step(budget, &call.departures);
+  }
+  shared_.limbo.Flush();
+}
+
+// Has all that depends on the limits follow them.
+void Engine::FollowLimits() {
+  limits_.Follow([this](Room limit) {
+    most_resident_.store(MostResident(limit.bytes, weighs_),
+                         std::memory_order_relaxed);
+    shared_.limbo.SetPatience(PatienceFor(limit.entries));
+    for (auto& shard : shards_) {
+      shard.Expect(ExpectedEntries(limit) / shards_.size());
+    }
+  });
 }
 
 CacheStats Engine::stats() const {
@@ -401,6 +528,7 @@ absl::Status Engine::CheckInvariants() {
 }
 
 void Engine::BeforeFork() {
+  limits_.BeforeFork();
   compactor_.BeforeFork();
   for (auto& shard : shards_) shard.Lock();
   shared_.limbo.BeforeFork();
@@ -414,6 +542,7 @@ void Engine::AfterForkInParent() {
   shared_.limbo.AfterForkInParent();
   for (auto& shard : shards_) shard.Unlock();
   compactor_.AfterForkInParent();
+  limits_.AfterForkInParent();
 }
 
 void Engine::AfterForkInChild() {
@@ -425,6 +554,7 @@ void Engine::AfterForkInChild() {
   // No claim is this thread's: it would have forked within the cache's code.
   shared_.budget.ResetAfterFork(used);
   compactor_.AfterForkInChild();
+  limits_.AfterForkInChild();
 }
 
 }  // namespace wheelcache::internal

@@ -18,16 +18,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/internal/engine/compactor.h"
 #include "wheelcache/cache/internal/engine/counters.h"
+#include "wheelcache/cache/internal/engine/iteration.h"
 #include "wheelcache/cache/internal/engine/key_query.h"
+#include "wheelcache/cache/internal/engine/limits.h"
 #include "wheelcache/cache/internal/engine/load.h"
+#include "wheelcache/cache/internal/engine/load_home.h"
 #include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/shard_array.h"
@@ -116,18 +121,43 @@ class WHEELCACHE_EXPORT Engine {
   // Writes.
 
   // Stores a new entry, of which the bytes of `room` are what the weigher says
-  // or, without one, the memory that it takes. Returns whether it is in the
-  // cache; if not, its pin is still the caller's.
-  bool Store(Shard::Write* write);
+  // or, without one, the memory that it takes. If it is not stored, its pin is
+  // still the caller's. What comes from a load that was superseded has lost.
+  Put Store(Shard::Write* write);
 
   // Removes the entry of the key. Returns whether it was live.
   bool Remove(const KeyQuery& key, RemovalCause cause);
+
+  // See Shard::RemoveIf and Shard::Take.
+  bool RemoveIf(const KeyQuery& key, EntryRef expected, RemovalCause cause);
+  EntryRef Take(const KeyQuery& key);
 
   // Gives the live entry of the key a new TTL, more than zero, and makes it the
   // most recently used. Returns whether there is one.
   bool Touch(const KeyQuery& key, int64_t ttl_nanos);
 
   void Clear() ABSL_NO_THREAD_SAFETY_ANALYSIS;  // Of a number of locks.
+
+  // For those who lead loads.
+  const std::shared_ptr<LoadHome>& load_home() const { return load_home_; }
+
+  // For ForEach and EraseIf.
+
+  // The live entries of the cache; see iteration.h.
+  Iteration Iterate() const {
+    return Iteration(shared_.pool.get(), &shards_,
+                     {&clock_, shared_.maintenance_budget});
+  }
+  // Whether an entry that the caller has pinned has expired, at some instant of
+  // the call: a Touch that comes meanwhile counts.
+  bool HasExpired(const EntryHeader& entry) const;
+  // Supersedes all loads in flight.
+  void SupersedeLoads();
+
+  // Changes the limits, and returns when they hold, unless another call has
+  // changed them since; or returns InvalidArgument.
+  absl::Status SetLimits(int64_t entries, int64_t bytes);
+  Room limit() const { return shared_.budget.limit(); }
 
   // Upkeep.
 
@@ -157,7 +187,9 @@ class WHEELCACHE_EXPORT Engine {
   ABSL_ATTRIBUTE_NOINLINE void TellListener(Departures* departures);
 
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool SetCharge(Shard::Write* write) const;
-  ABSL_ATTRIBUTE_ALWAYS_INLINE bool StoreInShard(const Shard::Write& write);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Put StoreInShard(const Shard::Write& write);
+  ABSL_ATTRIBUTE_NOINLINE Put Refuse(const Shard::Write& write,
+                                     RemovalCause cause);
   void ReclaimAll(int64_t now_nanos, Departures* departures);
   void EvictFromOthers(const Shard& home, Departures* departures);
 
@@ -165,14 +197,19 @@ class WHEELCACHE_EXPORT Engine {
   int64_t ResidentBytes() const {
     return shared_.pool->resident_bytes() + shared_.tables.allocated_bytes();
   }
-  // Whether that is clearly more than max_bytes. What only handles keep does
+  // Whether that is clearly more than the limit. What only handles keep does
   // not count.
   bool MemoryIsShort() const {
-    return ResidentBytes() - shared_.pool->orphan_bytes() > most_resident_;
+    return ResidentBytes() - shared_.pool->orphan_bytes() >
+           most_resident_.load(std::memory_order_relaxed);
   }
   void RelieveMemory(const Shard::Write& write);
   void EvictForMemory(const Shard::Write& write);
   Shard& ShardWithOldest(const Shard* but) const;
+
+  bool LowerLimits(bool* began);
+  void GiveMemoryBack();
+  void FollowLimits();
 
   int64_t RunDue(int64_t now_nanos);
   int64_t LimboDue(int64_t now_nanos) const;
@@ -192,7 +229,9 @@ class WHEELCACHE_EXPORT Engine {
   const int64_t coarse_lag_nanos_;
   const int64_t reclaim_delay_nanos_;
   const int64_t limbo_delay_nanos_;
-  const int64_t most_resident_;
+
+  // Follows max_bytes. Relaxed: a number to compare with.
+  std::atomic<int64_t> most_resident_;
 
   // When RunMaintenance is to look at limbo again. Relaxed: a hint.
   std::atomic<int64_t> next_flush_nanos_{clock_.NowNanos()};
@@ -200,8 +239,11 @@ class WHEELCACHE_EXPORT Engine {
   mutable SharedState shared_;
   const uint32_t shard_mask_;
   Shards shards_;  // As many as a power of two.
+  Limits limits_{&shared_.budget};
   Compactor compactor_{&shared_, &shards_};
   StatsLogger logger_;
+
+  const std::shared_ptr<LoadHome> load_home_;
 
   Client client_{this};
   absl::Status reaper_status_;

@@ -11,16 +11,14 @@
 #include "wheelcache/cache/internal/engine/refresh_board.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/wheel/base/at_fork.h"
+#include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 
-template <typename TypedEngine>
-struct LoadHome {
-  explicit LoadHome(TypedEngine* cache)
-      : typed(cache),
-        pool(&cache->engine().pool()),
-        clock(&cache->engine().clock()) {
+struct WHEELCACHE_EXPORT LoadHome {
+  LoadHome(EntryPool* entry_pool, Clock* cache_clock)
+      : pool(entry_pool), clock(cache_clock) {
     pool->AddOwner();
   }
   LoadHome(const LoadHome&) = delete;
@@ -34,9 +32,8 @@ struct LoadHome {
     if (board != nullptr) board->ResetAfterFork();
   }
 
-  Gate gate;                 // Closed when the cache ends.
-  Gate refreshes;            // Closed when it is stopped.
-  TypedEngine* const typed;  // For visitors of a gate.
+  Gate gate;       // Closed when the cache ends: whoever is inside may use it.
+  Gate refreshes;  // Closed when it is stopped.
   EntryPool* const pool;
   Clock* const clock;                   // Not read after the end of the cache.
   std::unique_ptr<RefreshBoard> board;  // Null without refreshes.

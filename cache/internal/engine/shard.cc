@@ -105,8 +105,15 @@ StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
   step.budget -=
       ReclaimLocked(write.now_nanos, shared_.writer_budget, departures);
   step.old = FindLocked(key);
+  int64_t now_nanos = write.now_nanos;
+  if (ABSL_PREDICT_FALSE(write.condition != nullptr)) {
+    now_nanos = clock_.NowNanos();
+    if (!MeetsConditionLocked(write, step.old, now_nanos)) {
+      return StoreOutcome::kLost;
+    }
+  }
   if (step.old != 0) order_.ExpectRemoval(step.old);
-  if (step.old != 0 && At(step.old).ExpiredAt(write.now_nanos)) {
+  if (step.old != 0 && At(step.old).ExpiredAt(now_nanos)) {
     RemoveLocked(std::exchange(step.old, 0), RemovalCause::kExpired,
                  departures);
   }
@@ -129,6 +136,19 @@ StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
   LinkLocked(step);
   departures->counts.Add(Count::kSets);
   return StoreOutcome::kStored;
+}
+
+bool Shard::MeetsConditionLocked(const Write& write, EntryRef old,
+                                 int64_t now_nanos) {
+  const Condition& condition = *write.condition;
+  const bool live = old != 0 && !At(old).ExpiredAt(now_nanos);
+  if ((live ? old : 0) != condition.entry) return false;
+  if (condition.keeps_deadline) {
+    // In each call: it may have been touched since the last one.
+    At(write.ref).deadline_nanos.store(At(old).deadline(),
+                                       std::memory_order_relaxed);
+  }
+  return true;
 }
 
 // Removes what is expired, and then what is least recently used but for the
@@ -232,6 +252,37 @@ bool Shard::Remove(const KeyQuery& key, int64_t now_nanos, RemovalCause cause,
   return live;
 }
 
+bool Shard::Holds(const KeyQuery& key, EntryRef expected) {
+  MutexLock lock(&mu_);
+  return FindLiveLocked(key, clock_.NowNanos()) == expected;
+}
+
+bool Shard::RemoveIf(const KeyQuery& key, EntryRef expected, RemovalCause cause,
+                     Departures* departures) {
+  Interleave("remove if: before the lock");
+  MutexLock lock(&mu_);
+  const EntryRef live = FindLiveLocked(key, clock_.NowNanos());
+  if (live != expected) return false;
+  if (live == 0) return true;
+  loads_.Supersede(key);
+  RemoveLocked(live, cause, departures);
+  ShrinkIndexLocked(Index::kMostCopied);
+  return true;
+}
+
+EntryRef Shard::Take(const KeyQuery& key, Departures* departures) {
+  Interleave("take: before the lock");
+  MutexLock lock(&mu_);
+  loads_.Supersede(key);
+  const EntryRef live = FindLiveLocked(key, clock_.NowNanos());
+  departures->counts.Add(live != 0 ? Count::kHits : Count::kMisses);
+  if (live == 0) return 0;
+  pool_.Pin(live);
+  RemoveLocked(live, RemovalCause::kDeleted, departures);
+  ShrinkIndexLocked(Index::kMostCopied);
+  return live;
+}
+
 bool Shard::Touch(const KeyQuery& key, int64_t ttl_nanos) {
   Interleave("touch: before the lock");
   MutexLock lock(&mu_);
@@ -244,6 +295,13 @@ bool Shard::Touch(const KeyQuery& key, int64_t ttl_nanos) {
   order_.Use(ref);
   order_.SetDeadline(ref, DeadlineLocked(now_nanos, ttl_nanos));
   return true;
+}
+
+void Shard::ShowOldest(Departures* departures) {
+  MutexLock lock(&mu_);
+  AddSettled(order_.Settle(), departures);
+  uint64_t budget = shared_.maintenance_budget;
+  order_.FindVictim(/*keep=*/0, &budget);
 }
 
 bool Shard::Evict(Departures* departures) {

@@ -29,6 +29,7 @@
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/departures.h"
@@ -56,6 +57,7 @@ namespace wheelcache::internal {
 enum class StoreOutcome {
   kStored,         // It is in the cache.
   kSuperseded,     // It comes from a load that a Set or Del has overtaken.
+  kLost,           // Its condition does not hold.
   kMoreToDo,       // The lock was held for long enough: call again.
   kReclaimOthers,  // Other shards have expired entries, which go first.
   kEvictOlder,     // Another shard has an entry that is longer unused.
@@ -68,6 +70,12 @@ enum class Use { kCount, kIgnore };
 
 class WHEELCACHE_EXPORT Shard {
  public:
+  // What a conditional write expects of its key.
+  struct Condition {
+    EntryRef entry = 0;           // Its live entry, pinned; null for none.
+    bool keeps_deadline = false;  // The new entry gets that of the old one.
+  };
+
   // A new entry on its way into the cache.
   struct Write {
     EntryRef ref = 0;    // Known to the caller alone; its pin is the cache's.
@@ -76,6 +84,7 @@ class WHEELCACHE_EXPORT Shard {
     int64_t ttl_nanos = 0;  // kNever for no end.
     int64_t now_nanos = 0;
     const LoadPtr* load = nullptr;  // Where the value comes from, if a load.
+    const Condition* condition = nullptr;  // Of a conditional write.
 
     void SetWeight(uint64_t bytes) { room.bytes = static_cast<int64_t>(bytes); }
   };
@@ -144,15 +153,49 @@ class WHEELCACHE_EXPORT Shard {
   bool Remove(const KeyQuery& key, int64_t now_nanos, RemovalCause cause,
               Departures* departures);
 
+  // Whether the live entry of the key is `expected`, which is pinned, or null
+  // for none. This and what follows read the clock under the lock: an entry
+  // that some reader found expired stays so.
+  bool Holds(const KeyQuery& key, EntryRef expected);
+
+  // Removes the live entry of the key for `cause` if it is `expected`, as in
+  // Holds. Returns whether it was; true, too, if none was expected nor there.
+  bool RemoveIf(const KeyQuery& key, EntryRef expected, RemovalCause cause,
+                Departures* departures);
+
+  // Removes the live entry of the key as deleted. Returns it, pinned, or null.
+  // Counts as a hit or miss.
+  EntryRef Take(const KeyQuery& key, Departures* departures);
+
+  // Calls `look(index)` under the lock, for a few buckets at a time.
+  void Look(absl::FunctionRef<void(const Index&)> look) const {
+    MutexLock lock(&mu_);
+    look(index_);
+  }
+
+  // Supersedes all loads in flight.
+  void SupersedeLoads() {
+    MutexLock lock(&mu_);
+    loads_.SupersedeAll();
+  }
+
+  // Changes the number of entries that the index is made for.
+  void Expect(uint64_t entries) {
+    MutexLock lock(&mu_);
+    index_.Expect(entries);
+  }
+
   // Gives the live entry of the key a new TTL, as in Write, and makes it the
-  // most recently used. Returns whether there is one. Reads the clock under the
-  // lock: an entry that some reader found expired stays so.
+  // most recently used. Returns whether there is one.
   bool Touch(const KeyQuery& key, int64_t ttl_nanos);
 
   // Removes expired entries, within `budget` of fired and cascaded timers.
   // Returns how much of it was used: less than all means that nothing due is
   // left.
   uint64_t Reclaim(int64_t now_nanos, uint64_t budget, Departures* departures);
+
+  // Lets the other shards know how old the least recently used entry is.
+  void ShowOldest(Departures* departures);
 
   // Evicts the least recently used until the claim covers its need or the
   // budget or the shard is empty. Returns whether anything was evicted.
@@ -238,6 +281,12 @@ class WHEELCACHE_EXPORT Shard {
     EntryRef old = 0;           // The entry that it replaces.
     bool old_is_plain = false;  // See EntryPool::IsPlain.
   };
+  // Whether the condition of the write holds, given the entry of its key, live
+  // or expired. Out of line, to keep TryStore short.
+  ABSL_ATTRIBUTE_NOINLINE bool MeetsConditionLocked(const Write& write,
+                                                    EntryRef old,
+                                                    int64_t now_nanos)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   ABSL_ATTRIBUTE_ALWAYS_INLINE StoreOutcome MakeRoomLocked(Step* step)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void LinkLocked(const Step& step)

@@ -10,23 +10,19 @@
 #include "wheelcache/cache/options.h"
 
 namespace wheelcache::internal {
-namespace {
 
-// How many entries there are in a full cache; 0 where the bytes decide.
-uint64_t ExpectedEntries(const CacheOptions& options) {
+uint64_t ExpectedEntries(Room limits) {
   constexpr int64_t kMost = int64_t{1} << 32;  // That an arena can address.
-  const bool known =
-      options.max_bytes == kUnlimited && options.max_entries <= kMost;
-  return known ? static_cast<uint64_t>(options.max_entries) : 0;
+  const bool known = limits.bytes == kUnlimited && limits.entries <= kMost;
+  return known ? static_cast<uint64_t>(limits.entries) : 0;
 }
-
-}  // namespace
 
 SharedState::SharedState(const CacheOptions& options, int shards,
                          Entries entries, size_t shard_bytes)
     : shards(shards),
       has_listener(entries.has_listener),
-      expected_entries(ExpectedEntries(options)),
+      expected_entries(
+          ExpectedEntries({options.max_entries, options.max_bytes})),
       tick_nanos(absl::ToInt64Nanoseconds(options.tick)),
       maintenance_budget(static_cast<uint64_t>(options.maintenance_budget)),
       writer_budget(options.reaper == nullptr
@@ -44,6 +40,6 @@ SharedState::SharedState(const CacheOptions& options, int shards,
                       shards * shard_bytes),
       pool(
           new EntryPool(entries.operations, entries.charges, expected_entries)),
-      limbo(pool.get(), options.max_entries / 16) {}
+      limbo(pool.get(), PatienceFor(options.max_entries)) {}
 
 }  // namespace wheelcache::internal

@@ -29,6 +29,12 @@ namespace wheelcache::internal {
 // Where the slots of a shard's wheel lie.
 using WheelSlots = BorrowedTimerSlots<EntryRef>;
 
+// How many entries there are in a full cache; 0 where the bytes decide.
+WHEELCACHE_EXPORT uint64_t ExpectedEntries(Room limits);
+
+// How many entries limbo collects in a cache for so many.
+inline int64_t PatienceFor(int64_t max_entries) { return max_entries / 16; }
+
 struct WHEELCACHE_EXPORT SharedState {
   // What the engine knows of the entries.
   struct Entries {
@@ -46,7 +52,7 @@ struct WHEELCACHE_EXPORT SharedState {
 
   const int shards;  // A power of two.
   const bool has_listener;
-  const uint64_t expected_entries;
+  const uint64_t expected_entries;  // By the limits at first.
   const int64_t tick_nanos;
   const uint64_t maintenance_budget;
 

@@ -10,6 +10,7 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_ENGINE_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_ENGINE_H_
 
+#include <cassert>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,12 +20,13 @@
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/time/time.h"
+#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/engine.h"
+#include "wheelcache/cache/internal/engine/iteration.h"
 #include "wheelcache/cache/internal/engine/key_query.h"
 #include "wheelcache/cache/internal/engine/load.h"
-#include "wheelcache/cache/internal/engine/load_home.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/typed_load.h"
 #include "wheelcache/cache/internal/entry/entry.h"
@@ -75,18 +77,8 @@ class TypedEngine {
                 weigher_ ? Charges::kStored : Charges::kFromSizes,
                 TellOf(std::move(listener))) {
     CheckCopy(engine_.copy());
-    load_home_ = std::make_shared<LoadHome<TypedEngine>>(this);
   }
-  ~TypedEngine() {
-    CheckCopy(engine_.copy());
-    load_home_->refreshes.Close();
-    load_home_->gate.Close();
-  }
-
-  void Stop() {
-    load_home_->refreshes.Close();
-    engine().Stop();
-  }
+  ~TypedEngine() { CheckCopy(engine_.copy()); }
 
   // What does not depend on the types. Whoever may change the cache has to
   // belong to the copy of the library that has made it.
@@ -120,7 +112,7 @@ class TypedEngine {
     const bool found = Read(key, use, [&](EntryRef ref, const EntryType&) {
       if (engine_.pool().TryPin(ref)) handle = HandleOf(ref);
     });
-    if (ABSL_PREDICT_FALSE(found && !handle)) handle = FindMoved(key);
+    if (ABSL_PREDICT_FALSE(found && !handle)) handle = FindUnderLock(key);
     return handle;
   }
 
@@ -129,6 +121,26 @@ class TypedEngine {
 
   template <typename K, typename V>
   bool Set(K&& key, V&& value, int64_t ttl_nanos);
+
+  template <typename K, typename V>
+  Put SetIf(K&& key, const Handle& expected, V&& value,
+            std::optional<absl::Duration> ttl);
+
+  template <typename K>
+  bool DelIf(const K& key, const Handle& expected) {
+    return expected && IsOwn(expected) &&
+           engine().RemoveIf(Query(key), expected.ref_, RemovalCause::kDeleted);
+  }
+
+  template <typename K>
+  Handle Take(const K& key) {
+    const EntryRef ref = engine().Take(Query(key));
+    return ref == 0 ? Handle() : HandleOf(ref);
+  }
+
+  template <typename K>
+  bool Update(const K& key,
+              absl::FunctionRef<Decision<Value>(const Handle&)> decide);
 
   template <typename K>
   bool Touch(const K& key, absl::Duration ttl) {
@@ -141,6 +153,29 @@ class TypedEngine {
     return engine().Remove(Query(key), RemovalCause::kDeleted);
   }
 
+  template <typename Function>
+  bool ForEach(Function&& function) {
+    Iteration iteration = engine().Iterate();
+    while (const EntryRef ref = iteration.Next()) {
+      const Handle handle = HandleOf(ref);
+      // Time has passed since it was pinned, in calls of the function.
+      if (engine_.HasExpired(At(ref))) continue;
+      if (!function(handle)) return false;
+    }
+    return true;
+  }
+
+  template <typename Predicate>
+  int64_t EraseIf(Predicate&& predicate) {
+    engine().SupersedeLoads();
+    int64_t erased = 0;
+    ForEach([&](const Handle& handle) {
+      if (predicate(handle)) erased += DelIf(handle.key(), handle) ? 1 : 0;
+      return true;
+    });
+    return erased;
+  }
+
   // For the calls that are made of these (cache/internal/engine/typed_loads.h).
 
   template <typename K>
@@ -148,9 +183,8 @@ class TypedEngine {
     return TypedKeyQuery<Key, Value, Equal, K>(key, HashKey<Hash>(key));
   }
 
-  // Stores an entry, or gives up the cache's pin. Returns whether it is in the
-  // cache.
-  bool Store(Shard::Write* write);
+  // Stores an entry, or gives up the cache's pin.
+  Put Store(Shard::Write* write);
 
   // Takes over a pin.
   static Handle NewHandle(EntryPool* pool, EntryRef ref, const Clock* clock) {
@@ -165,10 +199,6 @@ class TypedEngine {
   Handle Share(const Handle& handle) const {
     engine_.pool().Pin(handle.ref_);
     return HandleOf(handle.ref_);
-  }
-
-  const std::shared_ptr<LoadHome<TypedEngine>>& load_home() const {
-    return load_home_;
   }
 
  private:
@@ -217,15 +247,27 @@ class TypedEngine {
     return engine_.ShardOf(query.hash()).FindAndPin(query, use);
   }
 
-  // Out of line, as it is rare.
+  // As Find, but counts as no use and in no statistics. Out of line, as it is
+  // rare: where an entry was moved, or a race was lost.
   template <typename K>
-  ABSL_ATTRIBUTE_NOINLINE Handle FindMoved(const K& key) const {
+  ABSL_ATTRIBUTE_NOINLINE Handle FindUnderLock(const K& key) const {
     const EntryRef ref = FindAndPin(key, Use::kIgnore);
     return ref == 0 ? Handle() : HandleOf(ref);
   }
 
+  // Whether a handle that is not empty pins an entry of this cache.
+  bool IsOwn(const Handle& handle) const {
+    const bool own = handle.pool_ == &engine_.pool();
+    assert(own && "a handle of another cache");
+    return own;
+  }
+
+  // Makes an entry that is to be stored.
+  template <typename K, typename V>
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Make(K&& key, V&& value,
+                                         Shard::Write* write) const;
+
   const Weigher weigher_;
-  std::shared_ptr<LoadHome<TypedEngine>> load_home_;
   Engine engine_;  // The last: destructors of values may call the cache until
                    // it ends.
 };
@@ -301,21 +343,69 @@ std::optional<absl::Duration> TypedEngine<Key, Value, Hash, Equal>::TimeToLive(
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K, typename V>
+inline void TypedEngine<Key, Value, Hash, Equal>::Make(
+    K&& key, V&& value, Shard::Write* write) const {
+  CheckCopy(engine_.copy());
+  write->hash = HashKey<Hash>(key);
+  engine_.ShardOf(write->hash).PrepareStore(write->hash.for_index);
+  write->ref = MakeEntry<Key, Value>(&engine_.pool(), std::forward<K>(key),
+                                     std::forward<V>(value));
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K, typename V>
 bool TypedEngine<Key, Value, Hash, Equal>::Set(K&& key, V&& value,
                                                int64_t ttl_nanos) {
-  CheckCopy(engine_.copy());
-  const KeyHash hash = HashKey<Hash>(key);
-  engine_.ShardOf(hash).PrepareStore(hash.for_index);
   Shard::Write write;
-  write.ref = MakeEntry<Key, Value>(&engine_.pool(), std::forward<K>(key),
-                                    std::forward<V>(value));
-  write.hash = hash;
+  Make(std::forward<K>(key), std::forward<V>(value), &write);
   write.ttl_nanos = ttl_nanos;
+  return Store(&write) == Put::kStored;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K, typename V>
+Put TypedEngine<Key, Value, Hash, Equal>::SetIf(
+    K&& key, const Handle& expected, V&& value,
+    std::optional<absl::Duration> ttl) {
+  Shard::Condition condition;
+  if (expected) {
+    if (!IsOwn(expected)) return Put::kLost;
+    condition.entry = expected.ref_;
+    condition.keeps_deadline = !ttl.has_value();
+  }
+  Shard::Write write;
+  write.condition = &condition;
+  if (ttl.has_value()) {
+    write.ttl_nanos = Clock::NanosAfter(0, *ttl);
+  } else {
+    write.ttl_nanos = expected ? Clock::kNever : engine_.default_ttl_nanos();
+  }
+  Make(std::forward<K>(key), std::forward<V>(value), &write);
   return Store(&write);
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
-bool TypedEngine<Key, Value, Hash, Equal>::Store(Shard::Write* write) {
+template <typename K>
+bool TypedEngine<Key, Value, Hash, Equal>::Update(
+    const K& key, absl::FunctionRef<Decision<Value>(const Handle&)> decide) {
+  using Kind = typename Decision<Value>::Kind;
+  for (Handle old = Find(key);; old = FindUnderLock(key)) {
+    Decision<Value> decision = decide(old);
+    if (decision.kind_ == Kind::kKeep) return false;
+    Interleave("update: between decision and write");
+    if (decision.kind_ == Kind::kDelete) {
+      if (!old) return false;
+      if (DelIf(key, old)) return true;
+    } else {
+      const Put put =
+          SetIf(key, old, *std::move(decision.value_), decision.ttl_);
+      if (put != Put::kLost) return put == Put::kStored;
+    }
+  }
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+Put TypedEngine<Key, Value, Hash, Equal>::Store(Shard::Write* write) {
   struct Unpin {
     ~Unpin() {
       if (ref != 0) pool->Unpin(ref);
@@ -329,9 +419,9 @@ bool TypedEngine<Key, Value, Hash, Equal>::Store(Shard::Write* write) {
   } else if (write->ttl_nanos > 0) {
     write->SetWeight(weigher_(entry.key(), entry.value()));
   }
-  if (!engine_.Store(write)) return false;
-  unpin.ref = 0;
-  return true;
+  const Put put = engine_.Store(write);
+  if (put == Put::kStored) unpin.ref = 0;
+  return put;
 }
 
 }  // namespace wheelcache::internal

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/internal/engine/gate.h"
 #include "wheelcache/cache/internal/engine/load.h"
@@ -44,7 +45,6 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 class TypedLead {
  public:
   using Engine = TypedEngine<Key, Value, Hash, Equal>;
-  using Home = LoadHome<Engine>;
   using LoadType = TypedLoad<Key, Value, Equal>;
   using LoadTypePtr = std::shared_ptr<LoadType>;
   using Handle = CacheHandle<Key, Value>;
@@ -52,12 +52,15 @@ class TypedLead {
   using Loader = absl::FunctionRef<Result()>;
 
   TypedLead() = default;
-  TypedLead(std::shared_ptr<Home> home, LoadTypePtr load,
-            const LoadOptions& options)
-      : home_(std::move(home)), load_(std::move(load)), options_(options) {}
+  TypedLead(Engine* engine, LoadTypePtr load, const LoadOptions& options)
+      : engine_(engine),
+        home_(engine->engine().load_home()),
+        load_(std::move(load)),
+        options_(options) {}
   TypedLead(TypedLead&& other) noexcept = default;
   TypedLead& operator=(TypedLead&& other) noexcept {
     TypedLead old(std::move(other));
+    std::swap(engine_, old.engine_);
     std::swap(home_, old.home_);
     std::swap(load_, old.load_);
     std::swap(options_, old.options_);
@@ -71,7 +74,7 @@ class TypedLead {
   const Key& key() const { return load_->key(); }  // REQUIRES: not empty.
 
   const LoadTypePtr& load() const { return load_; }
-  const std::shared_ptr<Home>& home() const { return home_; }
+  const std::shared_ptr<LoadHome>& home() const { return home_; }
 
   // Has `done` told of the end.
   void WhenDone(Load::Done done) { load_->WhenDone(std::move(done)); }
@@ -99,7 +102,8 @@ class TypedLead {
   }
 
   // What a load that has ended gives to each caller.
-  static absl::StatusOr<Handle> ResultOf(const Load& load, const Home& home) {
+  static absl::StatusOr<Handle> ResultOf(const Load& load,
+                                         const LoadHome& home) {
     if (load.ref() == 0) return load.status();
     home.pool->Pin(load.ref());
     return Engine::NewHandle(home.pool, load.ref(), home.clock);
@@ -132,13 +136,14 @@ class TypedLead {
   void Cancel(const LoadTypePtr& load, const absl::Status& status);
   bool Store(const LoadTypePtr& load, Loaded<Value>* loaded,
              const Gate::Visit& visit, EntryRef* ref);
-  int64_t TtlNanos(const Loaded<Value>& loaded, const Engine& engine) const {
+  int64_t TtlNanos(const Loaded<Value>& loaded) const {
     if (loaded.ttl.has_value()) return Clock::NanosAfter(0, *loaded.ttl);
     if (options_.ttl.has_value()) return Clock::NanosAfter(0, *options_.ttl);
-    return engine.engine().default_ttl_nanos();
+    return engine_->engine().default_ttl_nanos();
   }
 
-  std::shared_ptr<Home> home_;
+  Engine* engine_ = nullptr;  // For visitors of the gate.
+  std::shared_ptr<LoadHome> home_;
   LoadTypePtr load_;
   LoadOptions options_;
 };
@@ -159,8 +164,8 @@ struct TypedLead<Key, Value, Hash, Equal>::Ending {
 // Before that, removes it from the cache, if that still lives.
 template <typename Key, typename Value, typename Hash, typename Equal>
 struct TypedLead<Key, Value, Hash, Equal>::Removal {
-  Removal(const Home& home, const LoadTypePtr& removed)
-      : engine(home.typed), load(removed) {}
+  Removal(Engine* cache, const LoadTypePtr& removed)
+      : engine(cache), load(removed) {}
   Removal(const Removal&) = delete;
   Removal& operator=(const Removal&) = delete;
   ~Removal() {
@@ -190,7 +195,7 @@ bool TypedLead<Key, Value, Hash, Equal>::Finish(Result result) {
   Ending ending(load);
   const Gate::Visit visit(&home_->gate);
   std::optional<Removal> removal;
-  if (visit.admitted()) removal.emplace(*home_, load);
+  if (visit.admitted()) removal.emplace(engine_, load);
   if (!result.ok()) {
     ending.status = result.status();
     if (removal.has_value()) {
@@ -223,14 +228,13 @@ bool TypedLead<Key, Value, Hash, Equal>::Store(const LoadTypePtr& load,
   pool->SetNoCharge(pin.ref);
   bool stored = false;
   if (visit.admitted()) {
-    Engine& engine = *home_->typed;
     const LoadPtr untyped = load;
     Shard::Write write;
     write.ref = pin.ref;
     write.hash = load->key_hash();
-    write.ttl_nanos = TtlNanos(*loaded, engine);
+    write.ttl_nanos = TtlNanos(*loaded);
     write.load = &untyped;
-    stored = engine.Store(&write);
+    stored = engine_->Store(&write) == Put::kStored;
   } else {
     pool->Unpin(pin.ref);
   }
@@ -250,7 +254,7 @@ void TypedLead<Key, Value, Hash, Equal>::Cancel(const LoadTypePtr& load,
   Interleave("load: cancelled");
   {
     const Gate::Visit visit(&home_->gate);
-    if (visit.admitted()) const Removal removal(*home_, load);
+    if (visit.admitted()) const Removal removal(engine_, load);
   }
   load->Tell(&done);
 }

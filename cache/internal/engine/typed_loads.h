@@ -27,11 +27,11 @@
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/internal/engine/load.h"
 #include "wheelcache/cache/internal/engine/load_home.h"
+#include "wheelcache/cache/internal/engine/refresh_ahead.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/typed_engine.h"
 #include "wheelcache/cache/internal/engine/typed_lead.h"
 #include "wheelcache/cache/internal/engine/typed_load.h"
-#include "wheelcache/cache/internal/engine/typed_refreshes.h"
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
@@ -46,7 +46,6 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 class TypedLoads {
  public:
   using Engine = TypedEngine<Key, Value, Hash, Equal>;
-  using Home = LoadHome<Engine>;
   using Handle = CacheHandle<Key, Value>;
   using Result = absl::StatusOr<Loaded<Value>>;
   using Loader = absl::FunctionRef<Result()>;
@@ -56,7 +55,7 @@ class TypedLoads {
 
   using Lead = TypedLead<Key, Value, Hash, Equal>;
 
-  using Refreshes = TypedRefreshes<Key, Value, Hash, Equal>;
+  using Refreshes = RefreshAhead<Key, Value>;
 
   // `refreshes` may be null.
   TypedLoads(Engine* engine, Refreshes* refreshes)
@@ -160,7 +159,9 @@ class TypedLoads {
   }
   Shard& ShardOf(KeyHash hash) const { return engine_.engine().ShardOf(hash); }
   Clock& clock() const { return engine_.engine().clock(); }
-  const std::shared_ptr<Home>& home() const { return engine_.load_home(); }
+  const std::shared_ptr<LoadHome>& home() const {
+    return engine_.engine().load_home();
+  }
 
   Engine& engine_;
   Refreshes* const refreshes_;
@@ -200,7 +201,7 @@ TypedLoads<Key, Value, Hash, Equal>::Join(const K& key,
     joined.handle = Engine::NewHandle(home()->pool, join.found, &clock());
   } else if (joined.other == mine) {
     joined.other = nullptr;
-    joined.lead = Lead(home(), mine, options);
+    joined.lead = Lead(&engine_, mine, options);
   }
   return joined;
 }
@@ -236,7 +237,7 @@ bool TypedLoads<Key, Value, Hash, Equal>::Await(
       *result = Lead::ResultOf(*load, *home());
       return true;
     case Load::Waited::kToLead:
-      *result = Lead(home(), std::static_pointer_cast<LoadType>(load),
+      *result = Lead(&engine_, std::static_pointer_cast<LoadType>(load),
                      waiting.options)
                     .Run(loader);
       return true;

@@ -11,17 +11,16 @@
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_REFRESHES_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/internal/engine/gate.h"
 #include "wheelcache/cache/internal/engine/load.h"
 #include "wheelcache/cache/internal/engine/load_home.h"
+#include "wheelcache/cache/internal/engine/refresh_ahead.h"
 #include "wheelcache/cache/internal/engine/refresh_board.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/typed_engine.h"
@@ -33,20 +32,19 @@
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/load.h"
 #include "wheelcache/cache/options.h"
-#include "wheelcache/cache/view.h"
 #include "wheelcache/wheel/base/contain.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 
 template <typename Key, typename Value, typename Hash, typename Equal>
-class TypedRefreshes {
+class TypedRefreshes final : public RefreshAhead<Key, Value> {
  public:
   using Engine = TypedEngine<Key, Value, Hash, Equal>;
   using Handle = CacheHandle<Key, Value>;
   using Result = absl::StatusOr<Loaded<Value>>;
-  using Reload = std::function<Result(View<Key>, View<Value>)>;
-  using Executor = std::function<void(std::function<void()>)>;
+  using Reload = typename RefreshAhead<Key, Value>::Function;
+  using Executor = typename RefreshAhead<Key, Value>::Executor;
 
   TypedRefreshes(Engine* engine, Reload reload, Executor executor)
       : engine_(*engine),
@@ -54,20 +52,16 @@ class TypedRefreshes {
         executor_(std::move(executor)),
         after_nanos_(Clock::NanosAfter(0, options().refresh_after)),
         retry_nanos_(Clock::NanosAfter(0, options().retry_after)) {
-    engine_.load_home()->board =
+    engine_.engine().load_home()->board =
         std::make_unique<RefreshBoard>(options().max_refreshes);
   }
 
-  // Refreshes the value that the handle pins, or has the executor do so, if it
-  // is old enough and nobody else does. Returns the new value, or the old one.
-  Handle RefreshIfStale(Handle old) {
+  Handle RefreshIfStale(Handle old) override {
     if (!IsStale(engine_.EntryOf(old))) return old;
     return Begin(std::move(old), RefreshBoard::Patience::kWaits).handle;
   }
 
-  // The same, however young it is and whatever has failed before. Returns
-  // whether a refresh has begun.
-  bool RefreshNow(Handle old) {
+  bool RefreshNow(Handle old) override {
     return Begin(std::move(old), RefreshBoard::Patience::kWaitsNot).began;
   }
 
@@ -84,7 +78,7 @@ class TypedRefreshes {
           old(std::move(old_value)),
           claim(std::move(task_claim)) {}
 
-    const std::shared_ptr<LoadHome<Engine>> home;  // Of the claim.
+    const std::shared_ptr<LoadHome> home;  // Of the claim.
     Lead lead;
     const Handle old;
     RefreshBoard::Claim claim;
@@ -126,7 +120,7 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 typename TypedRefreshes<Key, Value, Hash, Equal>::Begun
 TypedRefreshes<Key, Value, Hash, Equal>::Begin(
     Handle old, RefreshBoard::Patience patience) {
-  const auto& home = engine_.load_home();
+  const auto& home = engine_.engine().load_home();
   const int64_t now_nanos = clock().NowNanos();
   const KeyHash hash = HashKey<Hash>(old.key());
   RefreshBoard::Claim claim = home->board->TryClaim(
@@ -142,8 +136,9 @@ TypedRefreshes<Key, Value, Hash, Equal>::Begin(
     claim.Release();
     return {std::move(old), false};
   }
-  const auto task = std::make_shared<Task>(
-      Lead(home, load, LoadOptions()), engine_.Share(old), std::move(claim));
+  const auto task =
+      std::make_shared<Task>(Lead(&engine_, load, LoadOptions()),
+                             engine_.Share(old), std::move(claim));
   if (executor_ == nullptr) {
     Begun begun = Run(this, task.get());
     if (!begun.handle) begun.handle = std::move(old);
@@ -172,13 +167,11 @@ TypedRefreshes<Key, Value, Hash, Equal>::Run(TypedRefreshes* refreshes,
   }
   load->LeadFromThisThread();
   Interleave("refresh: before reload");
-  // Values need not be assignable. And the task itself must not throw.
-  std::optional<Result> result;
-  if (!Contain([&] {
-        result.emplace(refreshes->reload_(task->old.key(), task->old.value()));
-      })) {
-    result.emplace(Load::Thrown());
-  }
+  std::optional<Result> result;  // Values need not be assignable.
+  Contain([&] {
+    result.emplace(refreshes->reload_(task->old.key(), task->old.value()));
+  });
+  if (!result.has_value()) result.emplace(Load::Thrown());
   const int64_t retry_nanos =
       Clock::NanosAfter(refreshes->clock().NowNanos(), refreshes->retry_nanos_);
   Interleave("refresh: after reload");

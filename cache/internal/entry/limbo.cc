@@ -17,17 +17,22 @@
 namespace wheelcache::internal {
 namespace {
 
-constexpr int64_t kMostPatience = 1024;
-
 // With so many batches waiting, a reader has stalled.
 constexpr size_t kStalled = 16;
+
+uint32_t Bounded(int64_t patience) {
+  constexpr int64_t kMost = 1024;
+  return static_cast<uint32_t>(std::clamp<int64_t>(patience, 1, kMost));
+}
 
 }  // namespace
 
 Limbo::Limbo(EntryPool* pool, int64_t patience)
-    : pool_(*pool),
-      patience_(static_cast<uint32_t>(
-          std::clamp<int64_t>(patience, 1, kMostPatience))) {}
+    : pool_(*pool), patience_(Bounded(patience)) {}
+
+void Limbo::SetPatience(int64_t patience) {
+  patience_.store(Bounded(patience), std::memory_order_relaxed);
+}
 
 void Limbo::Add(EntryRef ref) {
   Interleave("limbo: before an entry is added");
@@ -36,7 +41,9 @@ void Limbo::Add(EntryRef ref) {
     return;
   }
   Stripe& stripe = stripes_[ThreadIndex() % kStripes];
-  if (Push(stripe, ref) >= patience_) Release(&stripe);
+  if (Push(stripe, ref) >= patience_.load(std::memory_order_relaxed)) {
+    Release(&stripe);
+  }
 }
 
 void Limbo::Flush() {

@@ -43,6 +43,9 @@ class WHEELCACHE_EXPORT Limbo {
   // advances the epoch for them.
   Limbo(EntryPool* pool, int64_t patience);
 
+  // The same for what is added from now on.
+  void SetPatience(int64_t patience);
+
   Limbo(const Limbo&) = delete;
   Limbo& operator=(const Limbo&) = delete;
 
@@ -111,7 +114,7 @@ class WHEELCACHE_EXPORT Limbo {
   void UnpinChain(EntryRef ref);
 
   EntryPool& pool_;
-  const uint32_t patience_;
+  std::atomic<uint32_t> patience_;  // Relaxed: a number to compare with.
   std::array<Stripe, kStripes> stripes_;
 
   Mutex mu_;

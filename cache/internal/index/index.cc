@@ -28,8 +28,8 @@ size_t BucketsFor(size_t expected) {
 
 Index::Index(TableMemory* memory, size_t expected)
     : memory_(*memory),
-      wanted_(BucketsFor(expected)),
-      table_(&IndexTable::None()) {
+      table_(&IndexTable::None()),
+      wanted_(BucketsFor(expected)) {
   DescribeTable();
 }
 
@@ -47,6 +47,8 @@ void Index::Clear() {
   next_.reset();
   size_ = 0;
 }
+
+void Index::Expect(size_t expected) { wanted_ = BucketsFor(expected); }
 
 void Index::DescribeTable() {
   const auto [begin, count] = table().location();
@@ -67,6 +69,7 @@ void Index::FreeOldTables() {
 }
 
 void Index::PublishTable(IndexTable* table) {
+  ++table_number_;
   if (never_used()) {
     table_.store(table, std::memory_order_release);
     DescribeTable();

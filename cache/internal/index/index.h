@@ -26,6 +26,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -133,8 +134,25 @@ class WHEELCACHE_EXPORT Index {
     table().ForEachIn(bucket, visit);
   }
 
+  // For who goes through all references in the order of their hashes; see
+  // IndexTable. Within one table none of them moves. The number of the table is
+  // that of no other one of this index.
+  uint64_t table_number() const { return table_number_; }
+  size_t Home(Hash32 hash) const { return table().Home(hash); }
+  uint64_t FirstHashOf(size_t bucket) const {
+    return table().FirstHashOf(bucket);
+  }
+  template <typename Visit>
+  bool VisitOnPath(Hash32 hash, IndexTable::Place* place, Visit&& visit) const {
+    return table().VisitOnPath(hash, place, visit);
+  }
+
   // Forgets every reference, and shrinks to one bucket.
   void Clear();
+
+  // Changes the number of entries that it is made for; see the constructor. For
+  // the tables that are yet to come.
+  void Expect(size_t expected);
 
   // Frees the old tables that no reader uses any more.
   void FreeOldTables();
@@ -169,7 +187,6 @@ class WHEELCACHE_EXPORT Index {
   };
 
   TableMemory& memory_;
-  const size_t wanted_;  // Expected buckets when full; 0 if unknown.
   // Exchanged with release and loaded with acquire: a reader of a table sees
   // what it was filled with. The lock holder's own loads are relaxed.
   std::atomic<IndexTable*> table_;
@@ -186,6 +203,8 @@ class WHEELCACHE_EXPORT Index {
   // The sizes that suit the table: from shrinks_at_ on, range_ of them.
   size_t shrinks_at_ = 0;
   size_t range_ = 0;
+  size_t wanted_;  // Expected buckets when full; 0 if unknown.
+  uint64_t table_number_ = 0;
 };
 
 // The table in which a look-up has begun: in another, the entry may be

@@ -126,6 +126,25 @@ class IndexTable {
     }
   }
 
+  // The home bucket of a hash. Larger hashes have no smaller one.
+  size_t Home(Hash32 hash) const { return Home(hash, count_); }
+  // The least hash of which it is the home; of buckets() that is 2^32.
+  uint64_t FirstHashOf(size_t bucket) const {
+    return ((uint64_t{bucket} << 32) + count_ - 1) / count_;
+  }
+
+  // One of the buckets in which an entry with some hash may be; at first its
+  // home.
+  struct Place {
+    size_t steps = 0;
+    size_t bucket = 0;  // Valid after the first step.
+  };
+
+  // Calls `visit(ref)` for each reference in the bucket at *place that may have
+  // the hash, and advances *place. Returns whether any may be in a later one.
+  template <typename Visit>
+  bool VisitOnPath(Hash32 hash, Place* place, Visit&& visit) const;
+
   // Each of these returns the bucket that it changed.
 
   // Adds a reference.
@@ -193,7 +212,15 @@ class IndexTable {
    public:
     Path(const IndexTable& table, Hash32 hash)
         : table_(table), hash_(hash), home_(table.Home(hash)), bucket_(home_) {}
+    // Goes on at a place that it had come to before.
+    Path(const IndexTable& table, Hash32 hash, Place place)
+        : Path(table, hash) {
+      if (place.steps == 0) return;
+      bucket_ = place.bucket;
+      steps_ = place.steps;
+    }
 
+    Place place() const { return {steps_, bucket_}; }
     size_t index() const { return bucket_; }
     Bucket& bucket() const { return table_.buckets_[bucket_]; }
     // Advances. Returns whether a bucket was left.
@@ -216,7 +243,6 @@ class IndexTable {
   static size_t Home(Hash32 hash, size_t count) {
     return (uint64_t{hash} * count) >> 32;
   }
-  size_t Home(Hash32 hash) const { return Home(hash, count_); }
   // The second bucket for an entry with this hash.
   size_t Other(Hash32 hash) const { return Home(hash * 0x9e3779b1); }
 
@@ -309,6 +335,20 @@ std::atomic<IndexTable::Ref>* IndexTable::FindCellBeyond(Path path, Hash32 hash,
     if (cell != nullptr) return cell;
   }
   return nullptr;
+}
+
+template <typename Visit>
+bool IndexTable::VisitOnPath(Hash32 hash, Place* place, Visit&& visit) const {
+  Path path(*this, hash, *place);
+  Bucket& bucket = path.bucket();
+  uint32_t candidates = bucket.CellsWith(TagOf(hash));
+  for (; candidates != 0; candidates &= candidates - 1) {
+    visit(bucket.cells[absl::countr_zero(candidates)].load(
+        std::memory_order_relaxed));
+  }
+  const bool goes_on = bucket.PassedOn(hash) != 0 && path.Next();
+  *place = path.place();
+  return goes_on;
 }
 
 inline size_t IndexTable::Insert(Hash32 hash, Ref ref) {

@@ -2,6 +2,7 @@
 
 #include "wheelcache/cache/internal/engine/budget.h"
 
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <random>
@@ -61,6 +62,84 @@ TEST(BudgetTest, IsNeverExceededByManyThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(budget.used(), Room());
+}
+
+TEST(BudgetTest, GivesTheRoomOfAHigherLimitAtOnce) {
+  Budget budget({1, 100});
+  ASSERT_TRUE(budget.TryTake({1, 100}));
+  budget.Raise({2, 0});
+  EXPECT_EQ(budget.limit(), (Room{3, 100}));
+  EXPECT_EQ(budget.used(), (Room{1, 100}));
+  EXPECT_TRUE(budget.TryTake({2, 0}));
+  EXPECT_FALSE(budget.TryTake({1, 0}));
+  budget.Raise({0, kNoLimit - 100});
+  EXPECT_TRUE(budget.TryTake({0, kNoLimit - 100}));
+  EXPECT_FALSE(budget.TryTake({0, 1}));
+  EXPECT_EQ(budget.used(), (Room{3, kNoLimit}));
+}
+
+TEST(BudgetTest, HasRoomForAnotherOfTheSameSize) {
+  Budget budget({3, 100});
+  EXPECT_TRUE(budget.HasRoom());
+  ASSERT_TRUE(budget.TryTake({1, 50}));
+  EXPECT_TRUE(budget.HasRoom());
+  ASSERT_TRUE(budget.TryTake({0, 1}));
+  EXPECT_FALSE(budget.HasRoom()) << "49 bytes for one of 51";
+  budget.Raise({0, 2});
+  EXPECT_TRUE(budget.HasRoom());
+  ASSERT_TRUE(budget.TryTake({2, 0}));
+  EXPECT_FALSE(budget.HasRoom()) << "no entry more";
+}
+
+// What a thread has read of a limit before that falls must not help it.
+TEST(BudgetTest, LimitThatChangesIsNeverExceededByManyThreads) {
+  Budget budget({1000, 1000});
+  std::atomic<int64_t> taken{0};
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(t);
+      while (!done.load()) {
+        const Room room = {static_cast<int64_t>(random() % 40), 0};
+        if (!budget.TryTake(room)) continue;
+        taken.fetch_add(room.entries);
+        taken.fetch_sub(room.entries);
+        budget.Give(room);
+      }
+    });
+  }
+  for (int i = 0; i < 20'000; ++i) {
+    const Room kept = budget.TakeUpTo({980, 0});
+    EXPECT_EQ(kept.bytes, 0);
+    budget.Lower(kept);
+    // Of whoever has taken now, all of it is within the limit.
+    EXPECT_LE(taken.load(), 1000 - kept.entries);
+    EXPECT_LE(budget.used().entries, budget.limit().entries);
+    EXPECT_GE(budget.used().entries, 0);
+    budget.Raise(kept);
+  }
+  done.store(true);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(budget.used(), Room());
+  EXPECT_EQ(budget.limit(), (Room{1000, 1000}));
+}
+
+TEST(ClaimTest, LowersTheLimitsByWhatItHolds) {
+  Budget budget({10, 100});
+  Claim claim(&budget);
+  ASSERT_TRUE(budget.TryTake({8, 50}));
+  claim.CoverUpTo({5, 20});
+  EXPECT_EQ(budget.used(), (Room{10, 70}));
+  EXPECT_EQ(claim.LowerLimits({5, 20}), (Room{2, 20}));
+  EXPECT_EQ(budget.limit(), (Room{8, 80}));
+  EXPECT_EQ(budget.used(), (Room{8, 50}));
+  claim.Add({1, 10});
+  EXPECT_EQ(claim.LowerLimits({3, 0}), (Room{1, 0}));
+  claim.GiveBack();
+  EXPECT_EQ(budget.limit(), (Room{7, 80}));
+  EXPECT_EQ(budget.used(), (Room{7, 40}));
+  EXPECT_FALSE(budget.TryTake({1, 0}));
 }
 
 TEST(ClaimTest, CoversFromTheBudgetWhatItLacks) {

@@ -12,6 +12,7 @@
 
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
+#include "wheelcache/cache/internal/index/index_table.h"
 #include "wheelcache/cache/internal/memory/table_memory.h"
 #include "wheelcache/tests/testing/test_environment.h"
 
@@ -350,6 +351,52 @@ TEST(IndexTest, ReadersFindWhatStaysWhileOthersComeAndGo) {
   }
   done = true;
   reader.join();
+}
+
+TEST(IndexTableTest, FirstHashOfABucketIsTheLeastThatIsAtHomeThere) {
+  TableMemory memory;
+  for (const size_t buckets : {1, 2, 3, 7, 8, 100, 1023, 65'536, 100'003}) {
+    const IndexTable table(&memory, buckets);
+    EXPECT_EQ(table.FirstHashOf(0), 0u);
+    EXPECT_EQ(table.FirstHashOf(buckets), uint64_t{1} << 32);
+    for (size_t b = 1; b < buckets; ++b) {
+      const uint64_t first = table.FirstHashOf(b);
+      ASSERT_EQ(table.Home(static_cast<Hash32>(first)), b);
+      ASSERT_EQ(table.Home(static_cast<Hash32>(first - 1)), b - 1);
+    }
+  }
+}
+
+// Along the path of its hash each reference comes once, wherever the look-up
+// ends and goes on.
+TEST(IndexTableTest, PathShowsEachReferenceWithTheHashOnce) {
+  TableMemory memory;
+  std::mt19937 random(1);
+  for (const size_t buckets : {1, 2, 5, 40}) {
+    IndexTable table(&memory, buckets);
+    const size_t refs = buckets * IndexTable::kCellsPerBucket * 11 / 12;
+    std::vector<Hash32> hashes = {0};
+    for (uint32_t ref = 1; ref <= refs; ++ref) {
+      hashes.push_back(random() % 5 * 0x31415927u);
+      table.Insert(hashes[ref], ref);
+    }
+    for (int hash = 0; hash < 5; ++hash) {
+      const Hash32 wanted = static_cast<Hash32>(hash) * 0x31415927u;
+      std::vector<int> times(refs + 1);
+      IndexTable::Place place;
+      while (table.VisitOnPath(wanted, &place, [&](uint32_t ref) {
+        ASSERT_GT(ref, 0u);
+        ++times[ref];
+      })) {
+      }
+      for (uint32_t ref = 1; ref <= refs; ++ref) {
+        EXPECT_LE(times[ref], 1);
+        if (hashes[ref] == wanted) {
+          EXPECT_EQ(times[ref], 1);
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
