@@ -554,12 +554,13 @@ TEST_P(CacheLinearizabilityTest, EachHistoryIsThatOfCallsOneAfterTheOther) {
 
 INSTANTIATE_TEST_SUITE_P(
     Setups, CacheLinearizabilityTest,
-    testing::Values(Setup{2, 6, 1, 0}, Setup{2, 6, 1, 6, 4}, Setup{3, 5, 1, 0},
-                    Setup{3, 5, 4, 0}, Setup{4, 4, 1, 6}, Setup{4, 4, 8, 0, 4},
-                    Setup{2, 6, 1, 0, 0, true}, Setup{3, 5, 1, 6, 4, true},
-                    Setup{2, 6, 1, 0, 0, false, true},
-                    Setup{3, 5, 1, 0, 4, true, true},
-                    Setup{4, 4, 4, 0, 0, false, true}));
+    ::testing::Values(Setup{2, 6, 1, 0}, Setup{2, 6, 1, 6, 4},
+                      Setup{3, 5, 1, 0}, Setup{3, 5, 4, 0}, Setup{4, 4, 1, 6},
+                      Setup{4, 4, 8, 0, 4}, Setup{2, 6, 1, 0, 0, true},
+                      Setup{3, 5, 1, 6, 4, true}, Setup{4, 4, 4, 0, 0, true},
+                      Setup{2, 6, 1, 0, 0, false, true},
+                      Setup{3, 5, 1, 0, 4, true, true},
+                      Setup{4, 4, 4, 0, 0, false, true}));
 
 }  // namespace
 }  // namespace wheelcache

@@ -461,6 +461,61 @@ TEST_F(LoadMemoryFailureTest, FailuresThatAreForgottenMayWait) {
   EXPECT_GT(failures_, 3);
 }
 
+// A key whose destructor calls the cache, which blocks for ever if that runs
+// under the lock of the shard.
+struct NosyKey {
+  NosyKey(int key_id) : id(key_id) {}  // NOLINT: as a look-up gives it.
+  NosyKey(const NosyKey&) = default;
+  ~NosyKey() {
+    if (look != nullptr) (*look)();
+  }
+
+  static inline std::function<void()>* look = nullptr;
+  int id;
+};
+struct NosyHash {
+  size_t operator()(int id) const { return static_cast<size_t>(id); }
+  size_t operator()(const NosyKey& key) const { return (*this)(key.id); }
+};
+struct NosyEqual {
+  bool operator()(const NosyKey& a, int b) const { return a.id == b; }
+  bool operator()(const NosyKey& a, const NosyKey& b) const {
+    return a.id == b.id;
+  }
+};
+
+TEST_F(LoadMemoryFailureTest, NoKeyOfAFailureIsDestroyedUnderALock) {
+  using NosyCache = Cache<NosyKey, int, NosyHash, NosyEqual>;
+  auto cache = *NosyCache::Create(options_);
+  std::function<void()> look = [&] { cache->Touch(0, absl::Seconds(1)); };
+  NosyKey::look = &look;
+  LoadOptions options;
+  options.error_ttl = absl::Seconds(1);
+  const auto fail_all = [&] {
+    for (int key = 10; key < 40; ++key) {
+      (void)cache->FindOrLoad(key, options,
+                              []() -> absl::StatusOr<Loaded<int>> {
+                                return absl::UnavailableError("down");
+                              });
+    }
+    clock_.Advance(absl::Seconds(1));
+  };
+  fail_all();
+  WithEachAllocationFailing(
+      [&] {
+        (void)cache->FindOrLoad(1, {}, []() -> absl::StatusOr<Loaded<int>> {
+          return Loaded<int>{1};
+        });
+      },
+      [&](bool thrown) {
+        failures_ += thrown ? 1 : 0;
+        cache->Del(1);
+        fail_all();
+      });
+  EXPECT_GT(failures_, 3);
+  NosyKey::look = nullptr;
+}
+
 TEST_F(LoadMemoryFailureTest, BeginLoadTellsOnceOrThrows) {
   auto cache = New<int, std::string>(hooks_);
   // With a load in flight that it joins, and with none.
