@@ -63,7 +63,8 @@ Engine::Engine(CacheOptions options, const EntryOperations* operations,
               [this](size_t i) {
                 return Shard(&shared_, static_cast<int>(i), options_);
               }),
-      logger_(options_, clock_.NowNanos()) {
+      logger_(options_, clock_.NowNanos()),
+      registration_(options_.registered ? this : nullptr, options_.name) {
   if (options_.reaper != nullptr) {
     reaper_status_ = options_.reaper->Register(&client_);
     options_.reaper->WakeAt(&client_, logger_.due_nanos());
@@ -178,6 +179,7 @@ inline bool Engine::StoreInShard(const Shard::Write& write) {
         Interleave("store: after the lock");
         return true;
       case StoreOutcome::kSuperseded:
+        call.departures.counts.Add(Count::kSupersededLoads);
         return false;
       case StoreOutcome::kMoreToDo:
         break;
@@ -197,6 +199,7 @@ inline bool Engine::StoreInShard(const Shard::Write& write) {
 bool Engine::Store(Shard::Write* write) {
   const bool lives = write->ttl_nanos > 0;
   if (!lives || !SetCharge(write)) {
+    CountEvent(Count::kRefused);
     if (write->load == nullptr) {
       Remove(EntryKeyQuery(pool(), write->ref, write->hash),
              lives ? RemovalCause::kReplaced : RemovalCause::kDeleted);
@@ -310,13 +313,21 @@ CacheStats Engine::stats() const {
   stats.misses = shared_.counters.Sum(Count::kMisses);
   stats.sets = shared_.counters.Sum(Count::kSets);
   stats.deletes = shared_.counters.Sum(Count::kDeleted);
-  stats.evictions = shared_.counters.Sum(Count::kEvicted);
   stats.expirations = shared_.counters.Sum(Count::kExpired);
   stats.replaced = shared_.counters.Sum(Count::kReplaced);
   stats.listener_exceptions = shared_.counters.Sum(Count::kListenerExceptions);
+  stats.refused = shared_.counters.Sum(Count::kRefused);
+  stats.loads = shared_.counters.Sum(Count::kLoads);
+  stats.load_errors = shared_.counters.Sum(Count::kLoadErrors);
+  stats.superseded_loads = shared_.counters.Sum(Count::kSupersededLoads);
+  stats.load_waits = shared_.counters.Sum(Count::kLoadWaits);
   stats.entries = used().entries;
   stats.bytes = used().bytes;
+  stats.max_entries = shared_.budget.limit().entries;
+  stats.max_bytes = shared_.budget.limit().bytes;
   stats.resident_bytes = ResidentBytes();
+  // Evictions, and when they came.
+  for (const auto& shard : shards_) shard.eviction_record().AddTo(&stats);
   return stats;
 }
 

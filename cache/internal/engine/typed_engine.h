@@ -316,23 +316,28 @@ bool TypedEngine<Key, Value, Hash, Equal>::Store(Shard::Write* write) {
 template <typename Key, typename Value, typename Hash, typename Equal>
 class TypedEngine<Key, Value, Hash, Equal>::LoadScope {
  public:
-  LoadScope(Shard* shard, std::shared_ptr<LoadType> load)
-      : shard_(*shard), load_(std::move(load)) {}
+  LoadScope(const Engine* engine, Shard* shard, std::shared_ptr<LoadType> load)
+      : engine_(*engine), shard_(*shard), load_(std::move(load)) {
+    engine_.CountEvent(Count::kLoads);
+  }
   LoadScope(const LoadScope&) = delete;
   LoadScope& operator=(const LoadScope&) = delete;
   ~LoadScope() {
     if (finished_) return;
+    engine_.CountEvent(Count::kLoadErrors);
     shard_.EndLoad(load_);
     load_->End();
   }
 
   void Finish(absl::StatusOr<Value> result) {
+    if (!result.ok()) engine_.CountEvent(Count::kLoadErrors);
     shard_.EndLoad(load_);
     load_->Finish(std::move(result));
     finished_ = true;
   }
 
  private:
+  const Engine& engine_;
   Shard& shard_;
   const std::shared_ptr<LoadType> load_;
   bool finished_ = false;
@@ -352,8 +357,11 @@ absl::StatusOr<Value> TypedEngine<Key, Value, Hash, Equal>::GetOrLoad(
   const LoadPtr joined = shard.JoinLoad(
       TypedKeyQuery<Key, Value, Equal, Key>(mine->key(), hash), mine, &found);
   if (found != 0) return Value(*HandleOf(found));
-  if (joined != mine) return static_cast<LoadType&>(*joined).Wait();
-  LoadScope scope(&shard, mine);
+  if (joined != mine) {
+    engine_.CountEvent(Count::kLoadWaits);
+    return static_cast<LoadType&>(*joined).Wait();
+  }
+  LoadScope scope(&engine_, &shard, mine);
   absl::StatusOr<Value> result = loader();
   if (result.ok()) {
     Shard::Write write;
