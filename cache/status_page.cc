@@ -1,5 +1,6 @@
 #include "wheelcache/cache/status_page.h"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -31,7 +33,7 @@ using internal::FormatSeconds;
 using internal::FormatShare;
 
 std::string NumberOf(const CacheReport& report) {
-  return report.id > 1 ? absl::StrCat(" <small>", report.id, "</small>") : "";
+  return report.id > 1 ? absl::StrCat(" <small>#", report.id, "</small>") : "";
 }
 
 std::string HitRatio(const CacheStats& stats) {
@@ -95,8 +97,9 @@ std::string LatestHitRatio(absl::Span<const CacheSample> samples) {
   CacheStats between;
   between.hits = after.hits - before.hits;
   between.misses = after.misses - before.misses;
+  const bool read = between.hits + between.misses > 0;
   return absl::StrCat(
-      HitRatio(between), " in the last ",
+      read ? HitRatio(between) : "no reads", " in last ",
       FormatSeconds(absl::ToDoubleSeconds(after.time - before.time)));
 }
 
@@ -110,8 +113,8 @@ std::string Tiles(const CacheReport& report) {
                        FormatCount)),
       Draw(LimitedTile("Charged bytes", stats.bytes, stats.max_bytes,
                        FormatBytes)),
-      Draw({"Resident memory", FormatBytes(stats.resident_bytes),
-            "with free blocks", ""}),
+      Draw({"Resident", FormatBytes(stats.resident_bytes),
+            "free blocks included", ""}),
       "</div>\n");
 }
 
@@ -151,12 +154,15 @@ std::string Removals(const CacheStats& stats) {
 
 std::string Charts(const CacheReport& report) {
   const CacheStats& stats = report.stats;
+  if (stats.sets + stats.hits + stats.misses == 0) {
+    return "<p class=\"unused quiet\">Nobody has used it yet.</p>\n";
+  }
   const Histogram& ages = stats.eviction_age;
   const Histogram& left = stats.eviction_life_left;
   return absl::StrCat(
       "<div class=\"charts\">\n",
       Figure("Hit ratio over time", internal::HitRatioChart(report.samples),
-             "Drawn from the second look on."),
+             "Drawn from reads between two looks at this page."),
       Figure("Why entries left", Removals(stats), "None has left."),
       Figure("Age at eviction",
              ages.count() > 0 ? internal::AgeChart(ages) : "",
@@ -171,10 +177,13 @@ std::string Charts(const CacheReport& report) {
 
 std::string NumberRow(absl::string_view name, double value) {
   const std::string escaped = EscapeHtml(name);
-  return absl::StrCat("<tr><td><code>", escaped,
+  const std::string number =
+      std::isinf(value) ? "no limit" : absl::StrFormat("%.15g", value);
+  // A narrow page breaks names where their words end.
+  const std::string shown = absl::StrReplaceAll(escaped, {{"_", "_<wbr>"}});
+  return absl::StrCat("<tr><td><code>", shown,
                       "</code></td><td class=\"number\" data-metric=\"",
-                      escaped, "\">", absl::StrFormat("%.15g", value),
-                      "</td></tr>\n");
+                      escaped, "\">", number, "</td></tr>\n");
 }
 
 std::string AllNumbers(const CacheStats& stats) {

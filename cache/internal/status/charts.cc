@@ -23,7 +23,7 @@ constexpr double kWidth = 340;
 constexpr double kHeight = 120;
 constexpr double kBottom = 100;  // Where bars stand and lines have zero.
 constexpr double kTop = 8;
-constexpr double kLeft = 36;  // Of the lines; room for the labels of the axis.
+constexpr double kLeft = 46;  // Of the lines; room for the labels of the axis.
 constexpr double kRight = 336;
 
 enum class Anchor { kStart, kMiddle, kEnd };
@@ -166,7 +166,7 @@ std::string HitRatioChart(absl::Span<const CacheSample> samples) {
 std::string AgeChart(const Histogram& seconds) {
   BarChart chart = {
       "Age at eviction", seconds.bounds.size() + 1, {}, FormatSeconds};
-  for (const size_t bucket : {0, 2, 4, 6, 8, 10, 13, 16}) {
+  for (const size_t bucket : {0, 2, 4, 6, 10, 13, 16}) {
     chart.ticks.push_back({bucket, FormatSeconds(seconds.bounds[bucket])});
   }
   return DrawBars(chart, seconds);

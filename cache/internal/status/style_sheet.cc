@@ -28,7 +28,7 @@ body {
 h1 { margin: 0; font-size: 1.5rem; }
 h2 { margin: 0 0 .75rem; font-size: 1.2rem; }
 h3 { margin: 0 0 .35rem; font-size: .9rem; font-weight: 600; }
-h2 small { color: var(--quiet); font-weight: 400; }
+small { color: var(--quiet); font-weight: 400; }
 a { color: var(--data); }
 p { margin: 0; }
 .quiet { color: var(--quiet); font-size: .9rem; }
@@ -36,11 +36,12 @@ p { margin: 0; }
   margin-top: 1rem; padding: 1rem; background: var(--card);
   border: 1px solid var(--rule); border-radius: .6rem;
 }
-.tiles, .charts { display: grid; gap: 1rem 1.5rem; }
-.tiles { grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); }
+.tiles, .charts { display: grid; gap: 1.25rem 1.5rem; }
+@media (max-width: 30rem) { .tiles, .charts { gap: 1rem; } }
+.tiles { grid-template-columns: repeat(auto-fit, minmax(8rem, 1fr)); }
 .charts {
   margin-top: 1.25rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr));
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 23rem), 1fr));
 }
 .tile b { display: block; font-size: 1.5rem; line-height: 1.25; }
 .tile .quiet { display: block; min-height: 1.3em; }
@@ -67,6 +68,7 @@ tr + tr { border-top: 1px solid var(--rule); }
 }
 .removals td:nth-child(2) { width: 45%; vertical-align: middle; }
 .removals .meter { margin-top: 0; }
+.unused { margin-top: 1rem; }
 details { margin-top: 1.25rem; }
 summary { cursor: pointer; color: var(--quiet); }
 code { font: .85em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
