@@ -118,9 +118,13 @@ TEST_F(CacheStatsTest, EvictionsTellTheAgeWhicheverShardTheyComeFrom) {
   for (int i = 64; i < 96; ++i) cache->Set(i, i, absl::Seconds(200));
   const CacheStats stats = cache->stats();
   EXPECT_EQ(stats.evictions, 32);
-  EXPECT_EQ(stats.eviction_age.count(), 32);
-  EXPECT_DOUBLE_EQ(stats.eviction_age.sum, 32 * 50);
-  EXPECT_EQ(stats.eviction_life_left.counts[7], 32);  // 0.75.
+  // By chance, a shard may be left with fresh values alone.
+  const int64_t old = stats.eviction_age.counts[6];  // 30 to 60 s.
+  EXPECT_GE(old, 24);
+  EXPECT_EQ(stats.eviction_age.counts[0], 32 - old);
+  EXPECT_DOUBLE_EQ(stats.eviction_age.sum, static_cast<double>(old) * 50);
+  EXPECT_EQ(stats.eviction_life_left.counts[7], old);  // 0.75.
+  EXPECT_EQ(stats.eviction_life_left.counts[9], 32 - old);
 }
 
 TEST_F(CacheStatsTest, QuantileIsWithinTheBucketOfItsValue) {

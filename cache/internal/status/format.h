@@ -1,7 +1,7 @@
 // Numbers as people read them.
 //
 //   FormatCount(1234567);  // "1,234,567"
-//   FormatBytes(5 << 20);  // "5.0 MiB"
+//   FormatBytes(5 << 20);  // "5 MiB"
 //   FormatSeconds(90);     // "1.5 min"
 //   FormatShare(0.931);    // "93.1 %"
 //
