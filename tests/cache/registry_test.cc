@@ -16,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/internal/engine/engine_registry.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/prometheus.h"
 #include "wheelcache/cache/stats.h"
@@ -57,6 +58,19 @@ TEST_F(RegistryTest, CacheIsRegisteredFromItsCreationToItsEnd) {
   EXPECT_THAT(Registered(), ElementsAre("a 1"));
   a.reset();
   EXPECT_THAT(Registered(), IsEmpty());
+}
+
+TEST_F(RegistryTest, NamesAreForgottenWithTheirLastCache) {
+  auto& registry = internal::EngineRegistry::Get();
+  auto first = Make("a");
+  auto second = Make("a");
+  auto other = Make("b");
+  EXPECT_EQ(registry.names(), 2u);
+  first.reset();
+  other.reset();
+  EXPECT_EQ(registry.names(), 1u);
+  second.reset();
+  EXPECT_EQ(registry.names(), 0u);
 }
 
 TEST_F(RegistryTest, CacheMayStayOut) {

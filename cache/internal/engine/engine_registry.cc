@@ -60,6 +60,11 @@ void EngineRegistry::Remove(absl::string_view name, int id) {
   if (group.slots.empty()) groups_.erase(it);
 }
 
+size_t EngineRegistry::names() {
+  MutexLock lock(&mu_);
+  return groups_.size();
+}
+
 void EngineRegistry::ForEach(absl::FunctionRef<void(const Item&)> visit) {
   MutexLock lock(&mu_);
   for (auto& [name, group] : groups_) {

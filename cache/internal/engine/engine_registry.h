@@ -64,6 +64,9 @@ class WHEELCACHE_EXPORT EngineRegistry {
   // the registry.
   void ForEach(absl::FunctionRef<void(const Item&)> visit);
 
+  // For tests: how many names there are.
+  size_t names();
+
  private:
   struct Slot {
     const Engine* engine = nullptr;    // Null: the id is free.
