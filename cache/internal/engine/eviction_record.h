@@ -32,10 +32,11 @@ class AgeBuckets {
   static constexpr size_t kCount = std::size(kEvictionAgeBounds) + 1;
 
   constexpr AgeBuckets() {
+    // Each bound is a whole number of steps; its product may fall just short.
     constexpr double kStepsPerSecond = 1e9 / kAgeStepNanos;
     for (size_t i = 0; i + 1 < kCount; ++i) {
-      bounds_[i] =
-          static_cast<uint32_t>(kEvictionAgeBounds[i] * kStepsPerSecond + 0.5);
+      const double steps = kEvictionAgeBounds[i] * kStepsPerSecond;
+      bounds_[i] = static_cast<uint32_t>(steps + 1e-3);
     }
     bounds_[kCount - 1] = ~uint32_t{0};
     // The smallest age with this highest bit belongs there.

@@ -124,8 +124,9 @@ std::string RatioPath(absl::Span<const CacheSample> samples,
     if (ratio >= 0 && !connected) {
       absl::StrAppendFormat(&path, "M%.1f %.1f", x(samples[i - 1]), y);
     }
-    if (ratio >= 0)
+    if (ratio >= 0) {
       absl::StrAppendFormat(&path, "V%.1fH%.1f", y, x(samples[i]));
+    }
     connected = ratio >= 0;
   }
   return path;

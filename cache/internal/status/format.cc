@@ -17,10 +17,10 @@ struct Unit {
 
 // `units` ascend. A fraction where there is less than ten of the unit, unless
 // it is zero.
-template <size_t kUnits>
-std::string InUnits(double value, const Unit (&units)[kUnits]) {
+template <size_t N>
+std::string InUnits(double value, const Unit (&units)[N]) {
   size_t i = 0;
-  while (i + 1 < kUnits && value >= units[i + 1].size) ++i;
+  while (i + 1 < N && value >= units[i + 1].size) ++i;
   const double number = value / units[i].size;
   const bool whole = number >= 9.95 || number == static_cast<int>(number);
   return absl::StrFormat("%.*f %s", whole ? 0 : 1, number, units[i].name);
