@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "wheelcache/cache/handle.h"
+#include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/gate.h"
 #include "wheelcache/cache/internal/engine/load.h"
 #include "wheelcache/cache/internal/engine/load_home.h"
@@ -58,6 +59,7 @@ class TypedRefreshes final : public RefreshAhead<Key, Value> {
 
   Handle RefreshIfStale(Handle old) override {
     if (!IsStale(engine_.EntryOf(old))) return old;
+    engine_.engine().CountEvent(Count::kStaleHits);
     const int64_t now = clock().NowNanos();
     return Begin(std::move(old), now, now).handle;
   }
@@ -162,6 +164,7 @@ CacheHandle<Key, Value> TypedRefreshes<Key, Value, Hash, Equal>::Run(
     return {};
   }
   load->LeadFromThisThread();
+  engine.engine().CountEvent(Count::kRefreshes);
   Interleave("refresh: before reload");
   std::optional<Result> result;  // Values need not be assignable.
   Contain([&] {
