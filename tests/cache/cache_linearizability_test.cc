@@ -12,13 +12,16 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/tests/testing/cache_history.h"
+#include "wheelcache/tests/testing/cache_peer.h"
 #include "wheelcache/tests/testing/linearizability.h"
 #include "wheelcache/tests/testing/spin_barrier.h"
 #include "wheelcache/tests/testing/test_environment.h"
@@ -58,11 +61,12 @@ using Script = std::vector<HistoryCall>;
 // Mostly Set and Get, and TTLs that end within the history.
 HistoryCall RandomCall(std::mt19937_64* random) {
   constexpr HistoryCall::What kCalls[] = {
-      HistoryCall::kSet,   HistoryCall::kSet,     HistoryCall::kSet,
-      HistoryCall::kGet,   HistoryCall::kGet,     HistoryCall::kGet,
-      HistoryCall::kGet,   HistoryCall::kDel,     HistoryCall::kTouch,
-      HistoryCall::kClear, HistoryCall::kTick,    HistoryCall::kTick,
-      HistoryCall::kTouch, HistoryCall::kMaintain};
+      HistoryCall::kSet,   HistoryCall::kSet,      HistoryCall::kSet,
+      HistoryCall::kGet,   HistoryCall::kGet,      HistoryCall::kGet,
+      HistoryCall::kGet,   HistoryCall::kDel,      HistoryCall::kTouch,
+      HistoryCall::kClear, HistoryCall::kTick,     HistoryCall::kTick,
+      HistoryCall::kTouch, HistoryCall::kMaintain, HistoryCall::kFind,
+      HistoryCall::kFind,  HistoryCall::kMove,     HistoryCall::kMove};
   constexpr int64_t kTtls[] = {0, 1, 1, 2, 2, 3, kForever, kForever};
   HistoryCall call;
   call.what = kCalls[(*random)() % std::size(kCalls)];
@@ -134,8 +138,12 @@ class Stage {
 
   int64_t yields() const { return yields_; }
   absl::Status CheckInvariants() { return cache_->CheckInvariants(); }
+  absl::Status CheckMemory() { return testing::CheckMemory(cache_.get()); }
 
  private:
+  // Handles, and what each has shown.
+  using Pins = std::vector<std::pair<Cache<int, int>::Handle, int>>;
+
   int64_t Time() const { return clock_.NowNanos() / ToInt64Nanoseconds(kTick); }
 
   // Each history begins with an empty cache, but for the fillers.
@@ -146,17 +154,19 @@ class Stage {
 
   CacheHistory Perform(const Script& script) {
     CacheHistory history;
+    Pins pins;
     history.reserve(script.size());
     for (HistoryCall call : script) {
       call.time_before = Time();
       const uint64_t began = ticks_.fetch_add(1);
-      Perform(&call);
+      Perform(&call, &pins);
       history.push_back({call, began, ticks_.fetch_add(1)});
     }
+    for (const auto& [handle, value] : pins) EXPECT_EQ(*handle, value);
     return history;
   }
 
-  void Perform(HistoryCall* call) {
+  void Perform(HistoryCall* call, Pins* pins) {
     const absl::Duration ttl =
         call->ttl == kForever ? absl::InfiniteDuration() : call->ttl * kTick;
     switch (call->what) {
@@ -166,6 +176,12 @@ class Stage {
       case HistoryCall::kGet:
         call->value = cache_->Get(call->key).value_or(0);
         break;
+      case HistoryCall::kFind: {
+        auto handle = cache_->Find(call->key);
+        call->value = handle ? *handle : 0;
+        if (handle) pins->emplace_back(std::move(handle), call->value);
+        break;
+      }
       case HistoryCall::kDel:
         call->value = cache_->Del(call->key) ? 1 : 0;
         break;
@@ -180,6 +196,11 @@ class Stage {
         break;
       case HistoryCall::kMaintain:
         cache_->RunMaintenance();
+        break;
+      case HistoryCall::kMove:
+        // Some shards now, the others in other calls.
+        testing::RequireRound(cache_.get());
+        cache_->RunMaintenance(1 + 4 * call->key);
         break;
     }
   }
@@ -213,7 +234,7 @@ CacheState InitialState(const CacheHistory& history) {
   return state;
 }
 
-class CacheLinearizabilityTest : public testing::TestWithParam<Setup> {};
+class CacheLinearizabilityTest : public ::testing::TestWithParam<Setup> {};
 
 TEST_P(CacheLinearizabilityTest, EachHistoryIsThatOfCallsOneAfterTheOther) {
 #ifdef NDEBUG
@@ -234,6 +255,7 @@ TEST_P(CacheLinearizabilityTest, EachHistoryIsThatOfCallsOneAfterTheOther) {
           << batch[i];
     }
     ASSERT_TRUE(stage.CheckInvariants().ok()) << stage.CheckInvariants();
+    ASSERT_TRUE(stage.CheckMemory().ok()) << stage.CheckMemory();
     yields += stage.yields();
   }
   // Otherwise the engine was not built for this.
@@ -241,11 +263,11 @@ TEST_P(CacheLinearizabilityTest, EachHistoryIsThatOfCallsOneAfterTheOther) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Setups, CacheLinearizabilityTest,
-                         testing::Values(Setup{2, 6, 1, 0},
-                                         Setup{2, 6, 1, 6, 4},
-                                         Setup{3, 5, 1, 0}, Setup{3, 5, 4, 0},
-                                         Setup{4, 4, 1, 6},
-                                         Setup{4, 4, 8, 0, 4}));
+                         ::testing::Values(Setup{2, 6, 1, 0},
+                                           Setup{2, 6, 1, 6, 4},
+                                           Setup{3, 5, 1, 0}, Setup{3, 5, 4, 0},
+                                           Setup{4, 4, 1, 6},
+                                           Setup{4, 4, 8, 0, 4}));
 
 }  // namespace
 }  // namespace wheelcache

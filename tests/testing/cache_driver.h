@@ -34,6 +34,7 @@
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/cache/weigh.h"
 #include "wheelcache/tests/testing/cache_oracle.h"
+#include "wheelcache/tests/testing/cache_peer.h"
 #include "wheelcache/wheel/reaper.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
@@ -81,6 +82,7 @@ struct CacheCall {
     kLoadDefault,  // The same.
     kMaintainInSteps,
     kStop,  // Its background work, for good.
+    kMove,  // Begins to move entries; maintenance moves the others.
   };
   static constexpr const char* kNames[] = {"kSet",
                                            "kGet",
@@ -99,7 +101,8 @@ struct CacheCall {
                                            "kSetDefault",
                                            "kLoadDefault",
                                            "kMaintainInSteps",
-                                           "kStop"};
+                                           "kStop",
+                                           "kMove"};
 
   Kind kind;
   int key;
@@ -257,7 +260,18 @@ class CacheDriver {
         cache_->Stop();
         is_served_ = false;
         break;
+      case CacheCall::kMove:
+        Move();
+        break;
     }
+  }
+
+  // Goes only so far that other calls come between condemning and moving.
+  void Move() {
+    cache_->RunMaintenance();  // So that nothing else is due.
+    oracle_.Reclaim();
+    testing::RequireRound(cache_.get());
+    cache_->RunMaintenance(1 + call_.weight % 16);
   }
 
   void MaintainInSteps() {
@@ -402,6 +416,9 @@ class CacheDriver {
     }
     const absl::Status invariants = cache_->CheckInvariants();
     Compare("invariants", invariants.ToString(), absl::OkStatus().ToString());
+    if (call_.kind != CacheCall::kMove && calls_ % 16 != 0) return;
+    const absl::Status memory = testing::CheckMemory(cache_.get());
+    Compare("memory", memory.ToString(), absl::OkStatus().ToString());
   }
 
   void CompareHandle(const CacheType::Handle& handle) {

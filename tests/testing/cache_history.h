@@ -30,7 +30,17 @@ inline constexpr int kHistoryKeys = 3;
 inline constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
 
 struct HistoryCall {
-  enum What { kSet, kGet, kDel, kTouch, kClear, kTick, kMaintain };
+  enum What {
+    kSet,
+    kGet,
+    kFind,  // As kGet, and pins the value until the script ends.
+    kDel,
+    kTouch,
+    kClear,
+    kTick,
+    kMaintain,
+    kMove,
+  };
 
   What what = kGet;
   int key = 0;
@@ -102,6 +112,7 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
       slot.value = call.value;
       return WithEachDeadline(before.now, call, after);
     case HistoryCall::kGet:
+    case HistoryCall::kFind:
       if (call.value != live) return {};
       return {after};
     case HistoryCall::kDel:
@@ -119,14 +130,15 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
       ++after.now;
       return {after};
     case HistoryCall::kMaintain:
+    case HistoryCall::kMove:
       return {after};
   }
   return {};
 }
 
 inline std::ostream& operator<<(std::ostream& out, const HistoryCall& call) {
-  constexpr const char* kNames[] = {"Set",   "Get",  "Del",     "Touch",
-                                    "Clear", "Tick", "Maintain"};
+  constexpr const char* kNames[] = {"Set",   "Get",  "Find",     "Del", "Touch",
+                                    "Clear", "Tick", "Maintain", "Move"};
   out << kNames[call.what] << " key " << call.key << " value " << call.value;
   if (call.ttl == kForever) return out << " for ever";
   return out << " ttl " << call.ttl;

@@ -87,6 +87,7 @@ inline CacheCall CacheCallFrom(Tape& tape, int64_t tick_nanos) {
   call.kind = tape.OneIn(64)    ? Call::kClear
               : tape.OneIn(32)  ? Call::kLoadError
               : tape.OneIn(512) ? Call::kStop
+              : tape.OneIn(16)  ? Call::kMove
                                 : kKinds[tape.Below(std::size(kKinds))];
   call.key = static_cast<int>(tape.Below(kKeys));
   call.weight = static_cast<int>(tape.Below(kWeights));
