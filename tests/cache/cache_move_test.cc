@@ -29,6 +29,7 @@
 #include "wheelcache/tests/testing/cache_peer.h"
 #include "wheelcache/tests/testing/child.h"
 #include "wheelcache/tests/testing/interruption.h"
+#include "wheelcache/tests/testing/notification.h"
 #include "wheelcache/wheel/reaper.h"
 
 namespace wheelcache {
@@ -223,7 +224,9 @@ TEST_F(CacheMoveTest, DelBetweenTheStepsHolds) {
 TEST_F(CacheMoveTest, SetBetweenTheStepsReplacesWhatIsMoved) {
   AtEachInstant(
       [&] {
-        for (const int key : {0, 7, 29, 40}) {
+        // The last one leaves what it replaces to the next call, as small as
+        // that is.
+        for (const int key : {40, 29, 7, 0}) {
           cache_->Set(key, "replaced");
           expected_[key] = "replaced";
         }
@@ -465,10 +468,16 @@ TEST_F(CacheMoveTest, ChildOfForkGoesOnMoving) {
 TEST_F(CacheMoveTest, ForkWaitsForTheStepOfAnotherThread) {
   Fill();
   std::atomic<bool> has_come{false};
+  testing::Notification has_forked;
   testing::RequireRound(cache_.get());
   std::thread other([&] {
-    At("move: between list and index", [&] { has_come.store(true); });
+    At("move: between list and index", [&] {
+      has_come.store(true);
+      // Long enough, most times, for the other to come to the lock.
+      for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+    });
     Maintain(cache_.get());
+    has_forked.Wait();
   });
   while (!has_come.load()) std::this_thread::yield();
   EXPECT_TRUE(testing::HoldsInChild([&] {
@@ -479,6 +488,7 @@ TEST_F(CacheMoveTest, ForkWaitsForTheStepOfAnotherThread) {
     }
     return cache_->CheckInvariants().ok();
   }));
+  has_forked.Notify();
   other.join();
   ExpectWhole();
 }
@@ -513,6 +523,55 @@ TEST_F(CacheMoveTest, EachShardIsMovedOnceInARound) {
   }
 }
 
+// An entry counts as one, and as one more for each 512 bytes; each look at a
+// shard and at limbo counts, too.
+TEST_F(CacheMoveTest, RunMaintenanceTellsHowMuchItHasMoved) {
+  for (const int shards : {1, 8}) {
+    options_.shards = shards;
+    Fill();
+    int64_t expected = shards + 1;
+    for (int key = 0; key < kKeys; ++key) {
+      expected += 1 + cache_->Find(key).charge() / 512;
+    }
+    testing::RequireRound(cache_.get());
+    EXPECT_EQ(cache_->RunMaintenance(1000), expected);
+    EXPECT_EQ(cache_->RunMaintenance(1000), 0);
+  }
+}
+
+// Also where entries are moved while the index is copied to a larger table.
+TEST_F(CacheMoveTest, IndexThatGrowsFindsWhatWasMovedMeanwhile) {
+  for (int keys = 1; keys < 60; ++keys) {
+    auto cache = New<int, int>();
+    for (int key = 0; key < keys; ++key) cache->Set(key, key);
+    MoveAll(cache.get());
+    for (int key = keys; key < 2 * keys; ++key) cache->Set(key, key);
+    MoveAll(cache.get());
+    ExpectNoBrokenInvariant(cache.get());
+    for (int key = 0; key < 2 * keys; ++key) EXPECT_EQ(cache->Get(key), key);
+    for (int key = 0; key < 2 * keys; ++key) EXPECT_TRUE(cache->Del(key));
+  }
+}
+
+// For what it holds back; in each round as long.
+TEST_F(CacheMoveTest, RoundWaitsForAReaderAFewStepsAndEnds) {
+  Fill();
+  cache_->Visit(7, [&](std::string_view) {
+    std::vector<int> steps;
+    for (int round = 0; round < 3; ++round) {
+      testing::RequireRound(cache_.get());
+      steps.push_back(0);
+      while (cache_->RunMaintenance(1) == 1) ++steps.back();
+      ExpectNoBrokenInvariant(cache_.get());
+    }
+    EXPECT_GT(steps[0], 3);
+    EXPECT_EQ(steps[1], steps[0]);
+    EXPECT_EQ(steps[2], steps[0]);
+  });
+  Maintain(cache_.get());
+  ExpectWhole();
+}
+
 TEST_F(CacheMoveTest, ReaperMovesWithoutACall) {
   Reaper reaper(clock_);
   options_.reaper = &reaper;
@@ -530,8 +589,8 @@ TEST_F(CacheMoveTest, ReaperMovesWithoutACall) {
 TEST_F(CacheMoveTest, NextDeadlineTellsOfARound) {
   options_.default_ttl = absl::InfiniteDuration();
   cache_ = New<int, std::string>();
+  EXPECT_EQ(cache_->NextDeadline(), absl::InfiniteDuration());
   cache_->Set(1, "value");
-  cache_->RunMaintenance();
   EXPECT_EQ(cache_->NextDeadline(), absl::InfiniteDuration());
   testing::RequireRound(cache_.get());
   EXPECT_LE(cache_->NextDeadline(), clock_.Now() + options_.reclaim_delay);
@@ -560,6 +619,33 @@ TEST_F(CacheMoveTest, StalledReaderStopsTheMoving) {
   EXPECT_LT(cache_->stats().resident_bytes, before + 6 * kMiB);
   for (int key = 0; key < kLarge; ++key) ASSERT_EQ(cache_->Peek(key), large);
   ExpectNoBrokenInvariant(cache_.get());
+}
+
+// What is moved after a reader has stalled was made after that, whenever it was
+// Set: the reader cannot see it.
+TEST_F(CacheMoveTest, StalledReaderHoldsNoCopiesBack) {
+  Fill();
+  const auto in_use = [&] {
+    auto& arena = internal::CachePeer::ArenaOf(cache_.get());
+    return arena.carved_bytes() - arena.free_bytes();
+  };
+  cache_->Visit(7, [&](std::string_view value) {
+    for (int i = 0; i < 40; ++i) {  // More collections than make a stall.
+      cache_->Set(-1, "value");
+      cache_->RunMaintenance();
+    }
+    const size_t old_blocks = in_use();
+    MoveAll(cache_.get());
+    const size_t both = in_use();
+    EXPECT_GT(both, old_blocks / 10 * 19);
+    cache_->Clear();
+    cache_->RunMaintenance();
+    EXPECT_LT(in_use(), old_blocks / 10 * 12);
+    EXPECT_EQ(value, ValueOf(7));
+  });
+  Maintain(cache_.get());
+  expected_.clear();
+  ExpectWhole();
 }
 
 TEST_F(CacheMoveTest, ChargeOfAWeigherMovesWithItsEntry) {
@@ -622,6 +708,12 @@ struct Atomic {
   Atomic(const Atomic& other) : number(other.number.load()) {}
   std::atomic<int64_t> number;
 };
+struct Uncopyable {  // Whose bytes a compiler would copy.
+  explicit Uncopyable(int64_t n) : number(n) {}
+  Uncopyable(const Uncopyable&) = delete;
+  Uncopyable& operator=(const Uncopyable&) = delete;
+  std::atomic<int64_t> number;
+};
 struct Shared {
   explicit Shared(int64_t n) : pointer(std::make_shared<int64_t>(n)) {}
   std::shared_ptr<int64_t> pointer;
@@ -638,6 +730,7 @@ int64_t NumberOf(const Aligned& value) {
   return reinterpret_cast<uintptr_t>(&value) % 64 == 0 ? value.number : -1;
 }
 int64_t NumberOf(const Atomic& value) { return value.number.load(); }
+int64_t NumberOf(const Uncopyable& value) { return value.number.load(); }
 int64_t NumberOf(const Shared& value) { return *value.pointer; }
 int64_t NumberOf(const KnowsItsPlace& value) {
   return value.self == &value ? value.number : -1;
@@ -645,7 +738,8 @@ int64_t NumberOf(const KnowsItsPlace& value) {
 
 template <typename Value>
 class CacheMoveOfTypesTest : public CacheEnvironment {};
-using Types = ::testing::Types<Plain, Aligned, Atomic, Shared, KnowsItsPlace>;
+using Types =
+    ::testing::Types<Plain, Aligned, Atomic, Uncopyable, Shared, KnowsItsPlace>;
 TYPED_TEST_SUITE(CacheMoveOfTypesTest, Types);
 
 TYPED_TEST(CacheMoveOfTypesTest, MovesWhatIsCopiedByteByByteAndNothingElse) {
@@ -662,7 +756,13 @@ TYPED_TEST(CacheMoveOfTypesTest, MovesWhatIsCopiedByteByByteAndNothingElse) {
       cache->Visit(key, [&](const TypeParam& value) { place = &value; });
       return place;
     };
-    for (int key = 0; key < kKeys; ++key) cache->Set(key, TypeParam{key});
+    for (int key = 0; key < kKeys; ++key) {
+      if constexpr (std::is_constructible_v<TypeParam, int64_t>) {
+        cache->Set(key, int64_t{key});
+      } else {
+        cache->Set(key, TypeParam{key});
+      }
+    }
     for (int key = 0; key < kKeys; ++key) places.push_back(place_of(key));
     MoveAll(cache.get());
     for (int key = 0; key < kKeys; ++key) {

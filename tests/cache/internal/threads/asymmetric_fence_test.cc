@@ -90,15 +90,12 @@ INSTANTIATE_TEST_SUITE_P(Fences, AsymmetricFenceTest, ::testing::Bool(),
                            return fence.param ? "Membarrier" : "PlainFence";
                          });
 
-#ifdef ABSL_HAVE_THREAD_SANITIZER
-
-// Which has a read-modify-write in the place of the store before a light fence.
-
-#else
-
+// Under ThreadSanitizer, the store before a light fence is a read-modify-write.
+#ifndef ABSL_HAVE_THREAD_SANITIZER
 TEST_P(AsymmetricFenceTest, LightAndHeavyFenceLeaveNobodyUnseen) {
   EXPECT_EQ(threads_.CountMisses(LightFence, HeavyFence), 0);
 }
+#endif
 
 TEST_P(AsymmetricFenceTest, TwoHeavyFencesLeaveNobodyUnseen) {
   EXPECT_EQ(threads_.CountMisses(HeavyFence, HeavyFence), 0);
@@ -107,8 +104,6 @@ TEST_P(AsymmetricFenceTest, TwoHeavyFencesLeaveNobodyUnseen) {
 TEST_P(AsymmetricFenceTest, TwoFullFencesLeaveNobodyUnseen) {
   EXPECT_EQ(threads_.CountMisses(FullFence, FullFence), 0);
 }
-
-#endif
 
 #if defined(__linux__) && defined(SYS_membarrier) && \
     !defined(ABSL_HAVE_THREAD_SANITIZER)
