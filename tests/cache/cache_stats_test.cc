@@ -36,9 +36,20 @@ class CacheStatsTest : public CacheEnvironment {
 };
 
 TEST_F(CacheStatsTest, NewCacheHasDoneNothing) {
-  const CacheStats stats = New<int, int>()->stats();
-  EXPECT_EQ(stats.hits + stats.misses + stats.sets + stats.entries, 0);
-  EXPECT_EQ(stats.hit_ratio(), 0.0);
+  for (const CacheStats& stats : {CacheStats(), New<int, int>()->stats()}) {
+    EXPECT_EQ(stats.hits, 0);
+    EXPECT_EQ(stats.misses, 0);
+    EXPECT_EQ(stats.sets, 0);
+    EXPECT_EQ(stats.deletes, 0);
+    EXPECT_EQ(stats.evictions, 0);
+    EXPECT_EQ(stats.expirations, 0);
+    EXPECT_EQ(stats.replaced, 0);
+    EXPECT_EQ(stats.listener_exceptions, 0);
+    EXPECT_EQ(stats.entries, 0);
+    EXPECT_EQ(stats.bytes, 0);
+    EXPECT_EQ(stats.hit_ratio(), 0.0);
+  }
+  EXPECT_EQ(CacheStats().resident_bytes, 0);
 }
 
 TEST_F(CacheStatsTest, ReadsCountAsHitsOrMisses) {

@@ -35,6 +35,7 @@
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/cache/weigh.h"
 #include "wheelcache/tests/testing/cache_oracle.h"
+#include "wheelcache/tests/testing/cache_peer.h"
 #include "wheelcache/wheel/reaper.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
@@ -93,6 +94,7 @@ struct CacheCall {
     kForEach,       // Up to the value that comes at `weight`.
     kEraseIf,       // Of each third value.
     kSetLimits,     // `key` entries, and `nanos` bytes; 0 is no limit.
+    kMove,          // Begins to move entries; maintenance moves the others.
   };
   static constexpr const char* kNames[] = {"kSet",
                                            "kGet",
@@ -122,7 +124,8 @@ struct CacheCall {
                                            "kUpdateDelete",
                                            "kForEach",
                                            "kEraseIf",
-                                           "kSetLimits"};
+                                           "kSetLimits",
+                                           "kMove"};
 
   Kind kind;
   int key;
@@ -320,6 +323,9 @@ class CacheDriver {
       case CacheCall::kSetLimits:
         SetLimits();
         break;
+      case CacheCall::kMove:
+        Move();
+        break;
     }
   }
 
@@ -440,6 +446,14 @@ class CacheDriver {
     Compare("limit of entries", cache_->limits().entries,
             oracle_.max_entries());
     Compare("limit of bytes", cache_->limits().bytes, oracle_.max_bytes());
+  }
+
+  // Goes only so far that other calls come between condemning and moving.
+  void Move() {
+    cache_->RunMaintenance();  // So that nothing else is due.
+    oracle_.Reclaim();
+    testing::RequireRound(cache_.get());
+    cache_->RunMaintenance(1 + call_.weight % 16);
   }
 
   void MaintainInSteps() {
@@ -590,6 +604,9 @@ class CacheDriver {
     }
     const absl::Status invariants = cache_->CheckInvariants();
     Compare("invariants", invariants.ToString(), absl::OkStatus().ToString());
+    if (call_.kind != CacheCall::kMove && calls_ % 16 != 0) return;
+    const absl::Status memory = testing::CheckMemory(cache_.get());
+    Compare("memory", memory.ToString(), absl::OkStatus().ToString());
   }
 
   void CompareHandle(const CacheType::Handle& handle) {

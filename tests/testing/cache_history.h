@@ -55,6 +55,7 @@ struct HistoryCall {
     kUpdateDelete,
     kErase,    // The very value, which it has seen.
     kMissing,  // Of a ForEach that has not shown the key.
+    kMove,     // Begins to move entries.
     kForEach,  // In scripts: recorded as a Get of each key, or kMissing.
     kEraseIf   // In scripts: of one key; the others as for ForEach.
   };
@@ -198,6 +199,7 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
       ++after.now;
       return {after};
     case HistoryCall::kMaintain:
+    case HistoryCall::kMove:
       return {after};
     case HistoryCall::kTake:
       if (call.value != live) return {};
@@ -218,9 +220,9 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
 
 inline std::ostream& operator<<(std::ostream& out, const HistoryCall& call) {
   constexpr const char* kNames[] = {
-      "Set",          "Get",   "Del",     "Touch",   "Clear",  "Tick",
-      "Maintain",     "Find",  "SetIf",   "DelIf",   "Take",   "Update",
-      "UpdateDelete", "Erase", "Missing", "ForEach", "EraseIf"};
+      "Set",          "Get",   "Del",     "Touch", "Clear",   "Tick",
+      "Maintain",     "Find",  "SetIf",   "DelIf", "Take",    "Update",
+      "UpdateDelete", "Erase", "Missing", "Move",  "ForEach", "EraseIf"};
   constexpr const char* kOutcomes[] = {"won", "lost", "refused"};
   out << kNames[call.what] << " key " << call.key << " value " << call.value;
   if (call.what >= HistoryCall::kSetIf) {

@@ -488,8 +488,9 @@ int64_t Engine::RunMaintenance(int64_t budget) {
   }
   while (done < budget && compactor_.needed()) {
     Call call(this);
-    const uint64_t step =
-        compactor_.Step(shared_.maintenance_budget, &call.departures);
+    const uint64_t most = std::min(shared_.maintenance_budget,
+                                   static_cast<uint64_t>(budget - done));
+    const uint64_t step = compactor_.Step(most, &call.departures);
     if (step == 0) break;
     done = std::min(budget, done + static_cast<int64_t>(step));
   }
