@@ -93,6 +93,10 @@
 
 namespace wheelcache {
 
+namespace internal {
+class CachePeer;
+}  // namespace internal
+
 template <typename Key, typename Value, typename Hash = DefaultHash<Key>,
           typename Equal = DefaultEqual<Key>>
 class Cache final {
@@ -354,6 +358,8 @@ class Cache final {
   absl::Status CheckInvariants() { return engine().CheckInvariants(); }
 
  private:
+  friend class internal::CachePeer;  // For tests.
+
   Cache(CacheOptions options, Hooks hooks)
       : typed_(std::move(options), std::move(hooks.weigher),
                std::move(hooks.on_removal)) {

@@ -41,8 +41,13 @@ enum class JitterMode {
 };
 
 struct CacheOptions {
-  // Appears in the statistics line and in error messages.
+  // Appears in the statistics line and in error messages, and labels the
+  // cache's metrics.
   std::string name = "cache";
+
+  // Whether what shows all caches of the process shows this one: ReportCaches,
+  // PrometheusText and StatusPage.
+  bool registered = true;
 
   // The most entries, and the most charged bytes, in the cache at any instant.
   // At least 1 each; both may be set. Cache::SetLimits changes them.

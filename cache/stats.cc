@@ -1,12 +1,113 @@
 #include "wheelcache/cache/stats.h"
 
 #include <cstdint>
+#include <limits>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "wheelcache/cache/histogram.h"
 
 namespace wheelcache {
+namespace {
+
+constexpr Metric::Kind kCounter = Metric::Kind::kCounter;
+constexpr Metric::Kind kGauge = Metric::Kind::kGauge;
+
+struct Number {
+  absl::string_view name;
+  absl::string_view help;
+  Metric::Kind kind;
+  int64_t CacheStats::*member;
+  absl::string_view label;
+  double unit = 1;  // What one is of the member.
+};
+
+// Each number of CacheStats, in the order in which they are shown.
+constexpr Number kNumbers[] = {
+    {"wheelcache_hits_total", "Reads that found a live value.", kCounter,
+     &CacheStats::hits, ""},
+    {"wheelcache_misses_total", "Reads that found none.", kCounter,
+     &CacheStats::misses, ""},
+    {"wheelcache_sets_total", "Values stored, by Set or by a load.", kCounter,
+     &CacheStats::sets, ""},
+    {"wheelcache_refused_total",
+     "Values not stored: too large, or with a TTL of zero or less.", kCounter,
+     &CacheStats::refused, ""},
+    {"wheelcache_removals_total", "Entries removed, by cause.", kCounter,
+     &CacheStats::deletes, "cause=\"deleted\""},
+    {"wheelcache_removals_total", "Entries removed, by cause.", kCounter,
+     &CacheStats::evictions, "cause=\"evicted\""},
+    {"wheelcache_removals_total", "Entries removed, by cause.", kCounter,
+     &CacheStats::expirations, "cause=\"expired\""},
+    {"wheelcache_removals_total", "Entries removed, by cause.", kCounter,
+     &CacheStats::replaced, "cause=\"replaced\""},
+    {"wheelcache_loads_total", "Loads, tickets and refreshes that ended.",
+     kCounter, &CacheStats::loads, ""},
+    {"wheelcache_load_errors_total", "Loads that failed.", kCounter,
+     &CacheStats::load_errors, ""},
+    {"wheelcache_superseded_loads_total",
+     "Loads whose value a later write kept out.", kCounter,
+     &CacheStats::superseded_loads, ""},
+    {"wheelcache_load_seconds_total", "Time that the loads took.", kCounter,
+     &CacheStats::load_nanos, "", 1e-9},
+    {"wheelcache_load_waits_total", "Calls that joined another's load.",
+     kCounter, &CacheStats::load_waits, ""},
+    {"wheelcache_stale_hits_total", "Calls that found a value to be refreshed.",
+     kCounter, &CacheStats::stale_hits, ""},
+    {"wheelcache_refreshes_total", "Refreshes that were run.", kCounter,
+     &CacheStats::refreshes, ""},
+    {"wheelcache_listener_exceptions_total", "Exceptions of removal listeners.",
+     kCounter, &CacheStats::listener_exceptions, ""},
+    {"wheelcache_entries", "Entries in the cache.", kGauge,
+     &CacheStats::entries, ""},
+    {"wheelcache_max_entries", "The limit of entries.", kGauge,
+     &CacheStats::max_entries, ""},
+    {"wheelcache_charged_bytes", "Bytes charged to the entries.", kGauge,
+     &CacheStats::bytes, ""},
+    {"wheelcache_max_bytes", "The limit of charged bytes.", kGauge,
+     &CacheStats::max_bytes, ""},
+    {"wheelcache_resident_bytes",
+     "Resident memory of entries, indexes and free blocks.", kGauge,
+     &CacheStats::resident_bytes, ""},
+};
+
+struct Distribution {
+  absl::string_view name;
+  absl::string_view help;
+  Histogram CacheStats::*member;
+};
+
+constexpr Distribution kDistributions[] = {
+    {"wheelcache_eviction_age_seconds", "Age of entries at their eviction.",
+     &CacheStats::eviction_age},
+    {"wheelcache_eviction_life_left_ratio",
+     "Part of their lives that evicted entries had left.",
+     &CacheStats::eviction_life_left},
+};
+
+// As kUnlimited, which stands for no limit.
+double ToDouble(int64_t value) {
+  return value == std::numeric_limits<int64_t>::max()
+             ? std::numeric_limits<double>::infinity()
+             : static_cast<double>(value);
+}
+
+}  // namespace
+
+void CacheStats::ForEachMetric(
+    absl::FunctionRef<void(const Metric&)> visit) const {
+  for (const Number& number : kNumbers) {
+    visit({number.name, number.help, number.label, number.kind,
+           ToDouble(this->*number.member) * number.unit, nullptr});
+  }
+  for (const Distribution& distribution : kDistributions) {
+    const Histogram& histogram = this->*distribution.member;
+    visit({distribution.name, distribution.help, "", Metric::Kind::kHistogram,
+           histogram.sum, &histogram});
+  }
+}
 
 std::string StatsLine(absl::string_view name, const CacheStats& before,
                       const CacheStats& after) {

@@ -12,6 +12,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/hash.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/stats.h"
@@ -253,6 +255,40 @@ TEST_F(SetLimitsTest, FewVictimsComeFromTheShardWhoseEntriesAreOldest) {
   int64_t late = 0;
   for (int key = 4'001; key <= 16'000; ++key) late += cache->Contains(key);
   EXPECT_EQ(late, 12'000);
+}
+
+TEST_F(SetLimitsTest, FirstVictimsAreTheOldestWhicheverShardTheyAreIn) {
+  constexpr uint32_t kShards = 4;
+  options_.shards = kShards;
+  for (uint32_t youngest = 0; youngest < kShards; ++youngest) {
+    auto cache = New<int, int>();
+    std::vector<int> last;
+    for (int key = 0; key < 2000; ++key) {
+      const auto hash = internal::HashKey<DefaultHash<int>>(key);
+      if (hash.for_shard % kShards == youngest) {
+        last.push_back(key);
+      } else {
+        cache->Set(key, key);
+      }
+    }
+    for (const int key : last) cache->Set(key, key);
+    ASSERT_TRUE(cache->SetLimits(1950, kUnlimited).ok());
+    for (const int key : last) ASSERT_TRUE(cache->Contains(key));
+  }
+}
+
+// The room of what left is not free for others: the limit has it.
+TEST_F(SetLimitsTest, ListenerFindsTheLimitWhereTheUseIs) {
+  IntCache* of_listener = nullptr;
+  IntCache::Hooks hooks;
+  hooks.on_removal = [&](int, int, RemovalCause) {
+    EXPECT_EQ(of_listener->size(), of_listener->limits().entries);
+  };
+  options_.maintenance_budget = 4;
+  auto cache = New<int, int>(std::move(hooks));
+  of_listener = cache.get();
+  Fill(cache.get(), 1, 100);
+  ASSERT_TRUE(cache->SetLimits(10, kUnlimited).ok());
 }
 
 TEST_F(SetLimitsTest, GivesMemoryBack) {

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
@@ -27,6 +28,7 @@
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/load.h"
 #include "wheelcache/tests/testing/cache_history.h"
+#include "wheelcache/tests/testing/cache_peer.h"
 #include "wheelcache/tests/testing/linearizability.h"
 #include "wheelcache/tests/testing/spin_barrier.h"
 #include "wheelcache/tests/testing/test_environment.h"
@@ -76,12 +78,12 @@ bool Stores(const HistoryCall& call) {
 // are wanted; and TTLs that end within the history.
 HistoryCall RandomCall(const Setup& setup, std::mt19937_64* random) {
   constexpr HistoryCall::What kCalls[] = {
-      HistoryCall::kSet,    HistoryCall::kSet,      HistoryCall::kSet,
-      HistoryCall::kGet,    HistoryCall::kGet,      HistoryCall::kGet,
-      HistoryCall::kGet,    HistoryCall::kDel,      HistoryCall::kTouch,
-      HistoryCall::kClear,  HistoryCall::kTick,     HistoryCall::kTick,
-      HistoryCall::kTouch,  HistoryCall::kMaintain, HistoryCall::kForEach,
-      HistoryCall::kEraseIf};
+      HistoryCall::kSet,     HistoryCall::kSet,      HistoryCall::kSet,
+      HistoryCall::kGet,     HistoryCall::kGet,      HistoryCall::kGet,
+      HistoryCall::kGet,     HistoryCall::kDel,      HistoryCall::kTouch,
+      HistoryCall::kClear,   HistoryCall::kTick,     HistoryCall::kTick,
+      HistoryCall::kTouch,   HistoryCall::kMaintain, HistoryCall::kForEach,
+      HistoryCall::kEraseIf, HistoryCall::kMove,     HistoryCall::kMove};
   constexpr HistoryCall::What kConditionalCalls[] = {
       HistoryCall::kFind,        HistoryCall::kFind,   HistoryCall::kSetIf,
       HistoryCall::kSetIf,       HistoryCall::kSetIf,  HistoryCall::kDelIf,
@@ -210,6 +212,7 @@ class Stage {
 
   int64_t yields() const { return yields_; }
   absl::Status CheckInvariants() { return cache_->CheckInvariants(); }
+  absl::Status CheckMemory() { return testing::CheckMemory(cache_.get()); }
 
  private:
   using Handle = Cache<int, int>::Handle;
@@ -406,6 +409,11 @@ class Stage {
       case HistoryCall::kMaintain:
         cache_->RunMaintenance();
         break;
+      case HistoryCall::kMove:
+        // Some shards now, the others in other calls.
+        testing::RequireRound(cache_.get());
+        cache_->RunMaintenance(1 + 4 * call->key);
+        break;
       case HistoryCall::kFind:
         handle = cache_->Find(call->key);
         call->value = ValueOf(handle);
@@ -525,7 +533,7 @@ CacheState InitialState(const CacheHistory& history) {
   return state;
 }
 
-class CacheLinearizabilityTest : public testing::TestWithParam<Setup> {};
+class CacheLinearizabilityTest : public ::testing::TestWithParam<Setup> {};
 
 TEST_P(CacheLinearizabilityTest, EachHistoryIsThatOfCallsOneAfterTheOther) {
 #ifdef NDEBUG
@@ -546,6 +554,7 @@ TEST_P(CacheLinearizabilityTest, EachHistoryIsThatOfCallsOneAfterTheOther) {
           << batch[i];
     }
     ASSERT_TRUE(stage.CheckInvariants().ok()) << stage.CheckInvariants();
+    ASSERT_TRUE(stage.CheckMemory().ok()) << stage.CheckMemory();
     yields += stage.yields();
   }
   // Otherwise the engine was not built for this.

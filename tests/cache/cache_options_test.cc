@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -12,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/options.h"
+#include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/reaper.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
@@ -47,6 +49,25 @@ void ExpectAccepted(const std::function<void(CacheOptions&)>& change) {
 
 TEST(CacheOptionsTest, DefaultsAreValid) {
   EXPECT_TRUE(ValidateCacheOptions({}).ok());
+}
+
+TEST(CacheOptionsTest, DefaultsAreThoseOfTheHeader) {
+  const CacheOptions options;
+  EXPECT_EQ(kUnlimited, std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(options.name, "cache");
+  EXPECT_EQ(options.max_entries, kUnlimited);
+  EXPECT_EQ(options.max_bytes, kUnlimited);
+  EXPECT_EQ(options.default_ttl, absl::InfiniteDuration());
+  EXPECT_EQ(options.jitter, 0.05);
+  EXPECT_EQ(options.jitter_mode, JitterMode::kAround);
+  EXPECT_EQ(options.jitter_seed, std::nullopt);
+  EXPECT_EQ(options.shards, 0);
+  EXPECT_EQ(options.tick, absl::Milliseconds(1));
+  EXPECT_EQ(options.reclaim_delay, absl::Milliseconds(100));
+  EXPECT_EQ(options.maintenance_budget, 64);
+  EXPECT_EQ(options.clock, &Clock::Monotonic());
+  EXPECT_EQ(options.reaper, &Reaper::Shared());
+  EXPECT_FALSE(options.stats_log);
 }
 
 TEST(CacheOptionsTest, LimitsAreAtLeastOne) {

@@ -9,12 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/histogram.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/wheel/reaper.h"
@@ -34,9 +36,20 @@ class CacheStatsTest : public CacheEnvironment {
 };
 
 TEST_F(CacheStatsTest, NewCacheHasDoneNothing) {
-  const CacheStats stats = New<int, int>()->stats();
-  EXPECT_EQ(stats.hits + stats.misses + stats.sets + stats.entries, 0);
-  EXPECT_EQ(stats.hit_ratio(), 0.0);
+  for (const CacheStats& stats : {CacheStats(), New<int, int>()->stats()}) {
+    EXPECT_EQ(stats.hits, 0);
+    EXPECT_EQ(stats.misses, 0);
+    EXPECT_EQ(stats.sets, 0);
+    EXPECT_EQ(stats.deletes, 0);
+    EXPECT_EQ(stats.evictions, 0);
+    EXPECT_EQ(stats.expirations, 0);
+    EXPECT_EQ(stats.replaced, 0);
+    EXPECT_EQ(stats.listener_exceptions, 0);
+    EXPECT_EQ(stats.entries, 0);
+    EXPECT_EQ(stats.bytes, 0);
+    EXPECT_EQ(stats.hit_ratio(), 0.0);
+  }
+  EXPECT_EQ(CacheStats().resident_bytes, 0);
 }
 
 TEST_F(CacheStatsTest, ReadsCountAsHitsOrMisses) {
@@ -69,6 +82,75 @@ TEST_F(CacheStatsTest, SetsAreValuesThatBecameVisible) {
                          [] { return absl::StatusOr<std::string>("loaded"); });
   EXPECT_EQ(cache->stats().sets, 3);
   ExpectSetsAddUp(cache->stats());
+}
+
+TEST_F(CacheStatsTest, RefusedValuesAreCounted) {
+  options_.max_bytes = 1000;
+  auto cache = New<int, std::string>();
+  cache->Set(2, std::string(2000, 'x'));
+  cache->Set(3, "dead", absl::ZeroDuration());
+  (void)cache->GetOrLoad(4, absl::Seconds(-1),
+                         [] { return absl::StatusOr<std::string>("loaded"); });
+  cache->Set(5, "stored");
+  cache->Touch(5, absl::ZeroDuration());  // Deletes.
+  EXPECT_EQ(cache->stats().refused, 3);
+  ExpectSetsAddUp(cache->stats());
+}
+
+TEST_F(CacheStatsTest, LoadsAreCountedByWhatBecameOfThem) {
+  using Result = absl::StatusOr<int>;
+  auto cache = New<int, int>();
+  (void)cache->GetOrLoad(1, [] { return Result(1); });
+  (void)cache->GetOrLoad(1, [] { return Result(1); });  // A hit.
+  (void)cache->GetOrLoad(2, [] { return Result(absl::NotFoundError("")); });
+  EXPECT_THROW(
+      (void)cache->GetOrLoad(3, []() -> Result { throw std::logic_error(""); }),
+      std::logic_error);
+  (void)cache->GetOrLoad(4, [&] {
+    cache->Set(4, 0);
+    return Result(1);
+  });
+  (void)cache->GetOrLoad(5, [&] {
+    return cache->GetOrLoad(5, [] { return Result(1); });  // Waits, in vain.
+  });
+  const CacheStats stats = cache->stats();
+  EXPECT_EQ(stats.loads, 5);
+  EXPECT_EQ(stats.load_errors, 3);
+  EXPECT_EQ(stats.superseded_loads, 1);
+  EXPECT_EQ(stats.load_waits, 1);
+}
+
+TEST_F(CacheStatsTest, EvictionsTellTheAgeWhicheverShardTheyComeFrom) {
+  options_.max_entries = 64;
+  options_.shards = 8;
+  auto cache = New<int, int>();
+  for (int i = 0; i < 64; ++i) cache->Set(i, i, absl::Seconds(200));
+  clock_.Advance(absl::Seconds(50));
+  for (int i = 64; i < 96; ++i) cache->Set(i, i, absl::Seconds(200));
+  const CacheStats stats = cache->stats();
+  EXPECT_EQ(stats.evictions, 32);
+  // By chance, a shard may be left with fresh values alone.
+  const int64_t old = stats.eviction_age.counts[6];  // 30 to 60 s.
+  EXPECT_GE(old, 24);
+  EXPECT_EQ(stats.eviction_age.counts[0], 32 - old);
+  EXPECT_DOUBLE_EQ(stats.eviction_age.sum, static_cast<double>(old) * 50);
+  EXPECT_EQ(stats.eviction_life_left.counts[7], old);  // 0.75.
+  EXPECT_EQ(stats.eviction_life_left.counts[9], 32 - old);
+}
+
+TEST_F(CacheStatsTest, QuantileIsWithinTheBucketOfItsValue) {
+  Histogram histogram = {kEvictionLifeLeftBounds};
+  EXPECT_EQ(histogram.Quantile(0.5), 0);
+  histogram.counts[2] = 10;
+  EXPECT_DOUBLE_EQ(histogram.Quantile(0), 0.2);
+  EXPECT_DOUBLE_EQ(histogram.Quantile(0.5), 0.25);
+  EXPECT_DOUBLE_EQ(histogram.Quantile(1), 0.3);
+  histogram.counts[4] = 10;
+  EXPECT_DOUBLE_EQ(histogram.Quantile(0.5), 0.3);
+  EXPECT_DOUBLE_EQ(histogram.Quantile(0.75), 0.45);
+  Histogram beyond = {kEvictionAgeBounds};
+  beyond.counts[17] = 1;
+  EXPECT_EQ(beyond.Quantile(0.5), 2592000);
 }
 
 TEST_F(CacheStatsTest, EachCauseOfRemovalIsCounted) {

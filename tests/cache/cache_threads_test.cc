@@ -20,6 +20,7 @@
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
+#include "wheelcache/tests/testing/cache_peer.h"
 #include "wheelcache/tests/testing/test_environment.h"
 #include "wheelcache/tests/testing/validated_values.h"
 #include "wheelcache/wheel/reaper.h"
@@ -58,6 +59,8 @@ class Storm {
     cache_->Stop();
     const absl::Status invariants = cache_->CheckInvariants();
     EXPECT_TRUE(invariants.ok()) << invariants;
+    const absl::Status memory = testing::CheckMemory(cache_.get());
+    EXPECT_TRUE(memory.ok()) << memory;
     const CacheStats stats = cache_->stats();
     EXPECT_EQ(stats.sets, stats.entries + stats.deletes + stats.evictions +
                               stats.expirations + stats.replaced);
@@ -188,6 +191,7 @@ class Storm {
         std::unique_lock<std::shared_mutex> lock(clock_mu_);
         clock_.Advance(absl::Microseconds(random() % 2000));
       }
+      if (random() % 8 == 0) testing::RequireRound(cache_.get());
       if (random() % 4 == 0) cache_->RunMaintenance(random() % 100);
     }
   }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,16 +20,21 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/histogram.h"
 #include "wheelcache/cache/load.h"
 #include "wheelcache/cache/options.h"
+#include "wheelcache/cache/prometheus.h"
+#include "wheelcache/cache/registry.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/status_page.h"
 #include "wheelcache/cache/weigh.h"
 
 namespace wheelcache {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
 struct User {
@@ -280,6 +286,66 @@ TEST_F(CacheExamples, Ticket) {
   Serve(cache.get(), 7);
   Serve(cache.get(), 7);
   EXPECT_THAT(deeds, ElementsAre("greet alice", "greet alice"));
+}
+
+TEST_F(CacheExamples, Histogram) {
+  CacheOptions options;
+  options.max_entries = 1;
+  auto cache = *Cache<int, int>::Create(options);
+  cache->Set(1, 1);
+  cache->Set(2, 2);
+  const wheelcache::Histogram ages = cache->stats().eviction_age;
+  if (ages.count() > 0) {
+    std::cout << "half were evicted within " << ages.Quantile(0.5) << " s\n";
+  }
+  EXPECT_EQ(ages.count(), 1);
+}
+
+void Log(std::string_view cache, double hit_ratio) {
+  Note(hit_ratio == 1 ? "praise" : "blame", cache);
+}
+
+TEST_F(CacheExamples, Registry) {
+  CacheOptions options;
+  options.name = "users";
+  auto users = *Cache<int, int>::Create(options);
+  users->Set(1, 1);
+  users->Get(1);
+  for (const wheelcache::CacheReport& cache : wheelcache::ReportCaches()) {
+    Log(cache.name, cache.stats.hit_ratio());
+  }
+  EXPECT_THAT(deeds, ElementsAre("praise users"));
+}
+
+// What libraries for HTTP have in common.
+struct Request {};
+struct Response {
+  void set_content(std::string text, absl::string_view type) {
+    content = absl::StrCat(type, ": ", text);
+  }
+  std::string content;
+};
+struct Server {
+  template <typename Handler>
+  void Get(absl::string_view path, Handler handler) {
+    handler(Request(), pages[std::string(path)]);
+  }
+  std::map<std::string, Response> pages;
+};
+
+TEST_F(CacheExamples, MetricsAndStatusPage) {
+  auto cache = *Cache<int, int>::Create({});
+  Server server;
+  server.Get("/metrics", [](const Request&, Response& response) {
+    response.set_content(wheelcache::PrometheusText(),
+                         wheelcache::kPrometheusContentType);
+  });
+  server.Get("/caches", [](const Request&, Response& response) {
+    response.set_content(wheelcache::StatusPage(), "text/html");
+  });
+  EXPECT_THAT(server.pages["/metrics"].content, StartsWith("text/plain; "));
+  EXPECT_THAT(server.pages["/caches"].content,
+              StartsWith("text/html: <!DOCTYPE html>"));
 }
 
 struct Page {

@@ -7,13 +7,16 @@
 
 #include <cstdint>
 #include <new>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/engine.h"
+#include "wheelcache/cache/internal/engine/engine_registry.h"
 #include "wheelcache/cache/internal/engine/gate.h"
 #include "wheelcache/cache/internal/engine/iteration.h"
 #include "wheelcache/cache/internal/engine/limits.h"
@@ -24,6 +27,8 @@
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/internal/memory/arena.h"
+#include "wheelcache/cache/internal/status/advice.h"
+#include "wheelcache/cache/internal/status/format.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/mutex.h"
@@ -183,6 +188,37 @@ TEST(InternalExamples, EntryPool) {
   pool->Unpin(ref);         // The cache's pin: no reader can find it.
   pool->UnpinOutside(ref);  // The last pin: destroys the entry.
   pool->Abandon();          // The cache ends.
+}
+
+// What the examples showed.
+std::string shown;
+
+void Show(const std::string& name, int id, const CacheStats& stats) {
+  shown = name + " " + std::to_string(id) + ": " + std::to_string(stats.sets);
+}
+void Show(const std::string& sentence) { shown += "; " + sentence; }
+
+TEST(InternalExamples, EngineRegistryAndAdvice) {
+  CacheOptions options;
+  options.name = "users";
+  const auto cache = *Cache<int, int>::Create(options);
+  cache->Set(1, 1);
+  EngineRegistry::Get().ForEach([](const EngineRegistry::Item& item) {
+    Show(item.name, item.id, item.engine.stats());
+  });
+  for (const std::string& sentence : Advise(cache->stats())) Show(sentence);
+  EXPECT_EQ(shown, "users 1: 1; Nobody has read from it yet.");
+}
+
+TEST(InternalExamples, Format) {
+  FormatCount(1234567);  // "1,234,567"
+  FormatBytes(5 << 20);  // "5 MiB"
+  FormatSeconds(90);     // "1.5 min"
+  FormatShare(0.931);    // "93.1 %"
+  EXPECT_EQ(FormatCount(1234567), "1,234,567");
+  EXPECT_EQ(FormatBytes(5 << 20), "5 MiB");
+  EXPECT_EQ(FormatSeconds(90), "1.5 min");
+  EXPECT_EQ(FormatShare(0.931), "93.1 %");
 }
 
 }  // namespace

@@ -41,6 +41,7 @@
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/cache/weigh.h"
 #include "wheelcache/tests/testing/cache_oracle.h"
+#include "wheelcache/tests/testing/cache_peer.h"
 #include "wheelcache/tests/testing/load_oracle.h"
 #include "wheelcache/wheel/reaper.h"
 #include "wheelcache/wheel/simulated_clock.h"
@@ -105,6 +106,7 @@ struct CacheCall {
     kForEach,       // Up to the value that comes at `weight`.
     kEraseIf,       // Of each third value.
     kSetLimits,     // `key` entries, and `nanos` bytes; 0 is no limit.
+    kMove,          // Begins to move entries; maintenance moves the others.
 
     // With `max_age`. The first three with a TTL of their own or of the loader.
     kFindOrLoad,
@@ -149,6 +151,7 @@ struct CacheCall {
                                            "kForEach",
                                            "kEraseIf",
                                            "kSetLimits",
+                                           "kMove",
                                            "kFindOrLoad",
                                            "kFindOrLoadMany",
                                            "kFindOrLoadOvertaken",
@@ -412,6 +415,9 @@ class CacheDriver {
       case CacheCall::kSetLimits:
         SetLimits();
         break;
+      case CacheCall::kMove:
+        Move();
+        break;
     }
   }
 
@@ -543,6 +549,14 @@ class CacheDriver {
     Compare("limit of entries", cache_->limits().entries,
             oracle_.max_entries());
     Compare("limit of bytes", cache_->limits().bytes, oracle_.max_bytes());
+  }
+
+  // Goes only so far that other calls come between condemning and moving.
+  void Move() {
+    cache_->RunMaintenance();  // So that nothing else is due.
+    oracle_.Reclaim();
+    testing::RequireRound(cache_.get());
+    cache_->RunMaintenance(1 + call_.weight % 16);
   }
 
   void MaintainInSteps() {
@@ -1034,6 +1048,9 @@ class CacheDriver {
     }
     const absl::Status invariants = cache_->CheckInvariants();
     Compare("invariants", invariants.ToString(), absl::OkStatus().ToString());
+    if (call_.kind != CacheCall::kMove && calls_ % 16 != 0) return;
+    const absl::Status memory = testing::CheckMemory(cache_.get());
+    Compare("memory", memory.ToString(), absl::OkStatus().ToString());
   }
 
   void CompareHandle(const CacheType::Handle& handle) {

@@ -60,6 +60,7 @@ struct HistoryCall {
     kUpdateDelete,
     kErase,    // The very value, which it has seen.
     kMissing,  // Of a ForEach that has not shown the key.
+    kMove,     // Begins to move entries.
     kForEach,  // In scripts: recorded as a Get of each key, or kMissing.
     kEraseIf,  // In scripts: of one key; the others as for ForEach.
     kBegin,    // Begins a load, perhaps.
@@ -274,6 +275,7 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
       ++after.now;
       return {after};
     case HistoryCall::kMaintain:
+    case HistoryCall::kMove:
       return {after};
     case HistoryCall::kBegin:
       return AfterBegin(before, call);
@@ -312,10 +314,10 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
 
 inline std::ostream& operator<<(std::ostream& out, const HistoryCall& call) {
   constexpr const char* kNames[] = {
-      "Set",          "Get",   "Del",     "Touch",   "Clear",   "Tick",
-      "Maintain",     "Find",  "SetIf",   "DelIf",   "Take",    "Update",
-      "UpdateDelete", "Erase", "Missing", "ForEach", "EraseIf", "Begin",
-      "Finish",       "Drop",  "Refresh", "RunTask", "Load"};
+      "Set",          "Get",    "Del",     "Touch",   "Clear",   "Tick",
+      "Maintain",     "Find",   "SetIf",   "DelIf",   "Take",    "Update",
+      "UpdateDelete", "Erase",  "Missing", "Move",    "ForEach", "EraseIf",
+      "Begin",        "Finish", "Drop",    "Refresh", "RunTask", "Load"};
   constexpr const char* kOutcomes[] = {"won", "lost", "refused"};
   constexpr const char* kFound[] = {"a value", "nothing", "another load"};
   out << kNames[call.what] << " key " << call.key << " value " << call.value;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gtest/gtest.h"
+#include "wheelcache/cache/registry.h"
 #include "wheelcache/tests/testing/notification.h"
 #include "wheelcache/tests/visibility/module.h"
 
@@ -58,6 +59,14 @@ TEST(TwoModulesTest, EachRemovesTheKeysOfTheOther) {
     }
   }
   EXPECT_TRUE(first.check_invariants(cache.get()));
+}
+
+TEST(TwoModulesTest, ReportsHaveTheCachesOfBoth) {
+  const size_t at_load = ReportCaches().size();
+  EXPECT_EQ(at_load, 2u);
+  const CacheOwner first(FirstModule().make(), FirstModule().destroy);
+  const CacheOwner second(SecondModule().make(), FirstModule().destroy);
+  EXPECT_EQ(ReportCaches().size(), 4u);
 }
 
 void VisitIn(const Module& reader, const Module& writer) {

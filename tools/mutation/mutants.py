@@ -18,8 +18,8 @@
   5 | 3 | 4
   5 | 3 | 2
 
-Changes whose effect no test can show are left out: those of comments, preprocessor lines, assertions, prefetches,
-interleaving points and alignments. So are memory orders and locks: tests on x86-64 do not show the former, and Clang's
+Changes whose effect no test can show are left out: those of comments, preprocessor lines, code for sanitizers,
+assertions, prefetches, interleaving points, compiler barriers and alignments. So are memory orders and locks: tests on x86-64 do not show the former, and Clang's
 thread annotations check the latter.
 """
 
@@ -34,6 +34,10 @@ _TOKEN = re.compile(
       |(?P<operator><<=|>>=|->\*|\.\.\.|<=|>=|==|!=|&&|\|\||\+\+|--|->|\+=|-=|\*=|/=|%=|&=|\|=|\^=|<<|>>|::|.)""",
     re.VERBOSE | re.DOTALL,
 )
+# Code for sanitizers, without which the tests are run: up to the #else or the #endif.
+_SANITIZER = re.compile(
+    r"^#ifdef ABSL_HAVE_(?:THREAD|ADDRESS)_SANITIZER\n(?:(?!#(?:else|endif|ifdef|if\b)).*\n)*", re.MULTILINE
+)
 _PREPROCESSOR = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
 
 # Only where spaces surround them: in clang-format's style, what has none is no binary operator.
@@ -47,7 +51,7 @@ _WORDS = {"true": "false", "false": "true", "min": "max", "max": "min"}
 
 # A statement with one of these has no effect that a test could show, or is a declaration.
 _NO_EFFECT = re.compile(
-    r"\b(assert|static_assert|Interleave|\w*Prefetch\w*|alignas|AssertHeld|ExpectRemoval)\b"
+    r"\b(assert|static_assert|Interleave|\w*Prefetch\w*|alignas|AssertHeld|ExpectRemoval|atomic_signal_fence)\b"
 )
 _CONTROL = {
     "return", "if", "else", "for", "while", "do", "switch", "case", "default", "break", "continue", "goto", "using",
@@ -82,7 +86,9 @@ class _Token:
 
 def _tokens(source):
     """Without comments and preprocessor lines."""
-    blank = _PREPROCESSOR.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), source)
+    blank = source
+    for hidden in (_SANITIZER, _PREPROCESSOR):
+        blank = hidden.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), blank)
     return [
         _Token(match.lastgroup, match[0], match.start(), match.end())
         for match in _TOKEN.finditer(blank)

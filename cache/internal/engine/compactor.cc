@@ -8,6 +8,7 @@
 #include "wheelcache/cache/internal/engine/departures.h"
 #include "wheelcache/cache/internal/entry/limbo.h"
 #include "wheelcache/cache/internal/memory/arena.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/wheel/base/contain.h"
 
 namespace wheelcache::internal {
@@ -37,6 +38,7 @@ uint64_t Compactor::StepLocked(uint64_t budget, Departures* departures) {
   }
   if (shard_ < shards_.size()) {
     if (TooMuchIsInLimbo()) return 0;
+    Interleave("move: between condemning and moving");
     const uint64_t moved =
         shards_[shard_].MoveCondemned(&bucket_, budget, departures);
     if (bucket_ == std::numeric_limits<size_t>::max()) {

@@ -32,10 +32,19 @@ enum class Count {
   kStamped,  // Hits that gave an entry a new stamp.
   kSets,
   kExpired,  // From here on in the order of RemovalCause.
-  kEvicted,
+  kEvicted,  // Unused: EvictionRecord counts evictions.
   kDeleted,
   kReplaced,
   kListenerExceptions,
+  kRefused,
+  kLoads,
+  kLoadErrors,
+  kSupersededLoads,
+  kLoadNanos,
+  kLoadWaits,
+  kStaleHits,
+  kRefreshes,
+  kEnd,  // No count.
 };
 
 class WHEELCACHE_EXPORT Counters {
@@ -61,8 +70,7 @@ class WHEELCACHE_EXPORT Counters {
 
  private:
   static constexpr size_t kOwnStripes = 31;
-  static constexpr size_t kCounts =
-      static_cast<size_t>(Count::kListenerExceptions) + 1;
+  static constexpr size_t kCounts = static_cast<size_t>(Count::kEnd);
 
   // Relaxed: numbers to look at. A thread that takes over another's index sees
   // its counts; see ThreadIndex().

@@ -67,7 +67,8 @@ Engine::Engine(CacheOptions options, const EntryOperations* operations,
                 return Shard(&shared_, static_cast<int>(i), options_);
               }),
       logger_(options_, clock_.NowNanos()),
-      load_home_(std::make_shared<LoadHome>(shared_.pool.get(), &clock_)) {
+      load_home_(std::make_shared<LoadHome>(shared_.pool.get(), &clock_)),
+      registration_(options_.registered ? this : nullptr, options_.name) {
   if (options_.reaper != nullptr) {
     reaper_status_ = options_.reaper->Register(&client_);
     options_.reaper->WakeAt(&client_, logger_.due_nanos());
@@ -184,6 +185,8 @@ inline Put Engine::StoreInShard(const Shard::Write& write) {
         Interleave("store: after the lock");
         return Put::kStored;
       case StoreOutcome::kSuperseded:
+        call.departures.counts.Add(Count::kSupersededLoads);
+        return Put::kLost;
       case StoreOutcome::kLost:
         return Put::kLost;
       case StoreOutcome::kMoreToDo:
@@ -209,6 +212,7 @@ inline Put Engine::StoreInShard(const Shard::Write& write) {
 Put Engine::Store(Shard::Write* write) {
   const bool lives = write->ttl_nanos > 0;
   if (!lives || !SetCharge(write)) {
+    CountEvent(Count::kRefused);
     return Refuse(*write,
                   lives ? RemovalCause::kReplaced : RemovalCause::kDeleted);
   }
@@ -431,19 +435,38 @@ void Engine::FollowLimits() {
   });
 }
 
+void Engine::CountLoad(const Load& load, bool failed) const {
+  Counters::Mine mine = shared_.counters.ForThisThread();
+  mine.Add(Count::kLoads);
+  if (failed) mine.Add(Count::kLoadErrors);
+  mine.Add(Count::kLoadNanos,
+           std::max<int64_t>(clock_.NowNanos() - load.begin_nanos(), 0));
+}
+
 CacheStats Engine::stats() const {
   CacheStats stats;
   stats.hits = shared_.counters.Sum(Count::kHits);
   stats.misses = shared_.counters.Sum(Count::kMisses);
   stats.sets = shared_.counters.Sum(Count::kSets);
   stats.deletes = shared_.counters.Sum(Count::kDeleted);
-  stats.evictions = shared_.counters.Sum(Count::kEvicted);
   stats.expirations = shared_.counters.Sum(Count::kExpired);
   stats.replaced = shared_.counters.Sum(Count::kReplaced);
   stats.listener_exceptions = shared_.counters.Sum(Count::kListenerExceptions);
+  stats.refused = shared_.counters.Sum(Count::kRefused);
+  stats.loads = shared_.counters.Sum(Count::kLoads);
+  stats.load_errors = shared_.counters.Sum(Count::kLoadErrors);
+  stats.superseded_loads = shared_.counters.Sum(Count::kSupersededLoads);
+  stats.load_nanos = shared_.counters.Sum(Count::kLoadNanos);
+  stats.load_waits = shared_.counters.Sum(Count::kLoadWaits);
+  stats.stale_hits = shared_.counters.Sum(Count::kStaleHits);
+  stats.refreshes = shared_.counters.Sum(Count::kRefreshes);
   stats.entries = used().entries;
   stats.bytes = used().bytes;
+  stats.max_entries = shared_.budget.limit().entries;
+  stats.max_bytes = shared_.budget.limit().bytes;
   stats.resident_bytes = ResidentBytes();
+  // Evictions, and when they came.
+  for (const auto& shard : shards_) shard.eviction_record().AddTo(&stats);
   return stats;
 }
 
@@ -465,8 +488,9 @@ int64_t Engine::RunMaintenance(int64_t budget) {
   }
   while (done < budget && compactor_.needed()) {
     Call call(this);
-    const uint64_t step =
-        compactor_.Step(shared_.maintenance_budget, &call.departures);
+    const uint64_t most = std::min(shared_.maintenance_budget,
+                                   static_cast<uint64_t>(budget - done));
+    const uint64_t step = compactor_.Step(most, &call.departures);
     if (step == 0) break;
     done = std::min(budget, done + static_cast<int64_t>(step));
   }

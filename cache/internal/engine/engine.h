@@ -34,6 +34,7 @@
 #include "wheelcache/cache/internal/engine/load.h"
 #include "wheelcache/cache/internal/engine/load_home.h"
 #include "wheelcache/cache/internal/engine/recency.h"
+#include "wheelcache/cache/internal/engine/registration.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/shard_array.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
@@ -105,7 +106,11 @@ class WHEELCACHE_EXPORT Engine {
     return ABSL_PREDICT_TRUE(!shared_.clearing.load(std::memory_order_acquire));
   }
 
-  void CountMiss() const { shared_.counters.Add(Count::kMisses); }
+  void CountMiss() const { CountEvent(Count::kMisses); }
+  void CountEvent(Count what) const { shared_.counters.Add(what); }
+
+  // Counts a load that ends now, and how long it took.
+  void CountLoad(const Load& load, bool failed) const;
 
   // Counts a hit of the thread with this record, and whether it gave its entry
   // a new stamp; advances the use clock once per kStride stamps.
@@ -248,6 +253,10 @@ class WHEELCACHE_EXPORT Engine {
   Client client_{this};
   absl::Status reaper_status_;
   ForkRegistration fork_registration_{this};
+
+  // The last, to be the first to end: those who look at all caches need the
+  // whole of this one.
+  Registration registration_;
 };
 
 }  // namespace wheelcache::internal

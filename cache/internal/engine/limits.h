@@ -62,13 +62,10 @@ class Limits {
   }
 
   // Around fork(): keep the lock usable in the child, where the calls that
-  // shrink are gone, and the limits stay what they have become.
+  // shrink are gone, and the limits stay what they have become until the next.
   void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
   void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
-  void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mu_) {
-    target_ = budget_.limit();
-    mu_.UnlockInChild();
-  }
+  void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockInChild(); }
 
  private:
   // Not negative but within SetTarget.

@@ -13,6 +13,7 @@
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/departures.h"
+#include "wheelcache/cache/internal/engine/eviction_record.h"
 #include "wheelcache/cache/internal/engine/key_query.h"
 #include "wheelcache/cache/internal/engine/load.h"
 #include "wheelcache/cache/internal/entry/age.h"
@@ -151,6 +152,12 @@ bool Shard::MeetsConditionLocked(const Write& write, EntryRef old,
   return true;
 }
 
+inline void Shard::EvictLocked(EntryRef victim, EvictionRecord::Time now,
+                               Departures* departures) {
+  eviction_record_.Add(At(victim), now);
+  RemoveLocked(victim, RemovalCause::kEvicted, departures);
+}
+
 // Removes what is expired, and then what is least recently used but for the
 // entry that is replaced, until the claim covers the need.
 inline StoreOutcome Shard::MakeRoomLocked(Step* step) {
@@ -166,7 +173,8 @@ inline StoreOutcome Shard::MakeRoomLocked(Step* step) {
     if (step->budget == 0) continue;
     if (victim == 0) return StoreOutcome::kEvictOthers;
     if (order_.AnotherShardHasOlder(victim)) return StoreOutcome::kEvictOlder;
-    RemoveLocked(victim, RemovalCause::kEvicted, step->departures);
+    EvictLocked(victim, {now_nanos, At(step->write.ref).created},
+                step->departures);
     --step->budget;
   }
   return StoreOutcome::kStored;
@@ -198,11 +206,11 @@ void Shard::RemoveLocked(EntryRef ref, RemovalCause cause,
   used_ -= room;
   departures->claim.Add(room);
   if (cause == RemovalCause::kEvicted) {
-    order_.RemoveVictim(ref);
+    order_.RemoveVictim(ref);  // EvictLocked has counted it.
   } else {
     order_.Remove(ref);
+    departures->CountRemoved(cause);
   }
-  departures->CountRemoved(cause);
   departures->removed.Add(ref, cause);
 }
 
@@ -308,12 +316,13 @@ bool Shard::Evict(Departures* departures) {
   MutexLock lock(&mu_);
   AddSettled(order_.Settle(), departures);
   Claim& claim = departures->claim;
+  const EvictionRecord::Time now(clock_);
   uint64_t budget = shared_.maintenance_budget;
   bool evicted = false;
   while (budget > 0 && !claim.Cover(claim.need())) {
     const EntryRef victim = order_.FindVictim(/*keep=*/0, &budget);
     if (victim == 0) break;
-    RemoveLocked(victim, RemovalCause::kEvicted, departures);
+    EvictLocked(victim, now, departures);
     evicted = true;
     if (budget > 0) --budget;
   }
@@ -323,13 +332,14 @@ bool Shard::Evict(Departures* departures) {
 int64_t Shard::EvictBytes(int64_t bytes, Departures* departures) {
   MutexLock lock(&mu_);
   AddSettled(order_.Settle(), departures);
+  const EvictionRecord::Time now(clock_);
   uint64_t budget = shared_.maintenance_budget;
   int64_t evicted = 0;
   while (budget > 0 && evicted < bytes) {
     const EntryRef victim = order_.FindVictim(/*keep=*/0, &budget);
     if (victim == 0) break;
     evicted += RoomOf(victim).bytes;
-    RemoveLocked(victim, RemovalCause::kEvicted, departures);
+    EvictLocked(victim, now, departures);
     if (budget > 0) --budget;
   }
   return evicted;

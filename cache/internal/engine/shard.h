@@ -33,6 +33,7 @@
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/departures.h"
+#include "wheelcache/cache/internal/engine/eviction_record.h"
 #include "wheelcache/cache/internal/engine/jitter.h"
 #include "wheelcache/cache/internal/engine/key_query.h"
 #include "wheelcache/cache/internal/engine/load.h"
@@ -255,6 +256,9 @@ class WHEELCACHE_EXPORT Shard {
   // entries use.
   void ResetAfterFork(Room* used) ABSL_UNLOCK_FUNCTION(mu_);
 
+  // Where in their lives entries were evicted. To be read without the lock.
+  const EvictionRecord& eviction_record() const { return eviction_record_; }
+
   // For tests: finds the first broken invariant, and adds to *used what the
   // entries use. O(entries).
   absl::Status CheckInvariants(Room* used);
@@ -294,6 +298,10 @@ class WHEELCACHE_EXPORT Shard {
 
   void RemoveLocked(EntryRef ref, RemovalCause cause, Departures* departures)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void EvictLocked(EntryRef victim,
+                                                EvictionRecord::Time now,
+                                                Departures* departures)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What most Sets find, that nothing is due, is inlined.
   uint64_t ReclaimLocked(int64_t now_nanos, uint64_t budget,
                          Departures* departures)
@@ -330,6 +338,10 @@ class WHEELCACHE_EXPORT Shard {
   Loads loads_ ABSL_GUARDED_BY(mu_);
   Room used_ ABSL_GUARDED_BY(mu_);
   PrefetchedOrder order_ ABSL_GUARDED_BY(mu_);
+
+  // Written under mu_. In lines of its own, which also makes the size of a
+  // shard one that ShardOf multiplies by in two instructions.
+  alignas(ABSL_CACHELINE_SIZE) EvictionRecord eviction_record_;
 };
 
 template <typename Match>

@@ -28,7 +28,8 @@ void StatsLogger::Run(int64_t now_nanos, const CacheStats& stats) {
     if (due_nanos() > now_nanos) return;
     due_.store(Clock::NanosAfter(now_nanos, kInterval),
                std::memory_order_relaxed);
-    before = std::exchange(last_, stats);
+    before.hits = std::exchange(last_hits_, stats.hits);
+    before.misses = std::exchange(last_misses_, stats.misses);
   }
   const bool idle = stats.hits == before.hits && stats.misses == before.misses;
   if (!idle) log_(StatsLine(name_, before, stats));

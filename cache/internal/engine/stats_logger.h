@@ -44,7 +44,9 @@ class WHEELCACHE_EXPORT StatsLogger {
   // Written under mu_, and looked at there again before it counts: relaxed.
   std::atomic<int64_t> due_;
   Mutex mu_;
-  CacheStats last_ ABSL_GUARDED_BY(mu_);
+  // At the last line. Not a CacheStats, for each cache has them.
+  int64_t last_hits_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t last_misses_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace wheelcache::internal

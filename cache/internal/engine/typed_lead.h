@@ -170,6 +170,8 @@ struct TypedLead<Key, Value, Hash, Equal>::Removal {
   Removal& operator=(const Removal&) = delete;
   ~Removal() {
     Shard& shard = engine->engine().ShardOf(load->key_hash());
+    // Not a refresh that nobody has run.
+    if (!load->is_queued()) engine->engine().CountLoad(*load, failed);
     if (remember_nanos > 0) {
       shard.EndLoad(load, Clock::NanosAfter(engine->engine().clock().NowNanos(),
                                             remember_nanos));
@@ -181,6 +183,7 @@ struct TypedLead<Key, Value, Hash, Equal>::Removal {
   Engine* const engine;
   const LoadTypePtr& load;
   int64_t remember_nanos = 0;
+  bool failed = true;
 };
 
 template <typename Key, typename Value, typename Hash, typename Equal>
@@ -203,7 +206,9 @@ bool TypedLead<Key, Value, Hash, Equal>::Finish(Result result) {
     }
     return false;
   }
-  return Store(load, &*result, visit, &ending.ref);
+  const bool stored = Store(load, &*result, visit, &ending.ref);
+  if (removal.has_value()) removal->failed = false;
+  return stored;
 }
 
 // Makes an entry of the value, of which *ref gets a pin, and stores it, if the

@@ -25,6 +25,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "wheelcache/cache/handle.h"
+#include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/load.h"
 #include "wheelcache/cache/internal/engine/load_home.h"
 #include "wheelcache/cache/internal/engine/refresh_ahead.h"
@@ -228,6 +229,7 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 bool TypedLoads<Key, Value, Hash, Equal>::Await(
     const Waiting& waiting, Loader loader, absl::StatusOr<Handle>* result) {
   const LoadPtr& load = waiting.load;
+  engine_.engine().CountEvent(Count::kLoadWaits);
   switch (load->Wait(&clock(), waiting.deadline_nanos)) {
     case Load::Waited::kForResult:
       if (load->ref() == 0 && absl::IsCancelled(load->status())) {
@@ -293,6 +295,7 @@ TypedLoads<Key, Value, Hash, Equal>::BeginLoad(const K& key,
     } else if (options.wait <= absl::ZeroDuration() && !other->has_ended()) {
       result = WaitedTooLong();
     } else {
+      engine_.engine().CountEvent(Count::kLoadWaits);
       other->WhenDone(Telling(std::move(done)));
       return {};
     }

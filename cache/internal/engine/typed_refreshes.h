@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "wheelcache/cache/handle.h"
+#include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/gate.h"
 #include "wheelcache/cache/internal/engine/load.h"
 #include "wheelcache/cache/internal/engine/load_home.h"
@@ -58,6 +59,7 @@ class TypedRefreshes final : public RefreshAhead<Key, Value> {
 
   Handle RefreshIfStale(Handle old) override {
     if (!IsStale(engine_.EntryOf(old))) return old;
+    engine_.engine().CountEvent(Count::kStaleHits);
     return Begin(std::move(old), RefreshBoard::Patience::kWaits).handle;
   }
 
@@ -166,6 +168,7 @@ TypedRefreshes<Key, Value, Hash, Equal>::Run(TypedRefreshes* refreshes,
     return {};
   }
   load->LeadFromThisThread();
+  engine.engine().CountEvent(Count::kRefreshes);
   Interleave("refresh: before reload");
   std::optional<Result> result;  // Values need not be assignable.
   Contain([&] {

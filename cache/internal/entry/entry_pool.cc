@@ -13,6 +13,7 @@
 #include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/internal/index/hash_strings.h"
 #include "wheelcache/cache/internal/memory/arena.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/weigh.h"
 
 namespace wheelcache::internal {
@@ -54,6 +55,7 @@ EntryRef EntryPool::Move(EntryRef ref) {
   const size_t bytes = footprint.inside + charge_bytes_;
   const EntryRef copy = arena_.TryAllocate(bytes);
   if (copy == 0) return 0;
+  Interleave("move: before the entry is marked");
   uint32_t pins = 1;
   // Acquire: what handles did with the entry comes before.
   if (!old.pins.compare_exchange_strong(pins, EntryHeader::kMoved | 1,

@@ -125,6 +125,13 @@ class WHEELCACHE_EXPORT Arena {
     return size_t{heap_.carved()} * Chunks::kGranuleBytes;
   }
 
+  // For tests: has the next round condemn all units, and makes it needed.
+  void RequireRound() {
+    MutexLock lock(&heap_mu_);
+    heap_.RequireRound();
+    PublishState();
+  }
+
   // For tests: runs `function` while this thread holds the bins' lock.
   template <typename Function>
   void InHeap(Function function) {

@@ -86,7 +86,8 @@ class WHEELCACHE_EXPORT BlockHeap {
   // more than the last round could not change.
   bool NeedsRound() const {
     constexpr uint64_t kFew = 1 << 18;  // 2 MiB.
-    return idle() > std::max(in_use() / 12 + kFew, hopeless_);
+    return round_required_ ||
+           idle() > std::max(in_use() / 12 + kFew, hopeless_);
   }
 
   // Gives the idle pages of large blocks back, in at most `calls` system calls.
@@ -102,6 +103,9 @@ class WHEELCACHE_EXPORT BlockHeap {
 
   // Ends the round: what is still in use in condemned units may stay.
   void Pardon();
+
+  // For tests: has the next round condemn all units, however little is idle.
+  void RequireRound() { round_required_ = true; }
 
   // For tests: finds the first broken invariant. O(memory).
   absl::Status CheckInvariants() const;
@@ -202,6 +206,8 @@ class WHEELCACHE_EXPORT BlockHeap {
   absl::Status CheckUnits() const;
 
   uint64_t in_use() const { return carved_ - free_granules_; }
+  // Whether there is no unit yet.
+  bool untouched() const { return carved_ == kFirstBlock; }
 
   Chunks& chunks_;
   Ref carved_ = kFirstBlock;
@@ -211,6 +217,7 @@ class WHEELCACHE_EXPORT BlockHeap {
   // one after a round that changed little.
   uint64_t idle_before_ = 0;
   uint64_t hopeless_ = 0;
+  bool round_required_ = false;
   // A bit for each bin.
   std::array<uint64_t, (kBins + 63) / 64> occupied_ = {};
   // Of each bin, the first block, or null. Not inside, so that small heaps are

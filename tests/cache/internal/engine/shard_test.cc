@@ -18,6 +18,7 @@
 #include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/engine/typed_engine.h"
+#include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
@@ -26,6 +27,7 @@
 #include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
+#include "wheelcache/cache/stats.h"
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/reaper.h"
 #include "wheelcache/wheel/simulated_clock.h"
@@ -237,6 +239,30 @@ TEST_F(ShardTest, ReclaimDoesWhatTheBudgetAllowsAndSaysSo) {
   }
   EXPECT_EQ(reclaimed, 100);
   EXPECT_EQ(shard_.due_nanos(), Clock::kNever);
+}
+
+TEST_F(ShardTest, EachWayToEvictRecordsTheAge) {
+  Fill(absl::Seconds(200));
+  clock_.Advance(absl::Seconds(50));
+  const auto ages = [this] {
+    CacheStats stats;
+    shard_.eviction_record().AddTo(&stats);
+    EXPECT_DOUBLE_EQ(stats.eviction_age.sum,
+                     50.0 * static_cast<double>(stats.evictions));
+    EXPECT_EQ(stats.eviction_life_left.counts[7], stats.evictions);
+    return stats.evictions;
+  };
+  Shard::Write write = NewWrite(100, 200);
+  shared_.pool->At(write.ref).created = CreationTimeAt(write.now_nanos);
+  EXPECT_EQ(StoreInSteps(write), 1);
+  EXPECT_EQ(ages(), 2);
+  EXPECT_EQ(shard_.EvictBytes(300, &departures_), 300);
+  EXPECT_EQ(ages(), 5);
+  departures_.claim.GiveBack();
+  EXPECT_FALSE(departures_.claim.Cover({1, 600}));
+  EXPECT_TRUE(shard_.Evict(&departures_));
+  EXPECT_EQ(ages(), 8);
+  departures_.claim.GiveBack();
 }
 
 TEST_F(ShardTest, EvictStopsAtTheBudget) {

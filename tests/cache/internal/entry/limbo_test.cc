@@ -10,11 +10,13 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
+#include "wheelcache/cache/internal/threads/thread_index.h"
 #include "wheelcache/tests/testing/counted.h"
 #include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/tests/testing/typed_pool.h"
@@ -103,6 +105,35 @@ class LimboTest : public InterruptedCacheEnvironment {
 TEST_F(LimboTest, EntriesAreDestroyedAtOnceWhereNobodyElseReads) {
   Add();
   EXPECT_EQ(values_.load(), 0);
+}
+
+TEST_F(LimboTest, IsEmptyAndNotStalledAtFirst) {
+  EXPECT_TRUE(limbo_.empty());
+  EXPECT_FALSE(limbo_.HasOwn());
+  EXPECT_FALSE(limbo_.stalled());
+}
+
+// Whichever index it has, within the stripes and beyond.
+TEST_F(LimboTest, EachThreadKnowsWhetherItHasLeftAnything) {
+  constexpr int kThreads = 20;
+  Reader reader;
+  reader.Open();
+  std::vector<std::thread> threads;
+  std::atomic<int> turn{0};
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      ThreadIndex();
+      while (turn.load() != i) std::this_thread::yield();
+      EXPECT_FALSE(limbo_.HasOwn());
+      Add();
+      EXPECT_TRUE(limbo_.HasOwn());
+      limbo_.DestroyAll();
+      EXPECT_FALSE(limbo_.HasOwn());
+      turn.store(i + 1);
+      while (turn.load() != kThreads) std::this_thread::yield();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(LimboTest, LightEntriesAreCollectedUpToTheirNumber) {

@@ -22,6 +22,20 @@ TEST(EqualStringsTest, EqualAreEqualAtEveryLength) {
   }
 }
 
+// Each among other bytes, so that a look beyond sees a difference.
+TEST(EqualStringsTest, WhatIsBesideTheStringsDoesNotCount) {
+  constexpr size_t kBeside = 40;
+  for (size_t size = 0; size <= kLongest; ++size) {
+    const std::string a = std::string(kBeside, 'a') + std::string(size, 'x') +
+                          std::string(kBeside, 'b');
+    const std::string b = std::string(kBeside, 'c') + std::string(size, 'x') +
+                          std::string(kBeside, 'd');
+    EXPECT_TRUE(EqualStrings(std::string_view(a).substr(kBeside, size),
+                             std::string_view(b).substr(kBeside, size)))
+        << size;
+  }
+}
+
 TEST(EqualStringsTest, OneBitIsSeenWhereverItIs) {
   for (size_t size = 1; size <= kLongest; ++size) {
     const std::string a(size, '\0');

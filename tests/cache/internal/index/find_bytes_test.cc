@@ -27,7 +27,10 @@ TEST(FindBytesTest, AgreesWithALoop) {
     const uint64_t low = random() & mask;
     const uint64_t high = random() & mask;
     const auto byte = static_cast<uint8_t>(random() & mask);
-    ASSERT_EQ(FindBytes(low, high, byte), FindInLoop(low, high, byte))
+    const uint32_t expected = FindInLoop(low, high, byte);
+    ASSERT_EQ(FindBytes(low, high, byte), expected)
+        << low << " " << high << " " << int{byte};
+    ASSERT_EQ(FindBytesInWords(low, high, byte), expected)
         << low << " " << high << " " << int{byte};
   }
 }

@@ -6,9 +6,11 @@
 
 #include "wheelcache/cache/internal/index/hash_strings.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <iostream>
 #include <random>
 #include <string>
@@ -46,6 +48,32 @@ TEST(HashStringsTest, EqualStringsHaveEqualHashesAtEveryLength) {
     const std::string s = RandomString(size, random);
     const std::vector<char> copy(s.begin(), s.end());
     EXPECT_EQ(HashString(s), HashString({copy.data(), copy.size()})) << size;
+  }
+}
+
+// Among other bytes each time.
+TEST(HashStringsTest, WhatIsBesideTheStringDoesNotCount) {
+  constexpr size_t kBeside = 40;
+  std::mt19937_64 random(1);
+  for (size_t size = 0; size <= 2 * kLongest; ++size) {
+    const std::string s = RandomString(size, random);
+    const std::string among =
+        RandomString(kBeside, random) + s + RandomString(kBeside, random);
+    EXPECT_EQ(HashString(s),
+              HashString(std::string_view(among).substr(kBeside, size)))
+        << size;
+  }
+}
+
+TEST(HashStringsTest, EachByteCountsAtEveryLength) {
+  std::mt19937_64 random(1);
+  for (size_t size = 1; size <= 2 * kLongest; ++size) {
+    const std::string s = RandomString(size, random);
+    for (size_t i = 0; i < size; ++i) {
+      std::string other = s;
+      other[i] = static_cast<char>(other[i] ^ 1);
+      EXPECT_NE(HashString(s), HashString(other)) << size << ", byte " << i;
+    }
   }
 }
 
@@ -168,6 +196,23 @@ TEST(HashStringsTest, StringsOfFewBitsAreSpread) {
   }
 }
 
+// So many that each half of a string must keep most of its 64 bits on the way
+// to the hash, or some would fall together.
+TEST(HashStringsTest, NeitherHalfOfAStringLosesBits) {
+  constexpr int kMany = 300'000;
+  for (const bool first_half : {false, true}) {
+    std::mt19937_64 random(first_half ? 3 : 4);
+    std::string s = RandomString(kLongest, random);
+    std::vector<uint64_t> hashes;
+    for (uint64_t i = 0; i < kMany; ++i) {
+      std::memcpy(s.data() + (first_half ? 0 : kLongest / 2), &i, sizeof(i));
+      hashes.push_back(HashString(s));
+    }
+    std::sort(hashes.begin(), hashes.end());
+    EXPECT_EQ(std::adjacent_find(hashes.begin(), hashes.end()), hashes.end());
+  }
+}
+
 // Sixty-four shards by either end of the hash, as full as by chance.
 TEST(HashStringsTest, BothEndsSpreadKeysOverShards) {
   constexpr int kShards = 64;
@@ -190,7 +235,9 @@ constexpr char kKey[] = "a key of 17 bytes";
 const uint64_t kHashAtLoad = HashString(kKey);
 
 TEST(HashStringsTest, HashIsTheSameFromLoadTimeOn) {
+  PrepareHashSeed();  // As each cache does.
   EXPECT_EQ(kHashAtLoad, HashString(kKey));
+  EXPECT_NE(hash_seed.load(), 0u);
 }
 
 #ifdef __linux__

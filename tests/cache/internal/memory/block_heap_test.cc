@@ -158,6 +158,36 @@ TEST_F(BlockHeapTest, ARoundThatChangesNothingIsNotRepeated) {
   ExpectNoBrokenInvariant();
 }
 
+// For tests of what moves entries.
+TEST_F(BlockHeapTest, ARequiredRoundCondemnsAll) {
+  ExpectNoBrokenInvariant();
+  heap_.RequireRound();
+  EXPECT_TRUE(heap_.NeedsRound());
+  EXPECT_FALSE(heap_.Condemn());  // There is nothing.
+  EXPECT_FALSE(heap_.NeedsRound());
+  for (const uint32_t granules : {16u, 3 * Chunks::kUnit, 1000u}) {
+    const std::vector<Block> blocks = Fill(granules, 16);
+    heap_.RequireRound();
+    EXPECT_TRUE(heap_.NeedsRound());
+    EXPECT_TRUE(heap_.Condemn());
+    EXPECT_FALSE(heap_.NeedsRound());
+    for (const Block& block : blocks) {
+      EXPECT_TRUE(heap_.IsCondemned(block.ref));
+    }
+    ExpectNoBrokenInvariant();
+    const std::vector<Block> copies = Fill(granules, 16);
+    for (const Block& block : blocks) Free(block);
+    ExpectNoBrokenInvariant();
+    heap_.Pardon();
+    ExpectNoBrokenInvariant();
+    for (const Block& block : copies) {
+      EXPECT_FALSE(heap_.IsCondemned(block.ref));
+      Free(block);
+    }
+    ExpectNoBrokenInvariant();
+  }
+}
+
 TEST_F(BlockHeapTest, PardonedMemoryIsUsedAgain) {
   const std::vector<Block> kept = FreeAllBut(2, Fill(32 * kMiB, 16));
   ASSERT_TRUE(heap_.Condemn());

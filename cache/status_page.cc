@@ -1,0 +1,257 @@
+#include "wheelcache/cache/status_page.h"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "wheelcache/cache/histogram.h"
+#include "wheelcache/cache/internal/status/advice.h"
+#include "wheelcache/cache/internal/status/charts.h"
+#include "wheelcache/cache/internal/status/escape.h"
+#include "wheelcache/cache/internal/status/format.h"
+#include "wheelcache/cache/internal/status/style_sheet.h"
+#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/registry.h"
+#include "wheelcache/cache/stats.h"
+
+namespace wheelcache {
+namespace {
+
+using internal::EscapeHtml;
+using internal::FormatBytes;
+using internal::FormatCount;
+using internal::FormatSeconds;
+using internal::FormatShare;
+
+std::string NumberOf(const CacheReport& report) {
+  return report.id > 1 ? absl::StrCat(" <small>#", report.id, "</small>") : "";
+}
+
+std::string HitRatio(const CacheStats& stats) {
+  return stats.hits + stats.misses == 0 ? "–" : FormatShare(stats.hit_ratio());
+}
+
+// Overview: a line for each cache.
+
+std::string OverviewRow(const CacheReport& report, size_t number) {
+  const CacheStats& stats = report.stats;
+  return absl::StrCat(
+      "<tr><td><a href=\"#cache-", number, "\">", EscapeHtml(report.name),
+      "</a>", NumberOf(report), "</td><td class=\"number\">", HitRatio(stats),
+      "</td><td class=\"number\">", FormatShare(internal::UseOf(stats)),
+      "</td><td class=\"number\">", FormatCount(stats.evictions),
+      "</td></tr>\n");
+}
+
+std::string Overview(absl::Span<const CacheReport> reports) {
+  std::string rows;
+  for (size_t i = 0; i < reports.size(); ++i) {
+    rows += OverviewRow(reports[i], i);
+  }
+  return absl::StrCat(
+      "<div class=\"card\"><table>\n<tr><th>Cache</th><th class=\"number\">Hits"
+      "</th><th class=\"number\">Full</th><th class=\"number\">Evicted</th>"
+      "</tr>\n",
+      rows, "</table></div>\n");
+}
+
+// Tiles: what one sees first.
+
+// All but `big` is HTML.
+struct Tile {
+  absl::string_view title;
+  std::string big;
+  std::string small;
+  std::string meter;
+};
+
+std::string Draw(const Tile& tile) {
+  return absl::StrCat("<div class=\"tile\"><h3>", tile.title, "</h3><b>",
+                      tile.big, "</b><span class=\"quiet\">", tile.small,
+                      "</span>", tile.meter, "</div>\n");
+}
+
+// A number that may have a limit.
+Tile LimitedTile(absl::string_view title, int64_t used, int64_t limit,
+                 std::string (*format)(int64_t)) {
+  if (limit == kUnlimited) return {title, format(used), "no limit", ""};
+  const double part = static_cast<double>(used) / static_cast<double>(limit);
+  return {title, format(used), absl::StrCat("of ", format(limit)),
+          internal::Meter(part)};
+}
+
+// The hit ratio between the last two samples, if they tell one.
+std::string LatestHitRatio(absl::Span<const CacheSample> samples) {
+  if (samples.size() < 2) return "since its creation";
+  const CacheSample& before = samples[samples.size() - 2];
+  const CacheSample& after = samples.back();
+  CacheStats between;
+  between.hits = after.hits - before.hits;
+  between.misses = after.misses - before.misses;
+  const bool read = between.hits + between.misses > 0;
+  return absl::StrCat(
+      read ? HitRatio(between) : "no reads", " in last ",
+      FormatSeconds(absl::ToDoubleSeconds(after.time - before.time)));
+}
+
+std::string Tiles(const CacheReport& report) {
+  const CacheStats& stats = report.stats;
+  return absl::StrCat(
+      "<div class=\"tiles\">\n",
+      Draw({"Hit ratio", HitRatio(stats), LatestHitRatio(report.samples),
+            internal::Meter(stats.hit_ratio())}),
+      Draw(LimitedTile("Entries", stats.entries, stats.max_entries,
+                       FormatCount)),
+      Draw(LimitedTile("Charged bytes", stats.bytes, stats.max_bytes,
+                       FormatBytes)),
+      Draw({"Resident", FormatBytes(stats.resident_bytes),
+            "free blocks included", ""}),
+      "</div>\n");
+}
+
+// Charts.
+
+std::string Figure(absl::string_view title, absl::string_view content,
+                   absl::string_view otherwise) {
+  std::string body(content);
+  if (content.empty()) {
+    body = absl::StrCat("<p class=\"quiet\">", otherwise, "</p>");
+  }
+  return absl::StrCat("<div><h3>", title, "</h3>", body, "</div>\n");
+}
+
+std::string RemovalRow(const CacheStats& stats, absl::string_view cause,
+                       int64_t count) {
+  const int64_t all =
+      stats.expirations + stats.evictions + stats.deletes + stats.replaced;
+  const double part = static_cast<double>(count) / static_cast<double>(all);
+  return absl::StrCat("<tr><td>", cause, "</td><td>", internal::Meter(part),
+                      "</td><td class=\"number\">", FormatCount(count),
+                      "</td></tr>\n");
+}
+
+std::string Removals(const CacheStats& stats) {
+  if (stats.expirations + stats.evictions + stats.deletes + stats.replaced ==
+      0) {
+    return "";
+  }
+  return absl::StrCat("<table class=\"removals\">\n",
+                      RemovalRow(stats, "expired", stats.expirations),
+                      RemovalRow(stats, "evicted", stats.evictions),
+                      RemovalRow(stats, "deleted", stats.deletes),
+                      RemovalRow(stats, "replaced", stats.replaced),
+                      "</table>");
+}
+
+std::string Charts(const CacheReport& report) {
+  const CacheStats& stats = report.stats;
+  if (stats.sets + stats.hits + stats.misses == 0) {
+    return "<p class=\"unused quiet\">Nobody has used it yet.</p>\n";
+  }
+  const Histogram& ages = stats.eviction_age;
+  const Histogram& left = stats.eviction_life_left;
+  return absl::StrCat(
+      "<div class=\"charts\">\n",
+      Figure("Hit ratio over time", internal::HitRatioChart(report.samples),
+             "Drawn from reads between two looks at this page."),
+      Figure("Why entries left", Removals(stats), "None has left."),
+      Figure("Age at eviction",
+             ages.count() > 0 ? internal::AgeChart(ages) : "",
+             "None was evicted."),
+      Figure("Part of the TTL left at eviction",
+             left.count() > 0 ? internal::ShareChart(left) : "",
+             "None with a TTL was evicted."),
+      "</div>\n");
+}
+
+// All numbers, under their names.
+
+std::string NumberRow(absl::string_view name, double value) {
+  const std::string escaped = EscapeHtml(name);
+  const std::string number =
+      std::isinf(value) ? "no limit" : absl::StrFormat("%.15g", value);
+  // A narrow page breaks names where their words end.
+  const std::string shown = absl::StrReplaceAll(escaped, {{"_", "_<wbr>"}});
+  return absl::StrCat("<tr><td><code>", shown,
+                      "</code></td><td class=\"number\" data-metric=\"",
+                      escaped, "\">", number, "</td></tr>\n");
+}
+
+std::string AllNumbers(const CacheStats& stats) {
+  std::string rows;
+  stats.ForEachMetric([&](const Metric& metric) {
+    if (metric.histogram != nullptr) {
+      rows += NumberRow(absl::StrCat(metric.name, "_count"),
+                        static_cast<double>(metric.histogram->count()));
+      rows += NumberRow(absl::StrCat(metric.name, "_sum"), metric.value);
+    } else if (metric.label.empty()) {
+      rows += NumberRow(metric.name, metric.value);
+    } else {
+      rows += NumberRow(absl::StrCat(metric.name, "{", metric.label, "}"),
+                        metric.value);
+    }
+  });
+  return absl::StrCat("<details><summary>All numbers</summary><table>\n", rows,
+                      "</table></details>\n");
+}
+
+std::string Advice(const CacheStats& stats) {
+  const std::vector<std::string> sentences = internal::Advise(stats);
+  if (sentences.empty()) return "";
+  std::string items;
+  for (const std::string& sentence : sentences) {
+    absl::StrAppend(&items, "<li>", sentence, "</li>\n");
+  }
+  return absl::StrCat("<ul class=\"advice\">\n", items, "</ul>\n");
+}
+
+std::string Card(const CacheReport& report, size_t number) {
+  const std::string name = EscapeHtml(report.name);
+  return absl::StrCat("<section class=\"card\" id=\"cache-", number,
+                      "\" data-cache=\"", name, "\" data-id=\"", report.id,
+                      "\">\n<h2>", name, NumberOf(report), "</h2>\n",
+                      Advice(report.stats), Tiles(report), Charts(report),
+                      AllNumbers(report.stats), "</section>\n");
+}
+
+std::string Summary(absl::Span<const CacheReport> reports) {
+  int64_t resident = 0;
+  for (const CacheReport& report : reports) {
+    resident += report.stats.resident_bytes;
+  }
+  const size_t caches = reports.size();
+  return absl::StrCat(caches, caches == 1 ? " cache, " : " caches, ",
+                      FormatBytes(resident), " resident, at ",
+                      absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::Now(),
+                                       absl::UTCTimeZone()));
+}
+
+}  // namespace
+
+std::string StatusPage() { return StatusPage(ReportCaches()); }
+
+std::string StatusPage(absl::Span<const CacheReport> reports) {
+  std::string page = absl::StrCat(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, "
+      "initial-scale=1\">\n"
+      "<title>Caches</title>\n<style>",
+      internal::kStyleSheet,
+      "</style>\n</head>\n<body>\n<h1>Caches</h1>\n<p class=\"quiet\">",
+      Summary(reports), "</p>\n");
+  if (reports.size() > 1) page += Overview(reports);
+  for (size_t i = 0; i < reports.size(); ++i) page += Card(reports[i], i);
+  page += "</body>\n</html>\n";
+  return page;
+}
+
+}  // namespace wheelcache
