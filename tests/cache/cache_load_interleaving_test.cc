@@ -355,6 +355,86 @@ TEST_F(CacheLoadWaitersTest, HeirOfASupersededLoadDoesNotStore) {
   EXPECT_EQ(cache_->Get(1), std::nullopt);
 }
 
+TEST_F(CacheLoadWaitersTest, HeirThatAsksForItsOwnKeyIsRefused) {
+  for (const absl::Duration wait :
+       {absl::InfiniteDuration(), absl::Duration(absl::Hours(1))}) {
+    cache_->Del(1);
+    auto ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
+    Waiter waiter(cache_.get(), Limit(wait), [&] {
+      return Value(std::string(absl::StatusCodeToString(
+          cache_->FindOrLoad(1, {}, NeverCalled).status().code())));
+    });
+    ticket = StringCache::Ticket();
+    EXPECT_EQ(waiter.Text(), "FAILED_PRECONDITION");
+  }
+}
+
+// Before the heir has taken it up, the load has no leader: the one that gave it
+// up may wait for it.
+TEST_F(CacheLoadWaitersTest, WhoeverGaveUpALoadMayWaitForItsHeir) {
+  Notification heir_blocks;
+  Notification leader_waits;
+  std::thread heir;
+  const auto cancelled = cache_->FindOrLoad(1, {}, [&] {
+    heir = std::thread([&] {
+      At("load: before it blocks", [&] {
+        At("load: after the wait", [&] { leader_waits.Wait(); });
+        heir_blocks.Notify();
+      });
+      EXPECT_TRUE(cache_->FindOrLoad(1, {}, [] { return Value("heir"); }).ok());
+    });
+    heir_blocks.Wait();
+    return Cancelled();
+  });
+  EXPECT_TRUE(absl::IsCancelled(cancelled.status()));
+  At("load: among the waits",
+     [&] { At("load: before it blocks", [&] { leader_waits.Notify(); }); });
+  // If it is refused, the heir goes on all the same.
+  const auto result = cache_->FindOrLoad(1, {}, NeverCalled);
+  leader_waits.Notify();
+  heir.join();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->value(), "heir");
+}
+
+// A wait with a limit ends, whoever waits for whom.
+TEST_F(CacheLoadWaitersTest, WaitWithALimitClosesNoCycle) {
+  Notification second_loads;
+  Notification first_waits;
+  std::thread second([&] {
+    const auto got = cache_->FindOrLoad(2, {}, [&] {
+      second_loads.Notify();
+      first_waits.Wait();
+      At("load: before it blocks", [&] {
+        // Under the lock of that load alone.
+        clock_.Advance(absl::Seconds(1));
+      });
+      return Value(std::string(**cache_->FindOrLoad(1, {}, NeverCalled)));
+    });
+    EXPECT_EQ(got->value(), "first");
+  });
+  const auto got = cache_->FindOrLoad(1, {}, [&] {
+    second_loads.Wait();
+    At("load: before it blocks", [&] { first_waits.Notify(); });
+    const auto late =
+        cache_->FindOrLoad(2, Limit(absl::Seconds(1)), NeverCalled);
+    EXPECT_TRUE(absl::IsDeadlineExceeded(late.status())) << late.status();
+    return Value("first");
+  });
+  EXPECT_EQ(got->value(), "first");
+  second.join();
+}
+
+TEST_F(CacheLoadWaitersTest, WaitOfZeroIsNoCycleEither) {
+  const auto got = cache_->FindOrLoad(1, {}, [&] {
+    const auto own =
+        cache_->FindOrLoad(1, Limit(absl::ZeroDuration()), NeverCalled);
+    EXPECT_TRUE(absl::IsDeadlineExceeded(own.status())) << own.status();
+    return Value("one");
+  });
+  EXPECT_EQ(got->value(), "one");
+}
+
 TEST_F(CacheLoadWaitersTest, HeirThatThrowsFailsThoseBehindIt) {
   auto ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
   std::atomic<bool> caught{false};
