@@ -2,6 +2,7 @@
 // and those who wait for them.
 
 #include <atomic>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/load.h"
@@ -423,6 +425,42 @@ TEST_F(CacheLoadWaitersTest, WaitWithALimitClosesNoCycle) {
   });
   EXPECT_EQ(got->value(), "first");
   second.join();
+}
+
+// Of two waits for the same key, the second in the place of a load that was
+// given up, each has what the one before has left.
+TEST_F(CacheLoadWaitersTest, BatchWaitsNoLongerThanItsLimitInAll) {
+  auto first = cache_->BeginLoad(1, {}, [](const auto&) {});
+  auto second = cache_->BeginLoad(2, {}, [](const auto&) {});
+  StringCache::Ticket next_second;
+  Notification blocks;
+  Notification blocks_again;
+  const std::vector<int> keys = {3, 1, 2};
+  std::vector<absl::StatusCode> codes;
+  std::thread batch([&] {
+    At("load: before it blocks", [&] {
+      At("load: before it blocks", [&] { blocks_again.Notify(); });
+      blocks.Notify();
+    });
+    const auto results = cache_->FindOrLoadMany(
+        keys, Limit(absl::Seconds(1)), [&](absl::Span<const size_t> missing) {
+          second = StringCache::Ticket();
+          next_second = cache_->BeginLoad(2, {}, [](const auto&) {});
+          return std::vector<Result>(missing.size(), Value("own"));
+        });
+    for (const auto& result : results) codes.push_back(result.status().code());
+  });
+  blocks.Wait();
+  clock_.WaitUntilAsleep();
+  clock_.Advance(absl::Milliseconds(600));
+  EXPECT_TRUE(first.Finish(Value("first")));
+  blocks_again.Wait();
+  clock_.WaitUntilAsleep();
+  clock_.Advance(absl::Milliseconds(400));
+  batch.join();
+  EXPECT_EQ(codes, (std::vector<absl::StatusCode>{
+                       absl::StatusCode::kOk, absl::StatusCode::kOk,
+                       absl::StatusCode::kDeadlineExceeded}));
 }
 
 TEST_F(CacheLoadWaitersTest, WaitOfZeroIsNoCycleEither) {

@@ -92,7 +92,8 @@ TEST_F(RefreshBoardTest, EmptyWordIsNotThatOfTheKeyWhoseTagIsZero) {
 
 TEST_F(RefreshBoardTest, TimesFarFromTheStartOfTheClockAreKept) {
   constexpr int64_t kFirst = std::numeric_limits<int64_t>::min();
-  { EXPECT_TRUE(TryClaim(7, kFirst)); }
+  // More often than a line has words.
+  for (int i = 0; i < 9; ++i) EXPECT_TRUE(TryClaim(7, kFirst)) << i;
   EXPECT_TRUE(TryClaim(7, 0));
   EXPECT_FALSE(TryClaim(7, 0)) << "as if it were long after that";
 }
