@@ -55,7 +55,8 @@ namespace wheelcache {
 template <typename Value>
 struct Loaded {
   Value value;
-  std::optional<absl::Duration> ttl = std::nullopt;  // None: that of the call.
+  // None: that of the call; from Hooks::reload, CacheOptions::default_ttl.
+  std::optional<absl::Duration> ttl = std::nullopt;
 };
 
 struct LoadOptions {
@@ -64,12 +65,13 @@ struct LoadOptions {
 
   // How long to wait for the load of another caller, by the cache's clock; then
   // the call returns kDeadlineExceeded, and the load goes on. Zero never waits.
-  // The caller's own loader takes the time it takes.
+  // The caller's own loader takes the time it takes. FindOrLoadMany waits that
+  // long for all its keys together.
   absl::Duration wait = absl::InfiniteDuration();
 
   // How long a failure of this load is remembered: until then it answers later
-  // callers, unless the load is superseded. A shard remembers 64 at most, those
-  // that end last.
+  // callers, unless the load is superseded. A shard remembers 64 at most; for
+  // one more, the one that ends first is forgotten.
   absl::Duration error_ttl = absl::ZeroDuration();
 
   // A value of a greater age counts as missing, and stays if its load fails,

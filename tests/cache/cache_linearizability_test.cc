@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -18,11 +20,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
+#include "wheelcache/cache/load.h"
 #include "wheelcache/tests/testing/cache_history.h"
 #include "wheelcache/tests/testing/cache_peer.h"
 #include "wheelcache/tests/testing/linearizability.h"
@@ -52,12 +56,14 @@ struct Setup {
   int fillers;             // Other keys in the cache, so that its index grows.
   int64_t coarse_lag = 0;  // In ticks.
   bool conditional = false;
+  bool loads = false;  // Its calls are mostly such that load.
 
   friend std::ostream& operator<<(std::ostream& out, const Setup& setup) {
     return out << setup.threads << " threads with " << setup.calls
                << " calls each, " << setup.shards << " shards, "
                << setup.fillers << " fillers, coarse by " << setup.coarse_lag
-               << (setup.conditional ? ", conditional calls" : "");
+               << (setup.conditional ? ", conditional calls" : "")
+               << (setup.loads ? ", loads" : "");
   }
 };
 
@@ -68,9 +74,9 @@ bool Stores(const HistoryCall& call) {
          call.what == HistoryCall::kUpdate;
 }
 
-// Mostly Set and Get, half of it conditional calls where these are wanted, and
-// TTLs that end within the history.
-HistoryCall RandomCall(std::mt19937_64* random, bool conditional) {
+// Mostly Set and Get, or mostly loads; half of it conditional calls where these
+// are wanted; and TTLs that end within the history.
+HistoryCall RandomCall(const Setup& setup, std::mt19937_64* random) {
   constexpr HistoryCall::What kCalls[] = {
       HistoryCall::kSet,     HistoryCall::kSet,      HistoryCall::kSet,
       HistoryCall::kGet,     HistoryCall::kGet,      HistoryCall::kGet,
@@ -83,17 +89,28 @@ HistoryCall RandomCall(std::mt19937_64* random, bool conditional) {
       HistoryCall::kSetIf,       HistoryCall::kSetIf,  HistoryCall::kDelIf,
       HistoryCall::kTake,        HistoryCall::kUpdate, HistoryCall::kUpdate,
       HistoryCall::kUpdateDelete};
+  constexpr HistoryCall::What kLoads[] = {
+      HistoryCall::kBegin,   HistoryCall::kBegin,   HistoryCall::kBegin,
+      HistoryCall::kFinish,  HistoryCall::kFinish,  HistoryCall::kDrop,
+      HistoryCall::kRefresh, HistoryCall::kRefresh, HistoryCall::kRunTask,
+      HistoryCall::kRunTask, HistoryCall::kLoad,    HistoryCall::kLoad,
+      HistoryCall::kSet,     HistoryCall::kSet,     HistoryCall::kDel,
+      HistoryCall::kGet,     HistoryCall::kClear,   HistoryCall::kTick,
+      HistoryCall::kFind,    HistoryCall::kSetIf,   HistoryCall::kUpdate,
+      HistoryCall::kTake,    HistoryCall::kDelIf};
   constexpr int64_t kTtls[] = {0, 1, 1, 2, 2, 3, kForever, kForever};
   HistoryCall call;
-  call.what = kCalls[(*random)() % std::size(kCalls)];
-  if (conditional && (*random)() % 2 == 0) {
+  call.what = setup.loads ? kLoads[(*random)() % std::size(kLoads)]
+                          : kCalls[(*random)() % std::size(kCalls)];
+  if (setup.conditional && (*random)() % 2 == 0) {
     call.what = kConditionalCalls[(*random)() % std::size(kConditionalCalls)];
   }
   // Half of the calls meet on one key.
   call.key =
       static_cast<int>((*random)() % (size_t{2} * kHistoryKeys)) % kHistoryKeys;
   if ((*random)() % 2 == 0) call.key = 0;
-  if (Stores(call) || call.what == HistoryCall::kTouch) {
+  if (Stores(call) || call.what == HistoryCall::kTouch ||
+      call.what == HistoryCall::kFinish || call.what == HistoryCall::kLoad) {
     call.ttl = kTtls[(*random)() % std::size(kTtls)];
   }
   if (Stores(call) && call.what != HistoryCall::kSet && (*random)() % 2 == 0) {
@@ -102,21 +119,39 @@ HistoryCall RandomCall(std::mt19937_64* random, bool conditional) {
   return call;
 }
 
-// One script for each thread; no two Sets have the same value.
+// One script for each thread; no two Sets and loads give the same value.
 std::vector<Script> RandomScripts(const Setup& setup, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<Script> scripts(setup.threads);
   int value = 0;
   for (int thread = 0; thread < setup.threads; ++thread) {
     for (int i = 0; i < setup.calls; ++i) {
-      HistoryCall call = RandomCall(&random, setup.conditional);
+      HistoryCall call = RandomCall(setup, &random);
       call.thread = thread;
-      if (Stores(call)) call.value = ++value;
+      ++value;
+      if (Stores(call)) call.value = value;
+      call.load = value;
       scripts[thread].push_back(call);
     }
   }
   return scripts;
 }
+
+// What a thread has begun to load, and has still to end.
+struct Pending {
+  Cache<int, int>::Ticket ticket;  // Or:
+  std::function<void()> task;
+  HistoryCall call;  // That began it.
+};
+
+// Of this thread, while it plays a script: the refresh that was queued last,
+// and what reload returns.
+thread_local std::function<void()>* queued_task = nullptr;
+thread_local int value_to_reload = 0;
+
+// What callbacks were told in a history, by the number of the call: 0 for
+// nothing so far, or a failure.
+using Told = std::array<std::atomic<int>, 32>;
 
 // A cache that plays scripts on several threads and records what they see.
 class Stage {
@@ -129,7 +164,14 @@ class Stage {
     options.jitter = 0;
     options.shards = setup.shards;
     options.tick = kTick;
-    cache_ = std::move(*Cache<int, int>::Create(options));
+    Cache<int, int>::Hooks hooks;
+    hooks.reload = [](int, int) -> absl::StatusOr<Loaded<int>> {
+      return Loaded<int>{std::exchange(value_to_reload, 0)};
+    };
+    hooks.executor = [](std::function<void()> task) {
+      *queued_task = std::move(task);
+    };
+    cache_ = std::move(*Cache<int, int>::Create(options, std::move(hooks)));
   }
 
   // Plays one history for each seed from `first` on.
@@ -140,6 +182,7 @@ class Stage {
     }
     std::vector<std::vector<CacheHistory>> parts(
         setup_.threads, std::vector<CacheHistory>(count));
+    std::vector<Told> told(count);
     SpinBarrier barrier(setup_.threads);
     std::vector<std::thread> threads;
     for (int thread = 0; thread < setup_.threads; ++thread) {
@@ -148,14 +191,23 @@ class Stage {
         for (size_t i = 0; i < count; ++i) {
           barrier.Pass([this] { Reset(); });
           yield_choices = &choices;
-          parts[thread][i] = Perform(scripts[i][thread]);
+          Performance performance(&told[i]);
+          for (const HistoryCall& call : scripts[i][thread]) {
+            Perform(call, &performance);
+          }
+          EndAll(&performance);
           yield_choices = nullptr;
+          parts[thread][i] = std::move(performance.history);
         }
         yields_ += yields_of_thread;
       });
     }
     for (std::thread& thread : threads) thread.join();
-    return Joined(parts);
+    std::vector<CacheHistory> histories = Joined(parts);
+    for (size_t i = 0; i < count; ++i) {
+      for (auto& recorded : histories[i]) SetTold(told[i], &recorded.call);
+    }
+    return histories;
   }
 
   int64_t yields() const { return yields_; }
@@ -174,22 +226,161 @@ class Stage {
     for (int i = 0; i < setup_.fillers; ++i) cache_->Set(1000 + i, i);
   }
 
-  CacheHistory Perform(const Script& script) {
+  // Of a script, by one thread.
+  struct Performance {
+    explicit Performance(Told* told_by_callbacks) : told(*told_by_callbacks) {}
+
+    Told& told;
     CacheHistory history;
-    history.reserve(script.size());
+    std::deque<Pending> tickets;
+    std::deque<Pending> tasks;
     Handles found;
-    for (HistoryCall call : script) {
-      call.time_before = Time();
-      const uint64_t began = ticks_.fetch_add(kHistoryKeys);
-      if (call.what == HistoryCall::kForEach ||
-          call.what == HistoryCall::kEraseIf) {
-        Iterate(call, began, &history);
-        continue;
+  };
+
+  // Calls `function` with the call, and records it as it is then.
+  template <typename Function>
+  void Record(HistoryCall call, Performance* performance, Function&& function) {
+    call.time_before = Time();
+    const uint64_t began = ticks_.fetch_add(1);
+    function(&call);
+    performance->history.push_back({call, began, ticks_.fetch_add(1)});
+  }
+
+  void Perform(const HistoryCall& call, Performance* performance) {
+    switch (call.what) {
+      case HistoryCall::kBegin:
+        Record(call, performance,
+               [&](HistoryCall* made) { Begin(made, performance); });
+        break;
+      case HistoryCall::kFinish:
+      case HistoryCall::kDrop:
+        if (!performance->tickets.empty()) End(call, performance);
+        break;
+      case HistoryCall::kRefresh:
+        Record(call, performance,
+               [&](HistoryCall* made) { Refresh(made, performance); });
+        break;
+      case HistoryCall::kRunTask:
+        if (!performance->tasks.empty()) RunTask(call.what, performance);
+        break;
+      case HistoryCall::kLoad:
+        Load(call, performance);
+        break;
+      case HistoryCall::kForEach:
+      case HistoryCall::kEraseIf: {
+        HistoryCall iterated = call;
+        iterated.time_before = Time();
+        Iterate(iterated, ticks_.fetch_add(kHistoryKeys),
+                &performance->history);
+        break;
       }
-      Perform(&call, &found);
-      history.push_back({call, began, ticks_.fetch_add(1)});
+      default:
+        Record(call, performance,
+               [&](HistoryCall* made) { Perform(made, &performance->found); });
     }
-    return history;
+  }
+
+  void Begin(HistoryCall* call, Performance* performance) {
+    Pending pending;
+    std::atomic<int>& told = performance->told[call->load];
+    pending.ticket = cache_->BeginLoad(
+        call->key, {},
+        [&told](const auto& result) { told = result.ok() ? **result : 0; });
+    if (!pending.ticket) {
+      // What it was not told yet is that of another load, which goes on.
+      call->value = told.load();
+      call->found =
+          call->value != 0 ? HistoryCall::kValue : HistoryCall::kAnotherLoad;
+      return;
+    }
+    call->found = HistoryCall::kNothing;
+    pending.call = *call;
+    performance->tickets.push_back(std::move(pending));
+  }
+
+  // Notes what a callback was told after its call.
+  static void SetTold(const Told& told, HistoryCall* call) {
+    if (call->what != HistoryCall::kBegin) return;
+    if (call->found != HistoryCall::kAnotherLoad) return;
+    call->value = told[call->load].load();
+  }
+
+  // Finishes the oldest ticket, or drops it.
+  void End(const HistoryCall& call, Performance* performance) {
+    Pending pending = std::move(performance->tickets.front());
+    performance->tickets.pop_front();
+    HistoryCall end = pending.call;
+    end.what = call.what;
+    end.ttl = call.ttl;
+    Record(end, performance, [&](HistoryCall* made) {
+      if (call.what == HistoryCall::kDrop) {
+        pending.ticket = {};
+      } else {
+        made->value = pending.ticket.Finish(LoadedBy(*made)) ? 1 : 0;
+      }
+    });
+  }
+  static Loaded<int> LoadedBy(const HistoryCall& call) {
+    return {call.load,
+            call.ttl == kForever ? absl::InfiniteDuration() : call.ttl * kTick};
+  }
+
+  void Refresh(HistoryCall* call, Performance* performance) {
+    Pending pending;
+    queued_task = &pending.task;
+    call->value = cache_->Refresh(call->key) ? 1 : 0;
+    if (call->value == 0) return;
+    pending.call = *call;
+    performance->tasks.push_back(std::move(pending));
+  }
+
+  void RunTask(HistoryCall::What what, Performance* performance) {
+    Pending pending = std::move(performance->tasks.front());
+    performance->tasks.pop_front();
+    HistoryCall run = pending.call;
+    run.what = what;
+    run.ttl = kForever;
+    Record(run, performance, [&](HistoryCall* made) {
+      value_to_reload = made->load;
+      if (what == HistoryCall::kRunTask) pending.task();
+      pending.task = nullptr;
+      made->value = std::exchange(value_to_reload, 0) == 0 ? 1 : 0;
+    });
+  }
+
+  // A load by one call begins before its loader runs, and ends after that.
+  void Load(HistoryCall call, Performance* performance) {
+    LoadOptions options;
+    options.wait =
+        absl::ZeroDuration();  // The other may be one of this thread.
+    call.what = HistoryCall::kBegin;
+    call.time_before = Time();
+    uint64_t began = ticks_.fetch_add(1);
+    const auto result = cache_->FindOrLoad(
+        call.key, options, [&]() -> absl::StatusOr<Loaded<int>> {
+          call.found = HistoryCall::kNothing;
+          performance->history.push_back({call, began, ticks_.fetch_add(1)});
+          call.what = HistoryCall::kFinish;
+          call.value = 2;
+          call.time_before = Time();
+          began = ticks_.fetch_add(1);
+          return LoadedBy(call);
+        });
+    if (call.what == HistoryCall::kBegin) {
+      call.found =
+          result.ok() ? HistoryCall::kValue : HistoryCall::kAnotherLoad;
+      call.value = result.ok() ? **result : 0;
+    }
+    performance->history.push_back({call, began, ticks_.fetch_add(1)});
+  }
+
+  void EndAll(Performance* performance) {
+    HistoryCall drop;
+    drop.what = HistoryCall::kDrop;
+    while (!performance->tickets.empty()) End(drop, performance);
+    while (!performance->tasks.empty()) {
+      RunTask(HistoryCall::kDrop, performance);
+    }
   }
 
   void Perform(HistoryCall* call, Handles* found) {
@@ -248,6 +439,7 @@ class Stage {
       case HistoryCall::kMissing:
       case HistoryCall::kForEach:
       case HistoryCall::kEraseIf:
+      default:
         break;
     }
   }
@@ -374,7 +566,10 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Setup{2, 6, 1, 0}, Setup{2, 6, 1, 6, 4},
                       Setup{3, 5, 1, 0}, Setup{3, 5, 4, 0}, Setup{4, 4, 1, 6},
                       Setup{4, 4, 8, 0, 4}, Setup{2, 6, 1, 0, 0, true},
-                      Setup{3, 5, 1, 6, 4, true}, Setup{4, 4, 4, 0, 0, true}));
+                      Setup{3, 5, 1, 6, 4, true}, Setup{4, 4, 4, 0, 0, true},
+                      Setup{2, 6, 1, 0, 0, false, true},
+                      Setup{3, 5, 1, 0, 4, true, true},
+                      Setup{4, 4, 4, 0, 0, false, true}));
 
 }  // namespace
 }  // namespace wheelcache

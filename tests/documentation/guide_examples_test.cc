@@ -14,7 +14,6 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
@@ -243,7 +242,7 @@ TEST_F(GuideExamples, DropATenant) {
   cache->Set("other/1", 3);
   const std::string tenant = "acme";
   cache->EraseIf([&](const auto& entry) {
-    return absl::StartsWith(entry.key(), tenant + "/");
+    return entry.key().rfind(tenant + "/", 0) == 0;
   });
   EXPECT_EQ(cache->size(), 1);
 }

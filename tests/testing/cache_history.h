@@ -7,6 +7,11 @@
 // open: from which instant of the call a Set or Touch counts its TTL. The value
 // may be visible later than that instant, but not longer.
 //
+// A load is two calls: the one that begins it, which may find a value or the
+// load of another instead, and the one that ends it, which stores its value if
+// nothing has superseded it meanwhile. So is a refresh. What a load gives is
+// its number.
+//
 // No two calls store the same value, so that a value tells which entry a handle
 // pins.
 //
@@ -57,8 +62,18 @@ struct HistoryCall {
     kMissing,  // Of a ForEach that has not shown the key.
     kMove,     // Begins to move entries.
     kForEach,  // In scripts: recorded as a Get of each key, or kMissing.
-    kEraseIf   // In scripts: of one key; the others as for ForEach.
+    kEraseIf,  // In scripts: of one key; the others as for ForEach.
+    kBegin,    // Begins a load, perhaps.
+    kFinish,   // Ends one with a value.
+    kDrop,     // Ends one without, or a refresh.
+    kRefresh,  // Queues one, perhaps.
+    kRunTask,  // Runs that.
+    kLoad,     // In scripts: kBegin and kFinish in one.
   };
+
+  // What kBegin has found: a value, perhaps of another load that ended then;
+  // nothing, so that it has to load; another load that goes on.
+  enum Found { kValue, kNothing, kAnotherLoad };
 
   // How a conditional call ends.
   enum Outcome { kWon, kLost, kRefused };
@@ -68,7 +83,13 @@ struct HistoryCall {
   int64_t ttl = 0;  // Of a Set or Touch; 0 removes.
 
   // Set by it, or got: 0 for nothing. Of a Del or Touch: 1 if it found a value.
+  // Of kBegin, what it got, 0 if that is not known. Of kFinish, 1 if it stored,
+  // 2 if that is not known. Of kRefresh, 1 if it began. Of kRunTask, 1 if it
+  // asked for a value.
   int value = 0;
+
+  int load = 0;  // The number of the load that it begins or ends.
+  Found found = kValue;
 
   // Of a conditional call: the value of its handle, or the last one that the
   // function of Update was called with; 0 for nothing.
@@ -88,13 +109,17 @@ struct CacheState {
   struct Slot {
     int value = 0;
     int64_t deadline = 0;
+    int load = 0;            // That is in flight.
+    bool refreshes = false;  // It is a refresh, queued or running.
 
     bool operator==(const Slot& other) const {
-      return value == other.value && deadline == other.deadline;
+      return value == other.value && deadline == other.deadline &&
+             load == other.load && refreshes == other.refreshes;
     }
     template <typename H>
     friend H AbslHashValue(H h, const Slot& slot) {
-      return H::combine(std::move(h), slot.value, slot.deadline);
+      return H::combine(std::move(h), slot.value, slot.deadline, slot.load,
+                        slot.refreshes);
     }
   };
 
@@ -128,6 +153,54 @@ inline std::vector<CacheState> WithEachDeadline(int64_t now,
   return states;
 }
 
+// What follows from a call that begins a load, or finds that it need not.
+inline std::vector<CacheState> AfterBegin(const CacheState& before,
+                                          const HistoryCall& call) {
+  CacheState after = before;
+  CacheState::Slot& slot = after.slots[call.key];
+  const int live = before.Live(call.key);
+  if (call.found == HistoryCall::kValue) {
+    if (call.value != (live != 0 ? live : slot.load)) return {};
+    return {after};
+  }
+  if (live != 0) return {};
+  if (call.found == HistoryCall::kAnotherLoad) {
+    const bool is_that = call.value == 0 || call.value == slot.load;
+    if (slot.load == 0 || !is_that) return {};
+    return {after};
+  }
+  // A queued refresh makes room.
+  if (slot.load != 0 && !slot.refreshes) return {};
+  slot.load = call.load;
+  slot.refreshes = false;
+  return {after};
+}
+
+// What follows from the end of a load with a value.
+inline std::vector<CacheState> AfterFinish(const CacheState& before,
+                                           const HistoryCall& call) {
+  CacheState after = before;
+  CacheState::Slot& slot = after.slots[call.key];
+  const bool is_current = slot.load == call.load;
+  const bool stores = is_current && call.ttl > 0;
+  if (call.what == HistoryCall::kFinish && call.value != 2 &&
+      call.value != (stores ? 1 : 0)) {
+    return {};
+  }
+  // A refresh that nothing supersedes before it begins asks for a value.
+  if (call.what == HistoryCall::kRunTask && call.value == 0) {
+    if (is_current) return {};
+    return {after};
+  }
+  if (is_current) {
+    slot.load = 0;
+    slot.refreshes = false;
+  }
+  if (!stores) return {after};
+  slot.value = call.load;
+  return WithEachDeadline(before.now, call, after);
+}
+
 // An Update has never lost: then it goes on.
 inline std::vector<CacheState> AfterConditionalSet(const CacheState& before,
                                                    const HistoryCall& call) {
@@ -139,10 +212,12 @@ inline std::vector<CacheState> AfterConditionalSet(const CacheState& before,
   }
   if (call.ttl == 0) {
     if (call.outcome != HistoryCall::kRefused) return {};
-    slot = {};
+    if (call.expected != 0) slot = {};  // Else it changes nothing.
     return {after};
   }
   if (call.outcome != HistoryCall::kWon) return {};
+  slot.load = 0;
+  slot.refreshes = false;
   slot.value = call.value;
   if (call.ttl != kKept) return WithEachDeadline(before.now, call, after);
   if (call.expected == 0) slot.deadline = kForever;
@@ -170,6 +245,7 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
   const int live = before.Live(call.key);
   switch (call.what) {
     case HistoryCall::kSet:
+      slot = {};
       slot.value = call.value;
       return WithEachDeadline(before.now, call, after);
     case HistoryCall::kGet:
@@ -201,6 +277,23 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
     case HistoryCall::kMaintain:
     case HistoryCall::kMove:
       return {after};
+    case HistoryCall::kBegin:
+      return AfterBegin(before, call);
+    case HistoryCall::kFinish:
+    case HistoryCall::kRunTask:
+      return AfterFinish(before, call);
+    case HistoryCall::kDrop:
+      if (slot.load == call.load) {
+        slot.load = 0;
+        slot.refreshes = false;
+      }
+      return {after};
+    case HistoryCall::kRefresh:
+      if (call.value == 0) return {after};
+      if (live == 0 || slot.load != 0) return {};
+      slot.load = call.load;
+      slot.refreshes = true;
+      return {after};
     case HistoryCall::kTake:
       if (call.value != live) return {};
       slot = {};
@@ -213,6 +306,7 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
       return AfterConditionalDelete(before, call);
     case HistoryCall::kForEach:
     case HistoryCall::kEraseIf:
+    case HistoryCall::kLoad:
       break;
   }
   return {};
@@ -220,14 +314,18 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
 
 inline std::ostream& operator<<(std::ostream& out, const HistoryCall& call) {
   constexpr const char* kNames[] = {
-      "Set",          "Get",   "Del",     "Touch", "Clear",   "Tick",
-      "Maintain",     "Find",  "SetIf",   "DelIf", "Take",    "Update",
-      "UpdateDelete", "Erase", "Missing", "Move",  "ForEach", "EraseIf"};
+      "Set",          "Get",    "Del",     "Touch",   "Clear",   "Tick",
+      "Maintain",     "Find",   "SetIf",   "DelIf",   "Take",    "Update",
+      "UpdateDelete", "Erase",  "Missing", "Move",    "ForEach", "EraseIf",
+      "Begin",        "Finish", "Drop",    "Refresh", "RunTask", "Load"};
   constexpr const char* kOutcomes[] = {"won", "lost", "refused"};
+  constexpr const char* kFound[] = {"a value", "nothing", "another load"};
   out << kNames[call.what] << " key " << call.key << " value " << call.value;
-  if (call.what >= HistoryCall::kSetIf) {
+  if (call.what >= HistoryCall::kSetIf && call.what < HistoryCall::kBegin) {
     out << " expected " << call.expected << " " << kOutcomes[call.outcome];
   }
+  if (call.what >= HistoryCall::kBegin) out << " load " << call.load;
+  if (call.what == HistoryCall::kBegin) out << " found " << kFound[call.found];
   if (call.ttl == kForever) return out << " for ever";
   if (call.ttl == kKept) return out << " ttl kept";
   return out << " ttl " << call.ttl;

@@ -32,7 +32,9 @@ inline CacheSetup CacheSetupFrom(Tape& tape) {
   setup.tick_nanos = kTicks[tape.Below(4)];
   setup.coarse_lag_nanos = kLags[tape.Below(4)];
   setup.maintenance_budget = kBudgets[tape.Below(6)];
-  setup.has_reaper = tape.OneIn(4);
+  const uint64_t byte = tape.Below(256);
+  setup.has_reaper = byte % 4 == 3;
+  setup.refreshes = static_cast<int>(byte / 4 % 3);
   return setup;
 }
 
@@ -91,9 +93,22 @@ inline CacheCall CacheCallFrom(Tape& tape, int64_t tick_nanos) {
       Call::kTake,    Call::kUpdate,     Call::kUpdate,    Call::kUpdateKeep,
       Call::kUpdate,  Call::kUpdateKeep, Call::kUpdateNot, Call::kUpdateDelete,
       Call::kForEach, Call::kForEach,    Call::kEraseIf,   Call::kSetLimits};
+  constexpr uint64_t kLoadBytes = 160;
+  constexpr Call::Kind kLoads[] = {
+      Call::kFindOrLoad,      Call::kFindOrLoad,
+      Call::kFindOrLoad,      Call::kFindOrLoadMany,
+      Call::kFindOrLoadMany,  Call::kFindOrLoadOvertaken,
+      Call::kFindOrLoadError, Call::kFindOrLoadCancelled,
+      Call::kBegin,           Call::kBegin,
+      Call::kBegin,           Call::kFinish,
+      Call::kFinish,          Call::kFinishError,
+      Call::kDropTicket,      Call::kRefresh,
+      Call::kRunTask,         Call::kRunTask,
+      Call::kDropTask};
   const auto kind_of = [&](uint64_t byte) {
-    return byte < kLaterBytes ? kKinds[byte % std::size(kKinds)]
-                              : kLaterKinds[byte % std::size(kLaterKinds)];
+    return byte < kLoadBytes    ? kKinds[byte % std::size(kKinds)]
+           : byte < kLaterBytes ? kLoads[byte % std::size(kLoads)]
+                                : kLaterKinds[byte % std::size(kLaterKinds)];
   };
   Call call = {};
   call.kind = tape.OneIn(64)    ? Call::kClear
@@ -106,9 +121,21 @@ inline CacheCall CacheCallFrom(Tape& tape, int64_t tick_nanos) {
     case Call::kSet:
     case Call::kTouch:
     case Call::kLoad:
+    case Call::kFinish:
     case Call::kSetIf:
     case Call::kUpdate:
       call.nanos = TtlFrom(tape, tick_nanos);
+      break;
+    case Call::kFindOrLoad:
+    case Call::kFindOrLoadMany:
+    case Call::kFindOrLoadOvertaken:
+    case Call::kFindOrLoadError:
+    case Call::kBegin:
+      call.nanos = TtlFrom(tape, tick_nanos);
+      // A few steps of ages.
+      if (tape.OneIn(2)) {
+        call.max_age = static_cast<int64_t>(tape.Below(100)) * 1'000'000 - 1;
+      }
       break;
     case Call::kAdvance:
       call.nanos = std::max<int64_t>(NanosFrom(tape, tick_nanos), 0);

@@ -1,6 +1,7 @@
 #include "wheelcache/cache/internal/engine/failures.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -58,8 +59,16 @@ void Failures::ForgetAll() {
   remembered_ = 0;
 }
 
+size_t Failures::CountRemembered(int64_t now_nanos) const {
+  return static_cast<size_t>(std::count_if(
+      failures_.begin(), failures_.end(),
+      [&](const Failure& failure) { return failure.until_nanos > now_nanos; }));
+}
+
 std::vector<LoadPtr> Failures::TakeForgotten(int64_t now_nanos) {
   std::vector<LoadPtr> forgotten;
+  // May throw, so not while it holds keys: to destroy them runs user code.
+  forgotten.reserve(failures_.size() - CountRemembered(now_nanos));
   for (auto failure = failures_.begin(); failure != failures_.end();) {
     if (failure->until_nanos > now_nanos) {
       ++failure;

@@ -41,7 +41,8 @@ class WHEELCACHE_EXPORT Failures {
   }
   void ForgetAll();
 
-  // Takes out what is no longer remembered.
+  // Takes out what is no longer remembered. May throw std::bad_alloc, and takes
+  // out nothing then.
   std::vector<LoadPtr> TakeForgotten(int64_t now_nanos);
 
  private:
@@ -53,6 +54,7 @@ class WHEELCACHE_EXPORT Failures {
   };
 
   void ForgetOne(const KeyQuery& key);
+  size_t CountRemembered(int64_t now_nanos) const;
 
   std::vector<Failure> failures_;
   size_t remembered_ = 0;  // Of them, those not forgotten.

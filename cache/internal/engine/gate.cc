@@ -24,9 +24,22 @@ Gate::Visit::~Visit() {
   gate_.left_.SignalAll();
 }
 
-bool Gate::OthersAreInsideLocked() const {
+bool Gate::SetClosesLocked(bool closes) {
+  bool inside = false;
+  for (Visit* visit = inside_; visit != nullptr; visit = visit->next_) {
+    if (visit->thread_ != std::this_thread::get_id()) continue;
+    visit->closes_ = closes;
+    inside = true;
+  }
+  return inside;
+}
+
+// Whether another thread is inside, for a thread that is or is not.
+bool Gate::MustWaitLocked(bool inside) const {
   for (const Visit* visit = inside_; visit != nullptr; visit = visit->next_) {
-    if (visit->thread_ != std::this_thread::get_id()) return true;
+    if (visit->thread_ == std::this_thread::get_id()) continue;
+    // It may be waiting for the visit of this thread.
+    if (!(inside && visit->closes_)) return true;
   }
   return false;
 }
@@ -34,7 +47,10 @@ bool Gate::OthersAreInsideLocked() const {
 void Gate::Close() {
   MutexLock lock(&mu_);
   closed_ = true;
-  while (OthersAreInsideLocked()) left_.Wait(&mu_);
+  const bool inside = SetClosesLocked(true);
+  if (inside) left_.SignalAll();
+  while (MustWaitLocked(inside)) left_.Wait(&mu_);
+  if (inside) SetClosesLocked(false);
 }
 
 void Gate::AfterForkInChild() {

@@ -3,7 +3,9 @@
 //   const Gate::Visit visit(&gate);
 //   if (visit.admitted()) cache->Store(value);
 //
-// Close() waits for the visits that run, and admits no more of them.
+// Close() waits for the visits that run, and admits no more of them. Visitors
+// may close their gate, too: they do not wait for themselves, and of two that
+// do so at a time, not for each other.
 //
 // Threads. Thread-safe. In the child of fork() the visits of other threads are
 // forgotten.
@@ -43,21 +45,31 @@ class WHEELCACHE_EXPORT Gate {
     Gate& gate_;
     const std::thread::id thread_ = std::this_thread::get_id();
     bool admitted_ = false;
-    Visit* next_ = nullptr;  // In the gate's list; guarded by its lock.
+
+    // Guarded by the gate's lock.
+    bool closes_ = false;    // Its thread is in Close().
+    Visit* next_ = nullptr;  // In the gate's list.
   };
 
   // Returns when no other thread is inside, and none will be again.
   void Close();
 
+  bool closed() const {
+    MutexLock lock(&mu_);
+    return closed_;
+  }
+
  private:
-  bool OthersAreInsideLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Notes whether this thread closes the gate. Returns whether it is inside.
+  bool SetClosesLocked(bool closes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool MustWaitLocked(bool inside) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   friend class ForkRegistration;
   void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
   void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
   void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
-  Mutex mu_;
+  mutable Mutex mu_;
   CondVar left_;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   Visit* inside_ ABSL_GUARDED_BY(mu_) = nullptr;  // The list of visits.

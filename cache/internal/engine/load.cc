@@ -1,5 +1,6 @@
 #include "wheelcache/cache/internal/engine/load.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <new>
@@ -20,6 +21,9 @@
 namespace wheelcache::internal {
 namespace {
 
+// How many ancestors of the process were forked after this code was loaded.
+std::atomic<int> forks{0};
+
 // Guards what each thread of the process waits for. Taken before the lock of a
 // load, and only by threads that are about to wait for one.
 class WaitsMutex {
@@ -34,7 +38,10 @@ class WaitsMutex {
   void AfterForkInParent() {}
   // A thread that is gone may have held it. What such a thread waited for does
   // not matter: the child has forgotten all loads of other threads.
-  void AfterForkInChild() { ::new (&mu_) Mutex; }
+  void AfterForkInChild() {
+    ::new (&mu_) Mutex;
+    forks.fetch_add(1, std::memory_order_relaxed);
+  }
 
  private:
   Mutex mu_;
@@ -74,6 +81,7 @@ Load::Load(EntryPool* pool, int64_t now_nanos, Leader leader, Hash32 hash)
     : pool_(*pool),
       begin_nanos_(now_nanos),
       hash_(hash),
+      forks_(forks.load(std::memory_order_relaxed)),
       leader_waits_for_(leader == Leader::kThisThread ? &waits_for : nullptr) {}
 
 Load::~Load() {
@@ -92,8 +100,14 @@ const absl::Status& Load::GivenUp() {
   return *given_up;
 }
 
+void Load::ForgetTheDeadLocked() {
+  const int now = forks.load(std::memory_order_relaxed);
+  if (std::exchange(forks_, now) != now) first_ = nullptr;
+}
+
 void Load::EndLocked(absl::Status status, EntryRef ref,
                      std::vector<Done>* done) {
+  ForgetTheDeadLocked();
   status_ = std::move(status);
   ref_ = ref;
   ended_ = true;
@@ -120,6 +134,7 @@ void Load::End(absl::Status status, EntryRef ref) {
 bool Load::EndOrHandOver(const absl::Status& cancelled,
                          std::vector<Done>* done) {
   MutexLock lock(&mu_);
+  ForgetTheDeadLocked();
   Waiter* const heir = first_;
   if (heir == nullptr) {
     EndLocked(cancelled, 0, done);
@@ -177,6 +192,7 @@ void Load::LeadFromThisThread() {
 Load::Waited Load::WaitAsListed(Waiter* waiter, Clock* clock,
                                 int64_t deadline_nanos) {
   mu_.Lock();
+  ForgetTheDeadLocked();
   if (!ended_) {
     Waiter** last = &first_;
     while (*last != nullptr) last = &(*last)->next;
@@ -195,6 +211,7 @@ Load::Waited Load::WaitAsListed(Waiter* waiter, Clock* clock,
     }
     mu_.Unlock();
     waiter->sleeper->SleepUntil(deadline_nanos);
+    Interleave("load: between sleep and lock");
     mu_.Lock();
   }
   mu_.Unlock();
@@ -221,9 +238,6 @@ bool Load::WaitsForThisThread() {
   return false;
 }
 
-void Load::ResetAfterFork() {
-  ::new (&mu_) Mutex;
-  first_ = nullptr;
-}
+void Load::ResetAfterFork() { ::new (&mu_) Mutex; }
 
 }  // namespace wheelcache::internal

@@ -26,37 +26,45 @@ uint64_t TimeOf(int64_t nanos, bool up) {
   const int64_t part = nanos % kNanosPerMilli;
   const int64_t millis =
       nanos / kNanosPerMilli - (part < 0) + (up && part != 0);
-  return std::min(static_cast<uint64_t>(millis + kStart), kRunning - 1);
+  return static_cast<uint64_t>(std::clamp<int64_t>(
+      millis + kStart, 0, static_cast<int64_t>(kRunning) - 1));
 }
 
 }  // namespace
 
-auto RefreshBoard::TryClaim(Hash32 hash, int64_t now_nanos, int64_t retry_nanos)
-    -> Claim {
+RefreshBoard::Place RefreshBoard::FindPlace(Hash32 hash, uint64_t now,
+                                            Patience patience) {
   const uint64_t tag = TagOf(hash);
-  const uint64_t now = TimeOf(now_nanos, /*up=*/false);
-  Line& line = lines_[hash % kLines];
-  if (running_.fetch_add(1, std::memory_order_relaxed) < max_refreshes_) {
-    std::atomic<uint64_t>* free = nullptr;
-    uint64_t seen = 0;
-    for (std::atomic<uint64_t>& word : line.words) {
-      const uint64_t other = word.load(std::memory_order_relaxed);
-      const bool taken = (other & kTimeMask) > now;
-      if ((other & ~kTimeMask) == tag) {
-        free = taken ? nullptr : &word;
-        seen = other;
-        break;
-      }
-      if (!taken && free == nullptr) {
-        free = &word;
-        seen = other;
-      }
+  Place place;
+  Place spare;  // Of another key, whose failure is forgotten for this one.
+  for (std::atomic<uint64_t>& word : lines_[hash % kLines].words) {
+    const uint64_t seen = word.load(std::memory_order_relaxed);
+    const uint64_t until = seen & kTimeMask;
+    // An empty word belongs to no key, also not to the one whose tag is zero.
+    if (seen != 0 && (seen & ~kTimeMask) == tag) {
+      const bool taken =
+          patience == Patience::kWaits ? until > now : until == kRunning;
+      return taken ? Place() : Place{&word, seen};
     }
+    if (until <= now && place.word == nullptr) place = {&word, seen};
+    if (until != kRunning) spare = {&word, seen};
+  }
+  const bool takes_spare =
+      place.word == nullptr && patience == Patience::kWaitsNot;
+  return takes_spare ? spare : place;
+}
+
+auto RefreshBoard::TryClaim(Hash32 hash, int64_t now_nanos, int64_t retry_nanos,
+                            Patience patience) -> Claim {
+  Place place = FindPlace(hash, TimeOf(now_nanos, /*up=*/false), patience);
+  // Most callers find their key taken, and have written nothing so far.
+  if (place.word == nullptr) return Claim();
+  if (running_.fetch_add(1, std::memory_order_relaxed) < max_refreshes_) {
+    const uint64_t claimed = TagOf(hash) | kRunning;
     // Whoever changed it meanwhile may be refreshing this key.
-    if (free != nullptr &&
-        free->compare_exchange_strong(seen, tag | kRunning,
-                                      std::memory_order_relaxed)) {
-      return Claim(this, free, tag | kRunning, retry_nanos);
+    if (place.word->compare_exchange_strong(place.seen, claimed,
+                                            std::memory_order_relaxed)) {
+      return Claim(this, place.word, claimed, retry_nanos);
     }
   }
   running_.fetch_sub(1, std::memory_order_relaxed);

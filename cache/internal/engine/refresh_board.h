@@ -2,10 +2,8 @@
 // yet; so that of all readers of a stale value one refreshes it, and the others
 // see that without a lock.
 //
-//   if (auto claim = board.TryClaim(hash, now_nanos, now_nanos + retry_nanos))
-//   {
-//     if (Refresh()) claim.Release();
-//   }
+//   auto claim = board.TryClaim(hash, now_nanos, now_nanos + retry_nanos);
+//   if (claim && Refresh()) claim.Release();
 //
 // A board of fixed size: an array of words, eight to a cache line, of which a
 // key may use those of one line. A word has a part of the key's hash and the
@@ -79,9 +77,13 @@ class WHEELCACHE_EXPORT RefreshBoard {
     int64_t retry_nanos_ = 0;
   };
 
+  // Whether a key whose refresh has failed is left alone until its retry time.
+  enum class Patience { kWaits, kWaitsNot };
+
   // Returns a claim, if nobody else has one for the key, if none of those that
   // have ended asks to wait, and if not too many refreshes run.
-  Claim TryClaim(Hash32 hash, int64_t now_nanos, int64_t retry_nanos);
+  Claim TryClaim(Hash32 hash, int64_t now_nanos, int64_t retry_nanos,
+                 Patience patience = Patience::kWaits);
 
   // In the child of fork(): ends the claims of other threads. Those of this one
   // may still be ended.
@@ -93,6 +95,14 @@ class WHEELCACHE_EXPORT RefreshBoard {
   struct alignas(ABSL_CACHELINE_SIZE) Line {
     std::array<std::atomic<uint64_t>, kWays> words = {};
   };
+
+  // A word that the key may take, and what was read there. The word is null if
+  // there is none.
+  struct Place {
+    std::atomic<uint64_t>* word = nullptr;
+    uint64_t seen = 0;
+  };
+  Place FindPlace(Hash32 hash, uint64_t now, Patience patience);
 
   const int max_refreshes_;
   // Relaxed, as the words: what a refresh does is ordered by the lock of the

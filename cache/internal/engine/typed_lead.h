@@ -32,6 +32,7 @@
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/load.h"
 #include "wheelcache/wheel/clock.h"
 
@@ -229,6 +230,7 @@ bool TypedLead<Key, Value, Hash, Equal>::Store(const LoadTypePtr& load,
   pool->Pin(pin.ref);
   EntryHeader& entry = pool->At(pin.ref);
   entry.created = CreationTimeAt(load->begin_nanos());
+  pool->SetNoCharge(pin.ref);
   bool stored = false;
   if (visit.admitted()) {
     const LoadPtr untyped = load;
@@ -254,6 +256,7 @@ void TypedLead<Key, Value, Hash, Equal>::Cancel(const LoadTypePtr& load,
                                                 const absl::Status& status) {
   std::vector<Load::Done> done;
   if (!load->EndOrHandOver(status, &done)) return;
+  Interleave("load: cancelled");
   {
     const Gate::Visit visit(&home_->gate);
     if (visit.admitted()) const Removal removal(engine_, load);

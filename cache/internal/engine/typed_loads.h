@@ -9,6 +9,7 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_LOADS_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_LOADS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,6 +36,7 @@
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/load.h"
 #include "wheelcache/wheel/base/contain.h"
 #include "wheelcache/wheel/clock.h"
@@ -64,7 +66,7 @@ class TypedLoads {
   absl::StatusOr<Handle> FindOrLoad(const K& key, const LoadOptions& options,
                                     Loader loader) {
     if (Handle handle = FindAndRefresh(key, options)) return handle;
-    return LoadMissing(key, options, loader);
+    return LoadMissing(key, options, DeadlineOf(options), loader);
   }
 
   template <typename K>
@@ -112,9 +114,10 @@ class TypedLoads {
     return refreshes_->RefreshIfStale(std::move(handle));
   }
 
+  // Waits for others until the deadline.
   template <typename K>
   absl::StatusOr<Handle> LoadMissing(const K& key, const LoadOptions& options,
-                                     Loader loader);
+                                     int64_t deadline_nanos, Loader loader);
 
   // Waits for a load that another caller leads, or leads it in its place.
   // Returns false if nobody leads it any more, and the key is to be looked up
@@ -189,6 +192,7 @@ TypedLoads<Key, Value, Hash, Equal>::Join(const K& key,
   const KeyHash hash = HashKey<Hash>(key);
   typename LoadType::Setting setting{home()->pool, clock().NowNanos(), leader};
   const auto mine = std::make_shared<LoadType>(Key(key), hash, setting);
+  Interleave("load: before it joins");
   Shard::Join join;
   join.max_age_nanos = Clock::NanosAfter(0, options.max_age);
   Joined joined;
@@ -208,14 +212,14 @@ template <typename K>
 absl::StatusOr<CacheHandle<Key, Value>>
 TypedLoads<Key, Value, Hash, Equal>::LoadMissing(const K& key,
                                                  const LoadOptions& options,
+                                                 int64_t deadline_nanos,
                                                  Loader loader) {
-  const int64_t deadline = DeadlineOf(options);
   for (;;) {
     Joined joined = Join(key, options, Load::Leader::kThisThread);
     if (joined.handle) return std::move(joined.handle);
     if (!joined.lead.empty()) return joined.lead.Run(loader);
     absl::StatusOr<Handle> result;
-    if (Await({joined.other, deadline, options}, loader, &result)) {
+    if (Await({joined.other, deadline_nanos, options}, loader, &result)) {
       return result;
     }
   }
@@ -262,7 +266,7 @@ absl::StatusOr<Value> TypedLoads<Key, Value, Hash, Equal>::GetOrLoad(
     return *std::move(value);
   }
   const absl::StatusOr<Handle> handle =
-      LoadMissing(key, options, [&]() -> Result {
+      LoadMissing(key, options, DeadlineOf(options), [&]() -> Result {
         absl::StatusOr<Value> value = loader();
         if (!value.ok()) return value.status();
         return Loaded<Value>{*std::move(value)};
@@ -327,13 +331,18 @@ TypedLoads<Key, Value, Hash, Equal>::FindOrLoadMany(absl::Span<const Key> keys,
   }
   LoadBatch(absl::MakeSpan(leads), led, loader, absl::MakeSpan(results));
   // Only now: two batches that wait with loads open might wait for each other.
-  const int64_t deadline = DeadlineOf(options);
+  int64_t deadline = DeadlineOf(options);
   for (const auto& [i, load] : others) {
     const auto load_one = [&, position = i] {
-      return LoadOne(position, loader);
+      const int64_t begin = clock().NowNanos();
+      Result result = LoadOne(position, loader);
+      // What this caller's own loader takes is no wait.
+      deadline = Clock::NanosAfter(
+          deadline, std::max<int64_t>(clock().NowNanos() - begin, 0));
+      return result;
     };
     if (!Await({load, deadline, options}, load_one, &results[i])) {
-      results[i] = LoadMissing(keys[i], options, load_one);
+      results[i] = LoadMissing(keys[i], options, deadline, load_one);
     }
   }
   return results;

@@ -60,12 +60,11 @@ class TypedRefreshes final : public RefreshAhead<Key, Value> {
   Handle RefreshIfStale(Handle old) override {
     if (!IsStale(engine_.EntryOf(old))) return old;
     engine_.engine().CountEvent(Count::kStaleHits);
-    const int64_t now = clock().NowNanos();
-    return Begin(std::move(old), now, now).handle;
+    return Begin(std::move(old), RefreshBoard::Patience::kWaits).handle;
   }
 
   bool RefreshNow(Handle old) override {
-    return Begin(std::move(old), clock().NowNanos(), Clock::kNever).began;
+    return Begin(std::move(old), RefreshBoard::Patience::kWaitsNot).began;
   }
 
  private:
@@ -103,11 +102,11 @@ class TypedRefreshes final : public RefreshAhead<Key, Value> {
     Handle handle;
     bool began = false;
   };
-  Begun Begin(Handle old, int64_t now_nanos, int64_t claim_nanos);
+  Begun Begin(Handle old, RefreshBoard::Patience patience);
 
   // Runs a task, unless that was done before. Returns the new value, or an
-  // empty handle. `refreshes` may have ended.
-  static Handle Run(TypedRefreshes* refreshes, Task* task);
+  // empty handle, and whether it has called reload. `refreshes` may have ended.
+  static Begun Run(TypedRefreshes* refreshes, Task* task);
 
   const CacheOptions& options() const { return engine_.engine().options(); }
   Clock& clock() const { return engine_.engine().clock(); }
@@ -121,13 +120,15 @@ class TypedRefreshes final : public RefreshAhead<Key, Value> {
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 typename TypedRefreshes<Key, Value, Hash, Equal>::Begun
-TypedRefreshes<Key, Value, Hash, Equal>::Begin(Handle old, int64_t now_nanos,
-                                               int64_t claim_nanos) {
+TypedRefreshes<Key, Value, Hash, Equal>::Begin(
+    Handle old, RefreshBoard::Patience patience) {
   const auto& home = engine_.engine().load_home();
+  const int64_t now_nanos = clock().NowNanos();
   const KeyHash hash = HashKey<Hash>(old.key());
   RefreshBoard::Claim claim = home->board->TryClaim(
-      hash.for_index, claim_nanos, Clock::NanosAfter(now_nanos, retry_nanos_));
-  if (!claim) return {std::move(old), false};
+      hash.for_index, now_nanos, Clock::NanosAfter(now_nanos, retry_nanos_),
+      patience);
+  if (!claim || home->refreshes.closed()) return {std::move(old), false};
   const auto load = std::make_shared<LoadType>(
       Key(old.key()), hash,
       typename LoadType::Setting{home->pool, now_nanos, Load::Leader::kTicket});
@@ -141,8 +142,9 @@ TypedRefreshes<Key, Value, Hash, Equal>::Begin(Handle old, int64_t now_nanos,
       std::make_shared<Task>(Lead(&engine_, load, LoadOptions()),
                              engine_.Share(old), std::move(claim));
   if (executor_ == nullptr) {
-    Handle fresh = Run(this, task.get());
-    return {fresh ? std::move(fresh) : std::move(old), true};
+    Begun begun = Run(this, task.get());
+    if (!begun.handle) begun.handle = std::move(old);
+    return begun;
   }
   const bool taken =
       Contain([&] { executor_([this, task] { Run(this, task.get()); }); });
@@ -150,12 +152,14 @@ TypedRefreshes<Key, Value, Hash, Equal>::Begin(Handle old, int64_t now_nanos,
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
-CacheHandle<Key, Value> TypedRefreshes<Key, Value, Hash, Equal>::Run(
-    TypedRefreshes* refreshes, Task* task) {
+typename TypedRefreshes<Key, Value, Hash, Equal>::Begun
+TypedRefreshes<Key, Value, Hash, Equal>::Run(TypedRefreshes* refreshes,
+                                             Task* task) {
   Lead lead = std::move(task->lead);
   if (lead.empty()) return {};
   const auto& home = task->home;
   const auto load = lead.load();
+  Interleave("refresh: before it starts");
   const Gate::Visit visit(&home->refreshes);
   if (!visit.admitted()) return {};
   Engine& engine = refreshes->engine_;
@@ -183,8 +187,8 @@ CacheHandle<Key, Value> TypedRefreshes<Key, Value, Hash, Equal>::Run(
   } else {
     task->claim.RetryAt(retry_nanos);
   }
-  if (!loaded || !ended) return {};
-  return *Lead::ResultOf(*load, *home);
+  if (!loaded || !ended) return {Handle(), true};
+  return {*Lead::ResultOf(*load, *home), true};
 }
 
 }  // namespace wheelcache::internal

@@ -97,6 +97,11 @@ class WHEELCACHE_EXPORT EntryPool {
   // REQUIRES: charges are stored, and the entry is not published yet.
   void SetCharge(EntryRef ref, uint32_t charge);
 
+  // For an entry that may come not to be charged for, but to be shown.
+  void SetNoCharge(EntryRef ref) {
+    if (charge_bytes_ != 0) SetCharge(ref, 0);
+  }
+
   // Whether an entry takes at most `most_bytes`, all of them in its block, and
   // destroying it only frees that.
   bool IsPlain(Footprint footprint, size_t most_bytes) const {

@@ -25,6 +25,10 @@ class RefreshBoardTest : public ::testing::Test {
   RefreshBoard::Claim TryClaim(Hash32 hash, int64_t now = 0) {
     return board_->TryClaim(hash, now, now + kSecond);
   }
+  RefreshBoard::Claim TryClaimAtOnce(Hash32 hash) {
+    return board_->TryClaim(hash, 0, kSecond,
+                            RefreshBoard::Patience::kWaitsNot);
+  }
 
   std::unique_ptr<RefreshBoard> board_ = std::make_unique<RefreshBoard>(100);
 };
@@ -56,8 +60,63 @@ TEST_F(RefreshBoardTest, RetryTimeMayBeMovedAndSaturates) {
   auto claim = TryClaim(7);
   claim.RetryAt(std::numeric_limits<int64_t>::max());
   EXPECT_FALSE(TryClaim(7, 1'000'000 * kSecond));
-  // For a caller who does not care for failures.
   EXPECT_TRUE(TryClaim(7, std::numeric_limits<int64_t>::max() - kSecond));
+}
+
+TEST_F(RefreshBoardTest, ImpatientClaimIgnoresTheFailuresOfItsKeyAlone) {
+  // Keys of one line, with different tags.
+  const auto key = [](Hash32 i) { return 7 + (i << 12); };
+  { EXPECT_TRUE(TryClaim(key(1))); }
+  EXPECT_FALSE(TryClaim(key(1)));
+  { EXPECT_TRUE(TryClaimAtOnce(key(2))); }
+  EXPECT_FALSE(TryClaim(key(1))) << "its failure was forgotten";
+  {
+    const auto again = TryClaimAtOnce(key(1));
+    EXPECT_TRUE(again);
+    EXPECT_FALSE(TryClaimAtOnce(key(1))) << "it is being refreshed";
+  }
+  // In a line that is full of failures it takes the place of one.
+  for (Hash32 i = 3; i <= 8; ++i) EXPECT_TRUE(TryClaim(key(i))) << i;
+  EXPECT_FALSE(TryClaim(key(9)));
+  EXPECT_TRUE(TryClaimAtOnce(key(9)));
+}
+
+TEST_F(RefreshBoardTest, EmptyWordIsNotThatOfTheKeyWhoseTagIsZero) {
+  constexpr Hash32 kZeroTag = 7;
+  auto other = TryClaim(kZeroTag + (1 << 12));
+  const auto claim = TryClaim(kZeroTag);
+  EXPECT_TRUE(claim);
+  other.Release();  // Its word comes first in the line.
+  EXPECT_FALSE(TryClaim(kZeroTag));
+}
+
+TEST_F(RefreshBoardTest, TimesFarFromTheStartOfTheClockAreKept) {
+  constexpr int64_t kFirst = std::numeric_limits<int64_t>::min();
+  { EXPECT_TRUE(TryClaim(7, kFirst)); }
+  EXPECT_TRUE(TryClaim(7, 0));
+  EXPECT_FALSE(TryClaim(7, 0)) << "as if it were long after that";
+}
+
+// Readers of values whose refresh has failed must not keep others from theirs.
+TEST_F(RefreshBoardTest, CallerWhoFindsItsKeyTakenCountsNowhere) {
+  board_ = std::make_unique<RefreshBoard>(1);
+  { EXPECT_TRUE(TryClaim(7)); }
+  std::atomic<bool> end{false};
+  std::thread reader([&] {
+    while (!end.load()) EXPECT_FALSE(TryClaim(7));
+  });
+  int refused = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    auto claim = TryClaim(8);
+    if (claim) {
+      claim.Release();
+    } else {
+      ++refused;
+    }
+  }
+  end.store(true);
+  reader.join();
+  EXPECT_EQ(refused, 0);
 }
 
 TEST_F(RefreshBoardTest, MovedClaimIsEndedOnce) {

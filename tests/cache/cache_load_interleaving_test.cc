@@ -1,0 +1,426 @@
+// Loads and refreshes that something overtakes between any two of their steps,
+// and those who wait for them.
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/load.h"
+#include "wheelcache/tests/testing/cache_environment.h"
+#include "wheelcache/tests/testing/interruption.h"
+#include "wheelcache/tests/testing/notification.h"
+
+namespace wheelcache {
+namespace {
+
+using testing::Notification;
+using StringCache = Cache<int, std::string>;
+using Result = absl::StatusOr<Loaded<std::string>>;
+using Handle = StringCache::Handle;
+using Task = std::function<void()>;
+
+Result Value(const std::string& value) { return Loaded<std::string>{value}; }
+Result Cancelled() { return absl::CancelledError("no more"); }
+Result NeverCalled() { return absl::InternalError("called"); }
+
+// A write that supersedes loads of key 1, and what it leaves there.
+struct Overtaking {
+  const char* name;
+  void (*write)(StringCache&);
+  std::optional<std::string> leaves;
+};
+
+std::vector<Overtaking> AllThatSupersede() {
+  return {
+      {"Set", [](StringCache& cache) { cache.Set(1, "set"); }, "set"},
+      {"Del", [](StringCache& cache) { cache.Del(1); }, std::nullopt},
+      {"Clear", [](StringCache& cache) { cache.Clear(); }, std::nullopt},
+      {"refused Set",
+       [](StringCache& cache) { cache.Set(1, "", absl::ZeroDuration()); },
+       std::nullopt},
+      {"Touch that deletes",
+       [](StringCache& cache) { cache.Touch(1, absl::ZeroDuration()); },
+       std::nullopt},
+  };
+}
+
+class CacheLoadInterleavingTest : public InterruptedCacheEnvironment {
+ protected:
+  CacheLoadInterleavingTest() {
+    options_.default_ttl = absl::Minutes(10);
+    hooks_.reload = [this](int, std::string_view) -> Result {
+      if (reload_) return reload_();
+      return Value("loaded");
+    };
+  }
+
+  std::unique_ptr<StringCache> NewCache() {
+    return New<int, std::string>(hooks_);
+  }
+
+  StringCache::Hooks hooks_;
+  std::function<Result()> reload_;
+};
+
+TEST_F(CacheLoadInterleavingTest, WritesSupersedeALoadBetweenAnyTwoSteps) {
+  for (const Overtaking& overtaking : AllThatSupersede()) {
+    for (const char* const point :
+         {"in the loader", "store: between clock and lock",
+          "store: after the lock"}) {
+      SCOPED_TRACE(std::string(overtaking.name) + ", " + point);
+      auto cache = NewCache();
+      const auto overtake = [&] { overtaking.write(*cache); };
+      const bool in_loader = std::string(point) == "in the loader";
+      if (!in_loader) At(point, overtake);
+      const auto loaded = cache->FindOrLoad(1, {}, [&] {
+        if (in_loader) overtake();
+        return Value("loaded");
+      });
+      EXPECT_EQ(loaded->value(), "loaded");
+      EXPECT_EQ(cache->Get(1), overtaking.leaves);
+      EXPECT_TRUE(cache->CheckInvariants().ok());
+    }
+  }
+}
+
+TEST_F(CacheLoadInterleavingTest, WriteBeforeALoadJoinsIsSeenByIt) {
+  auto cache = NewCache();
+  At("load: before it joins", [&] { cache->Set(1, "set"); });
+  EXPECT_EQ(cache->FindOrLoad(1, {}, NeverCalled)->value(), "set");
+  cache->Del(1);
+  At("load: before it joins", [&] { cache->Del(1); });
+  const auto load = [] { return Value("loaded"); };
+  EXPECT_EQ(cache->FindOrLoad(1, {}, load)->value(), "loaded");
+  EXPECT_EQ(cache->Get(1), "loaded");
+}
+
+TEST_F(CacheLoadInterleavingTest, WritesSupersedeATicketBetweenAnyTwoSteps) {
+  for (const Overtaking& overtaking : AllThatSupersede()) {
+    for (const char* const point :
+         {"before Finish", "store: between clock and lock",
+          "store: after the lock"}) {
+      SCOPED_TRACE(std::string(overtaking.name) + ", " + point);
+      auto cache = NewCache();
+      std::string told;
+      auto ticket = cache->BeginLoad(
+          1, {}, [&](const auto& result) { told = std::string(**result); });
+      const auto overtake = [&] { overtaking.write(*cache); };
+      if (std::string(point) == "before Finish") {
+        overtake();
+      } else {
+        At(point, overtake);
+      }
+      ticket.Finish(Value("loaded"));
+      EXPECT_EQ(told, "loaded");
+      EXPECT_EQ(cache->Get(1), overtaking.leaves);
+    }
+  }
+}
+
+TEST_F(CacheLoadInterleavingTest, WritesSupersedeARefreshBetweenAnyTwoSteps) {
+  for (const Overtaking& overtaking : AllThatSupersede()) {
+    for (const char* const point :
+         {"refresh: between claim and queue", "refresh: before it starts",
+          "refresh: before reload", "refresh: after reload",
+          "store: between clock and lock", "store: after the lock"}) {
+      SCOPED_TRACE(std::string(overtaking.name) + ", " + point);
+      auto cache = NewCache();
+      cache->Set(1, "old");
+      At(point, [&] { overtaking.write(*cache); });
+      cache->Refresh(1);
+      EXPECT_EQ(cache->Get(1), overtaking.leaves);
+      EXPECT_TRUE(cache->CheckInvariants().ok());
+      // Nothing is left behind that keeps the key from being refreshed.
+      cache->Set(1, "next");
+      EXPECT_TRUE(cache->Refresh(1));
+      EXPECT_EQ(cache->Get(1), "loaded");
+    }
+  }
+}
+
+TEST_F(CacheLoadInterleavingTest, ExpiryAndEvictionLetARefreshGoOn) {
+  options_.max_entries = 1;
+  for (const char* const point :
+       {"refresh: before it starts", "refresh: before reload",
+        "refresh: after reload", "store: between clock and lock"}) {
+    for (const bool expires : {false, true}) {
+      SCOPED_TRACE(point);
+      auto cache = NewCache();
+      cache->Set(1, "old", absl::Seconds(1));
+      At(point, [&] {
+        if (expires) {
+          clock_.Advance(absl::Seconds(1));
+        } else {
+          cache->Set(2, "other");
+        }
+      });
+      EXPECT_TRUE(cache->Refresh(1));
+      EXPECT_EQ(cache->Get(1), "loaded");
+    }
+  }
+}
+
+// The value is another one, though it has the same key and lives.
+TEST_F(CacheLoadInterleavingTest, ValueSetAfterTheClaimIsNotRefreshed) {
+  auto cache = NewCache();
+  int reloads = 0;
+  reload_ = [&] {
+    ++reloads;
+    return Value("loaded");
+  };
+  cache->Set(1, "old");
+  At("refresh: between claim and queue", [&] { cache->Set(1, "set"); });
+  EXPECT_FALSE(cache->Refresh(1));
+  EXPECT_EQ(reloads, 0);
+}
+
+TEST_F(CacheLoadInterleavingTest, RefreshThatALoadHasOvertakenDoesNotBegin) {
+  auto cache = NewCache();
+  cache->Set(1, "old", absl::Seconds(1));
+  reload_ = NeverCalled;
+  At("refresh: before it starts", [&] {
+    clock_.Advance(absl::Seconds(1));
+    EXPECT_EQ(cache->FindOrLoad(1, {}, [] { return Value("loaded"); })->value(),
+              "loaded");
+  });
+  EXPECT_FALSE(cache->Refresh(1));
+  EXPECT_EQ(cache->Get(1), "loaded");
+}
+
+TEST_F(CacheLoadInterleavingTest, RefreshThatStopOvertakesDoesNotBegin) {
+  for (const char* const point :
+       {"refresh: between claim and queue", "refresh: before it starts"}) {
+    auto cache = NewCache();
+    cache->Set(1, "old");
+    reload_ = NeverCalled;
+    At(point, [&] { cache->Stop(); });
+    EXPECT_FALSE(cache->Refresh(1)) << point;
+    EXPECT_EQ(cache->Get(1), "old");
+  }
+}
+
+// Callers that block, in an order that is known.
+class CacheLoadWaitersTest : public InterruptedCacheEnvironment {
+ protected:
+  // A caller that asks for key 1 on a thread of its own, and blocks.
+  class Waiter {
+   public:
+    Waiter(StringCache* cache, const LoadOptions& options,
+           std::function<Result()> loader)
+        : Waiter(cache, options, std::move(loader), nullptr) {}
+    // Calls `at_sleep` when it next wakes.
+    Waiter(StringCache* cache, const LoadOptions& options,
+           std::function<Result()> loader, std::function<void()> at_sleep)
+        : at_sleep_(std::move(at_sleep)),
+          thread_([this, cache, options, loader = std::move(loader)] {
+            At("load: before it blocks", [this] {
+              if (at_sleep_) At("load: between sleep and lock", at_sleep_);
+              blocks_.Notify();
+            });
+            result_ = cache->FindOrLoad(1, options, loader);
+            testing::interruption = {};
+          }) {
+      blocks_.Wait();
+    }
+    ~Waiter() {
+      if (thread_.joinable()) thread_.join();
+    }
+
+    std::string Text() {
+      thread_.join();
+      return result_.ok() ? std::string(**result_)
+                          : std::string(absl::StatusCodeToString(
+                                result_.status().code()));
+    }
+
+   private:
+    std::function<void()> at_sleep_;
+    Notification blocks_;
+    absl::StatusOr<Handle> result_;
+    std::thread thread_;  // The last.
+  };
+
+  LoadOptions Limit(absl::Duration wait) {
+    LoadOptions options;
+    options.wait = wait;
+    return options;
+  }
+
+  std::unique_ptr<StringCache> cache_ = New<int, std::string>();
+};
+
+TEST_F(CacheLoadWaitersTest, LoadGoesToTheOneThatHasWaitedLongest) {
+  for (const bool second_has_a_limit : {false, true}) {
+    cache_->Del(1);
+    std::vector<int> order;  // Of loaders, which run one after the other.
+    auto ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
+    const auto cancel = [&](int i) {
+      return [&order, i] {
+        order.push_back(i);
+        return i < 3 ? Cancelled() : Value("third");
+      };
+    };
+    const LoadOptions none;
+    const LoadOptions limit = Limit(absl::Hours(1));
+    Waiter first(cache_.get(), second_has_a_limit ? none : limit, cancel(1));
+    Waiter second(cache_.get(), second_has_a_limit ? limit : none, cancel(2));
+    Waiter third(cache_.get(), none, cancel(3));
+    ticket = StringCache::Ticket();
+    EXPECT_EQ(third.Text(), "third");
+    EXPECT_EQ(first.Text(), "CANCELLED");
+    EXPECT_EQ(second.Text(), "CANCELLED");
+    EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
+    EXPECT_EQ(cache_->Get(1), "third");
+  }
+}
+
+TEST_F(CacheLoadWaitersTest, CallbacksAreToldByTheHeir) {
+  std::vector<std::string> told;
+  const auto tell = [&](const absl::StatusOr<Handle>& result) {
+    told.push_back(result.ok() ? std::string(**result) : "failed");
+  };
+  auto ticket = cache_->BeginLoad(1, {}, tell);
+  EXPECT_FALSE(cache_->BeginLoad(1, {}, tell));
+  Waiter waiter(cache_.get(), {}, [] { return Value("taken over"); });
+  ticket = StringCache::Ticket();
+  EXPECT_EQ(waiter.Text(), "taken over");
+  EXPECT_EQ(told, std::vector<std::string>(2, "taken over"));
+}
+
+TEST_F(CacheLoadWaitersTest, HeirWhoseTimeIsUpLeadsAllTheSame) {
+  auto ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
+  Waiter waiter(
+      cache_.get(), Limit(absl::Seconds(1)), [] { return Value("heir"); },
+      [&] { ticket = StringCache::Ticket(); });
+  clock_.WaitUntilAsleep();
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(waiter.Text(), "heir");
+  EXPECT_EQ(cache_->Get(1), "heir");
+}
+
+TEST_F(CacheLoadWaitersTest, ResultThatComesAsTheTimeIsUpIsReturned) {
+  auto ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
+  Waiter waiter(cache_.get(), Limit(absl::Seconds(1)), NeverCalled,
+                [&] { ticket.Finish(Value("in time")); });
+  clock_.WaitUntilAsleep();
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(waiter.Text(), "in time");
+}
+
+TEST_F(CacheLoadWaitersTest, WhoHasWaitedTooLongIsNoHeir) {
+  auto ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
+  Waiter first(cache_.get(), Limit(absl::Hours(1)),
+               [] { return Value("first"); });
+  Waiter brief(cache_.get(), Limit(absl::Seconds(1)), NeverCalled);
+  Waiter last(cache_.get(), {}, [] { return Value("last"); });
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(brief.Text(), "DEADLINE_EXCEEDED");
+  ticket = StringCache::Ticket();
+  EXPECT_EQ(first.Text(), "first");
+  EXPECT_EQ(last.Text(), "first");
+}
+
+TEST_F(CacheLoadWaitersTest, LoadWhoseLastWaiterHasGoneEndsAsCancelled) {
+  std::string told;
+  auto ticket = cache_->BeginLoad(1, {}, [&](const auto& result) {
+    told = std::string(absl::StatusCodeToString(result.status().code()));
+  });
+  Waiter brief(cache_.get(), Limit(absl::Seconds(1)), NeverCalled);
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(brief.Text(), "DEADLINE_EXCEEDED");
+  ticket = StringCache::Ticket();
+  EXPECT_EQ(told, "CANCELLED");
+  EXPECT_EQ(cache_->FindOrLoad(1, {}, [] { return Value("next"); })->value(),
+            "next");
+}
+
+TEST_F(CacheLoadWaitersTest, HeirOfASupersededLoadDoesNotStore) {
+  auto ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
+  Waiter waiter(cache_.get(), {}, [] { return Value("too old"); });
+  cache_->Del(1);
+  ticket = StringCache::Ticket();
+  EXPECT_EQ(waiter.Text(), "too old");
+  EXPECT_EQ(cache_->Get(1), std::nullopt);
+}
+
+TEST_F(CacheLoadWaitersTest, HeirThatThrowsFailsThoseBehindIt) {
+  auto ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
+  std::atomic<bool> caught{false};
+  Notification blocks;
+  std::thread heir([&] {
+    At("load: before it blocks", [&] { blocks.Notify(); });
+    try {
+      (void)cache_->FindOrLoad(
+          1, {}, []() -> Result { throw std::runtime_error("lost"); });
+    } catch (const std::runtime_error&) {
+      caught = true;
+    }
+  });
+  blocks.Wait();
+  Waiter behind(cache_.get(), {}, NeverCalled);
+  ticket = StringCache::Ticket();
+  EXPECT_EQ(behind.Text(), "UNKNOWN");
+  heir.join();
+  EXPECT_TRUE(caught.load());
+}
+
+// A load that has ended as cancelled, and is not yet out of the way.
+TEST_F(CacheLoadWaitersTest, CancelledLoadKeepsNobodyFromLoading) {
+  auto ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
+  std::string loaded;
+  std::string told;
+  At("load: cancelled", [&] {
+    loaded = std::string(
+        **cache_->FindOrLoad(1, {}, [] { return Value("loaded"); }));
+    EXPECT_FALSE(cache_->BeginLoad(
+        1, {}, [&](const auto& result) { told = std::string(**result); }));
+  });
+  ticket = StringCache::Ticket();
+  EXPECT_EQ(loaded, "loaded");
+  EXPECT_EQ(told, "loaded");
+  EXPECT_EQ(cache_->Get(1), "loaded");
+}
+
+TEST_F(CacheLoadWaitersTest, TicketMayBeBegunWhereACancelledOneIsInTheWay) {
+  auto first = cache_->BeginLoad(1, {}, [](const auto&) {});
+  StringCache::Ticket second;
+  At("load: cancelled",
+     [&] { second = cache_->BeginLoad(1, {}, [](const auto&) {}); });
+  first = StringCache::Ticket();
+  ASSERT_TRUE(second);
+  EXPECT_TRUE(second.Finish(Value("second")));
+}
+
+TEST_F(CacheLoadWaitersTest, EndOfTheCacheWaitsForAFinishThatStores) {
+  auto ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
+  std::atomic<bool> ends{false};
+  std::atomic<bool> ended{false};
+  std::thread destroyer;
+  At("store: between clock and lock", [&] {
+    destroyer = std::thread([&] {
+      ends = true;
+      cache_.reset();
+      ended = true;
+    });
+    while (!ends) std::this_thread::yield();
+    for (int i = 0; i < 300; ++i) std::this_thread::yield();
+    EXPECT_FALSE(ended.load());
+  });
+  ticket.Finish(Value("last"));
+  destroyer.join();
+}
+
+}  // namespace
+}  // namespace wheelcache

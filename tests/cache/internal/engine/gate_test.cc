@@ -1,0 +1,119 @@
+// Tests of Gate: who is let in, and whom Close waits for.
+
+#include "wheelcache/cache/internal/engine/gate.h"
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "gtest/gtest.h"
+#include "wheelcache/tests/testing/child.h"
+#include "wheelcache/tests/testing/notification.h"
+
+namespace wheelcache::internal {
+namespace {
+
+using testing::Notification;
+
+class GateTest : public ::testing::Test {
+ protected:
+  bool Admits() { return Gate::Visit(&gate_).admitted(); }
+
+  Gate gate_;
+};
+
+TEST_F(GateTest, AdmitsUntilItIsClosed) {
+  EXPECT_TRUE(Admits());
+  EXPECT_FALSE(gate_.closed());
+  gate_.Close();
+  EXPECT_TRUE(gate_.closed());
+  EXPECT_FALSE(Admits());
+  gate_.Close();
+}
+
+TEST_F(GateTest, CloseWaitsForVisitsOfOthers) {
+  std::atomic<bool> left{false};
+  Notification inside;
+  std::thread visitor([&] {
+    const Gate::Visit visit(&gate_);
+    inside.Notify();
+    while (!gate_.closed()) std::this_thread::yield();
+    left.store(true);
+  });
+  inside.Wait();
+  gate_.Close();
+  EXPECT_TRUE(left.load());
+  visitor.join();
+}
+
+TEST_F(GateTest, VisitorsMayNestAndCloseTheirOwnGate) {
+  const Gate::Visit outer(&gate_);
+  std::optional<Gate::Visit> inner(&gate_);
+  gate_.Close();
+  EXPECT_TRUE(inner->admitted());
+  EXPECT_FALSE(Admits());
+  inner.reset();
+  gate_.Close();
+}
+
+TEST_F(GateTest, VisitorsThatCloseItAtATimeDoNotWaitForEachOther) {
+  std::atomic<int> inside{0};
+  std::atomic<int> closed{0};
+  const auto visit_and_close = [&] {
+    const Gate::Visit visit(&gate_);
+    ++inside;
+    while (inside.load() < 2) std::this_thread::yield();
+    gate_.Close();
+    ++closed;
+  };
+  std::thread first(visit_and_close);
+  std::thread second(visit_and_close);
+  while (inside.load() < 2) std::this_thread::yield();
+  gate_.Close();  // Waits for both to leave, not for their calls of Close.
+  first.join();
+  second.join();
+  EXPECT_EQ(closed.load(), 2);
+}
+
+TEST_F(GateTest, WhoIsOutsideWaitsForAVisitorThatClosesIt) {
+  Notification closing;
+  Notification may_leave;
+  std::atomic<bool> left{false};
+  std::thread visitor([&] {
+    const Gate::Visit visit(&gate_);
+    gate_.Close();
+    closing.Notify();
+    may_leave.Wait();
+    left.store(true);
+  });
+  closing.Wait();
+  may_leave.Notify();
+  gate_.Close();
+  EXPECT_TRUE(left.load());
+  visitor.join();
+}
+
+TEST_F(GateTest, ChildOfForkForgetsTheVisitsOfOthers) {
+  Notification inside;
+  Notification may_leave;
+  std::thread visitor([&] {
+    const Gate::Visit visit(&gate_);
+    inside.Notify();
+    may_leave.Wait();
+  });
+  inside.Wait();
+  {
+    const Gate::Visit visit(&gate_);
+    EXPECT_TRUE(testing::HoldsInChild([&] {
+      gate_.Close();
+      return !Admits();
+    }));
+  }
+  may_leave.Notify();
+  visitor.join();
+  EXPECT_TRUE(Admits());
+}
+
+}  // namespace
+}  // namespace wheelcache::internal
