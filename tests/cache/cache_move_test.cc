@@ -656,7 +656,7 @@ TEST_F(CacheMoveTest, ChargeOfAWeigherMovesWithItsEntry) {
     options_.shards = shards;
     StringCache::Hooks hooks;
     hooks.weigher = [](int key, std::string_view) {
-      return static_cast<uint64_t>(1000 + key);
+      return uint64_t{1000} + static_cast<uint64_t>(key);
     };
     Fill(hooks);
     const auto places = Places();
