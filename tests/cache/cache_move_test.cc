@@ -468,19 +468,22 @@ TEST_F(CacheMoveTest, ChildOfForkGoesOnMoving) {
 TEST_F(CacheMoveTest, ForkWaitsForTheStepOfAnotherThread) {
   Fill();
   std::atomic<bool> has_come{false};
+  std::atomic<bool> leaves{false};
   testing::Notification has_forked;
   testing::RequireRound(cache_.get());
   std::thread other([&] {
-    At("move: between list and index", [&] {
+    At(kBeforeMoving, [&] {
       has_come.store(true);
       // Long enough, most times, for the other to come to the lock.
       for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+      leaves.store(true);
     });
     Maintain(cache_.get());
     has_forked.Wait();
   });
   while (!has_come.load()) std::this_thread::yield();
   EXPECT_TRUE(testing::HoldsInChild([&] {
+    if (!leaves.load()) return false;
     Maintain(cache_.get());
     MoveAll(cache_.get());
     for (int key = 0; key < kKeys; ++key) {
@@ -653,7 +656,7 @@ TEST_F(CacheMoveTest, ChargeOfAWeigherMovesWithItsEntry) {
     options_.shards = shards;
     StringCache::Hooks hooks;
     hooks.weigher = [](int key, std::string_view) {
-      return static_cast<uint64_t>(1000 + key);
+      return uint64_t{1000} + static_cast<uint64_t>(key);
     };
     Fill(hooks);
     const auto places = Places();

@@ -104,9 +104,8 @@ TEST(InternalExamples, RefreshBoard) {
   const Hash32 hash = 7;
   const int64_t now_nanos = 0;
   const int64_t retry_nanos = 1'000'000'000;
-  if (auto claim = board.TryClaim(hash, now_nanos, now_nanos + retry_nanos)) {
-    if (Refresh()) claim.Release();
-  }
+  auto claim = board.TryClaim(hash, now_nanos, now_nanos + retry_nanos);
+  if (claim && Refresh()) claim.Release();
   EXPECT_TRUE(board.TryClaim(hash, now_nanos, now_nanos + retry_nanos));
 }
 

@@ -18,9 +18,9 @@
   5 | 3 | 4
   5 | 3 | 2
 
-Changes whose effect no test can show are left out: those of comments, preprocessor lines, code for sanitizers,
-assertions, prefetches, interleaving points, compiler barriers and alignments. So are memory orders and locks: tests on x86-64 do not show the former, and Clang's
-thread annotations check the latter.
+Changes whose effect no test can show are left out: those of comments, preprocessor lines, code for sanitizers and for
+other modes and systems, assertions, prefetches, interleaving points, compiler barriers and alignments. So are memory
+orders and locks: tests on x86-64 do not show the former, and Clang's thread annotations check the latter.
 """
 
 import dataclasses
@@ -37,6 +37,12 @@ _TOKEN = re.compile(
 # Code for sanitizers, without which the tests are run: up to the #else or the #endif.
 _SANITIZER = re.compile(
     r"^#ifdef ABSL_HAVE_(?:THREAD|ADDRESS)_SANITIZER\n(?:(?!#(?:else|endif|ifdef|if\b)).*\n)*", re.MULTILINE
+)
+# Code for other compilers' modes, CPUs and systems: what follows the #else.
+_ELSEWHERE = re.compile(
+    r"^#if(?:def)? [^\n!]*\b(?:ABSL_HAVE_EXCEPTIONS|__SSE2__|__linux__)\b[^\n!]*\n(?:(?!#(?:else|elif|endif|if)).*\n)*"
+    r"#else.*\n(?P<hidden>(?:(?!#(?:endif|if)).*\n)*)#endif",
+    re.MULTILINE,
 )
 _PREPROCESSOR = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
 
@@ -87,6 +93,9 @@ class _Token:
 def _tokens(source):
     """Without comments and preprocessor lines."""
     blank = source
+    for match in _ELSEWHERE.finditer(source):
+        start, end = match.span("hidden")
+        blank = blank[:start] + re.sub(r"[^\n]", " ", source[start:end]) + blank[end:]
     for hidden in (_SANITIZER, _PREPROCESSOR):
         blank = hidden.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), blank)
     return [

@@ -4,6 +4,7 @@
 #include "wheelcache/cache/internal/index/index.h"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <random>
 #include <thread>
@@ -253,6 +254,34 @@ TEST(IndexTest, TurnoverDoesNotMakeLookUpsLong) {
     });
   }
   EXPECT_LT(asked, 2 * kLookUps / 26) << "more than two buckets a look-up";
+}
+
+TEST(IndexTest, HasRoomForWhatIsExpectedAndLittleMore) {
+  for (const uint32_t expected : {5'000u, 20'000u, 50'000u}) {
+    std::mt19937 random(1);
+    const std::vector<Hash32> hashes =
+        Hashes(expected, [&](uint32_t) { return random(); });
+    TableMemory memory;
+    Index index(&memory, expected);
+    for (uint32_t ref = 1; ref <= expected; ++ref) {
+      index.Reserve([&](uint32_t other) { return hashes[other]; });
+      index.Insert(hashes[ref], ref);
+    }
+    index.FreeOldTables();
+    EXPECT_EQ(memory.allocated_bytes(),
+              static_cast<int64_t>(Index::TableBytesFor(expected)));
+    const auto cells =
+        static_cast<double>(index.buckets() * IndexTable::kCellsPerBucket);
+    EXPECT_LT(cells, 1.23 * expected);
+  }
+}
+
+TEST(IndexTest, LargeOnesAreNotMadeForWhatIsExpected) {
+  constexpr size_t kMost = (size_t{1} << 16) / 11 * 9 * 12;
+  EXPECT_EQ(Index::TableBytesFor(kMost),
+            IndexTable::Bytes((size_t{1} << 16) / 11 * 11));
+  EXPECT_EQ(Index::TableBytesFor(2 * kMost), 0u);
+  EXPECT_EQ(Index::TableBytesFor(0), 0u);
 }
 
 TEST(IndexTest, ReplaceIsSeenUnderTheSameHash) {

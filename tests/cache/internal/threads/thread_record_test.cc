@@ -28,13 +28,15 @@ bool IsFree(const ThreadRecord& record) {
          record.announced.load() == 0;
 }
 
-// Threads that live together, each of which has called ThreadIndex().
+// Threads that live together, each of which has called ThreadIndex(), and has a
+// section open.
 class Threads {
  public:
   explicit Threads(int count) : indexes_(static_cast<size_t>(count)) {
     for (size_t& index : indexes_) {
       threads_.emplace_back([this, &index] {
         index = ThreadIndex();
+        const ReadSection section;
         ++ready_;
         while (!done_.load()) std::this_thread::yield();
       });

@@ -1,0 +1,258 @@
+// Throughput of the calls that load, in a cache of a million entries with
+// 21-byte keys and 64-byte values, uniform distribution:
+//
+//   BM_Get             what the next two compare with, all keys resident
+//   BM_GetOrLoadHit
+//   BM_FindOrLoadHit
+//   BM_SetAndDel       what the next three compare with
+//   BM_FindOrLoadMiss  each key is deleted, and loaded again
+//   BM_TicketMiss      the same by BeginLoad and Finish
+//   BM_LoadManyMiss    the same for a hundred keys at a time; an item is a key
+//
+// And what refreshes do to readers:
+//
+//   BM_RefreshStorm/refresh:R    one thread reads a hundred thousand keys, all
+//                                of them stale; another runs the refreshes
+//
+// The counters tell the latencies of these reads in nanoseconds of wall time,
+// from the end of one to the end of the next; without refreshes (R = 0), the
+// values are fresh.
+//
+//   load_benchmark --benchmark_filter='threads:[12]$|Storm'
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "benchmark/benchmark.h"
+#include "wheelcache/benchmarks/experiment.h"
+#include "wheelcache/benchmarks/subjects/wheelcache_subject.h"
+#include "wheelcache/benchmarks/workload.h"
+#include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/load.h"
+#include "wheelcache/tools/load_testing/latency_histogram.h"
+#include "wheelcache/wheel/base/mutex.h"
+
+namespace wheelcache::benchmarks {
+namespace {
+
+using StringCache = Cache<std::string, std::string>;
+using Result = absl::StatusOr<Loaded<std::string>>;
+
+// Longer than a benchmark runs.
+constexpr absl::Duration kTtl = absl::Hours(1);
+
+Result Load(absl::string_view key) {
+  return Loaded<std::string>{std::string(ValueFor(key[5])), kTtl};
+}
+
+struct Get {
+  static constexpr char kName[] = "BM_Get";
+  static void Call(StringCache& cache, absl::string_view key) {
+    benchmark::DoNotOptimize(cache.Get(key));
+  }
+};
+
+struct GetOrLoadHit {
+  static constexpr char kName[] = "BM_GetOrLoadHit";
+  static void Call(StringCache& cache, absl::string_view key) {
+    benchmark::DoNotOptimize(
+        cache.GetOrLoad(key, []() -> absl::StatusOr<std::string> {
+          return absl::InternalError("called");
+        }));
+  }
+};
+
+struct FindOrLoadHit {
+  static constexpr char kName[] = "BM_FindOrLoadHit";
+  static void Call(StringCache& cache, absl::string_view key) {
+    benchmark::DoNotOptimize(
+        cache.FindOrLoad(key, {}, [&] { return Load(key); }));
+  }
+};
+
+struct SetAndDel {
+  static constexpr char kName[] = "BM_SetAndDel";
+  static void Call(StringCache& cache, absl::string_view key) {
+    cache.Del(key);
+    cache.Set(key, ValueFor(key[5]), kTtl);
+  }
+};
+
+struct FindOrLoadMiss {
+  static constexpr char kName[] = "BM_FindOrLoadMiss";
+  static void Call(StringCache& cache, absl::string_view key) {
+    cache.Del(key);
+    FindOrLoadHit::Call(cache, key);
+  }
+};
+
+struct TicketMiss {
+  static constexpr char kName[] = "BM_TicketMiss";
+  static void Call(StringCache& cache, absl::string_view key) {
+    cache.Del(key);
+    auto ticket = cache.BeginLoad(
+        key, {}, [](const auto& value) { benchmark::DoNotOptimize(value); });
+    if (ticket) ticket.Finish(Load(key));
+  }
+};
+
+template <typename Operation>
+class Calls {
+ public:
+  static constexpr const char* kName = Operation::kName;
+
+  explicit Calls(int threads) : subject_(2 * kCapacity) {
+    for (int i = 0; i < threads; ++i) {
+      cursors_.emplace_back(AccessesOf({}), i, threads);
+    }
+    for (int64_t i = 0; i < kCapacity; ++i) {
+      subject_.Set(MakeKey(i).view(), ValueFor(i), kTtl);
+    }
+  }
+
+  void Run(benchmark::State& state) {
+    AccessCursor* const cursor = &cursors_[state.thread_index()];
+    for (auto _ : state) {
+      Operation::Call(subject_.cache(), cursor->Next().key.view());
+    }
+    state.SetItemsProcessed(state.iterations());
+  }
+
+ private:
+  std::vector<AccessCursor> cursors_;
+  WheelcacheSubject subject_;
+};
+
+template <typename... Operations>
+bool Register() {
+  (RegisterExperiment<Calls<Operations>, WheelcacheSubject>(), ...);
+  return true;
+}
+
+[[maybe_unused]] const bool registered =
+    Register<Get, GetOrLoadHit, FindOrLoadHit, SetAndDel, FindOrLoadMiss,
+             TicketMiss>();
+
+void BM_LoadManyMiss(benchmark::State& state) {
+  constexpr int kKeys = 100;
+  WheelcacheSubject subject(2 * kCapacity);
+  AccessCursor cursor(AccessesOf({}), /*thread=*/0, /*threads=*/1);
+  std::vector<std::string> keys(kKeys);
+  for (auto _ : state) {
+    for (std::string& key : keys) {
+      key = std::string(cursor.Next().key.view());
+      subject.cache().Del(key);
+    }
+    benchmark::DoNotOptimize(subject.cache().FindOrLoadMany(
+        keys, {}, [&](absl::Span<const size_t> missing) {
+          std::vector<Result> loaded;
+          loaded.reserve(missing.size());
+          for (const size_t i : missing) loaded.push_back(Load(keys[i]));
+          return loaded;
+        }));
+  }
+  state.SetItemsProcessed(state.iterations() * kKeys);
+}
+BENCHMARK(BM_LoadManyMiss)->UseRealTime();
+
+// An executor with one thread.
+class Worker {
+ public:
+  Worker() : thread_([this] { RunUntilStopped(); }) {}
+  ~Worker() {
+    Add(nullptr);
+    thread_.join();
+  }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void Add(std::function<void()> task) {
+    MutexLock lock(&mu_);
+    tasks_.push_back(std::move(task));
+    added_.Signal();
+  }
+
+ private:
+  void RunUntilStopped() {
+    for (;;) {
+      mu_.Lock();
+      while (tasks_.empty()) added_.Wait(&mu_);
+      const std::function<void()> task = std::move(tasks_.front());
+      tasks_.pop_front();
+      mu_.Unlock();
+      if (task == nullptr) return;
+      task();
+    }
+  }
+
+  Mutex mu_;
+  CondVar added_;
+  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mu_);
+  std::thread thread_;
+};
+
+void BM_RefreshStorm(benchmark::State& state) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int64_t kKeys = 100'000;
+  Worker worker;
+  CacheOptions options;
+  options.default_ttl = kTtl;
+  if (state.range(0) == 1) options.refresh_after = absl::Milliseconds(100);
+  StringCache::Hooks hooks;
+  hooks.reload = [](std::string_view key, std::string_view) {
+    return Load(absl::string_view(key.data(), key.size()));
+  };
+  hooks.executor = [&](std::function<void()> task) {
+    worker.Add(std::move(task));
+  };
+  auto cache = *StringCache::Create(options, hooks);
+  for (auto _ : state) {
+    for (int64_t i = 0; i < kKeys; ++i) {
+      cache->Set(MakeKey(i).view(), ValueFor(i), kTtl);
+    }
+    absl::SleepFor(absl::Milliseconds(150));
+    load_testing::LatencyHistogram latencies;
+    const int64_t before = cache->stats().refreshes;
+    Clock::time_point last = Clock::now();
+    for (int64_t i = 0; i < 20 * kKeys; ++i) {
+      // Each key once before the first again, in no order.
+      const auto key = MakeKey(i * 7919 % kKeys);
+      FindOrLoadHit::Call(*cache, key.view());
+      const Clock::time_point now = Clock::now();
+      latencies.Record((now - last).count());
+      last = now;
+    }
+    state.counters["p50"] = static_cast<double>(latencies.Percentile(50));
+    state.counters["p99"] = static_cast<double>(latencies.Percentile(99));
+    state.counters["p99.9"] = static_cast<double>(latencies.Percentile(99.9));
+    state.counters["max"] = static_cast<double>(latencies.max());
+    state.counters["refreshes"] =
+        static_cast<double>(cache->stats().refreshes - before);
+  }
+  cache->Stop();
+}
+BENCHMARK(BM_RefreshStorm)
+    ->ArgName("refresh")
+    ->Arg(0)
+    ->Arg(1)
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+
+}  // namespace
+}  // namespace wheelcache::benchmarks
