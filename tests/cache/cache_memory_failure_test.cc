@@ -618,7 +618,9 @@ TEST_F(LoadMemoryFailureTest, RefreshKeepsTheOldValueOrStoresTheNew) {
         [&] {
           if (!cache->Refresh(1)) ++failures_;
           // As a thread pool could not catch it.
-          if (task != nullptr) EXPECT_NO_THROW(task());
+          if (task != nullptr) {
+            EXPECT_NO_THROW(task());
+          }
           task = nullptr;
         },
         [&](bool thrown) {
