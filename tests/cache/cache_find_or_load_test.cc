@@ -63,6 +63,7 @@ TEST_F(CacheFindOrLoadTest, ValueWithoutALifeIsReturnedAndNotStored) {
   auto cache = NewCache();
   for (const absl::Duration ttl :
        {absl::ZeroDuration(), absl::Seconds(-1), -absl::InfiniteDuration()}) {
+    clock_.Advance(absl::Hours(1));
     const absl::StatusOr<Handle> handle = cache->FindOrLoad(1, {}, [&] {
       return Result(Loaded<std::string>{"gone", ttl});
     });
@@ -152,6 +153,28 @@ TEST_F(CacheFindOrLoadTest, ShardRemembersSixtyFourFailuresThoseThatEndLast) {
     EXPECT_EQ(!ok, key < 63 || key == 99) << key;
   }
   EXPECT_EQ(remembered, 64);
+}
+
+TEST_F(CacheFindOrLoadTest, FailureMayTakeThePlaceOfOneThatWasForgotten) {
+  options_.shards = 1;
+  auto cache = NewCache();
+  LoadOptions options;
+  options.error_ttl = absl::Hours(1);
+  for (int key = 0; key < 64; ++key) {
+    EXPECT_FALSE(cache->FindOrLoad(key, options, Down).ok());
+  }
+  EXPECT_FALSE(cache
+                   ->FindOrLoad(64, options,
+                                [&] {
+                                  cache->Del(0);
+                                  return Down();
+                                })
+                   .ok());
+  for (int key = 1; key < 64; ++key) {
+    EXPECT_FALSE(cache->FindOrLoad(key, {}, One).ok()) << key;
+    cache->Del(key);
+  }
+  EXPECT_FALSE(cache->FindOrLoad(64, {}, One).ok());
 }
 
 TEST_F(CacheFindOrLoadTest, ValueThatIsTooOldIsLoadedAnew) {

@@ -2,6 +2,7 @@
 // and those who wait for them.
 
 #include <atomic>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/load.h"
@@ -353,6 +355,122 @@ TEST_F(CacheLoadWaitersTest, HeirOfASupersededLoadDoesNotStore) {
   ticket = StringCache::Ticket();
   EXPECT_EQ(waiter.Text(), "too old");
   EXPECT_EQ(cache_->Get(1), std::nullopt);
+}
+
+TEST_F(CacheLoadWaitersTest, HeirThatAsksForItsOwnKeyIsRefused) {
+  for (const absl::Duration wait :
+       {absl::InfiniteDuration(), absl::Duration(absl::Hours(1))}) {
+    cache_->Del(1);
+    auto ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
+    Waiter waiter(cache_.get(), Limit(wait), [&] {
+      return Value(std::string(absl::StatusCodeToString(
+          cache_->FindOrLoad(1, {}, NeverCalled).status().code())));
+    });
+    ticket = StringCache::Ticket();
+    EXPECT_EQ(waiter.Text(), "FAILED_PRECONDITION");
+  }
+}
+
+// Before the heir has taken it up, the load has no leader: the one that gave it
+// up may wait for it.
+TEST_F(CacheLoadWaitersTest, WhoeverGaveUpALoadMayWaitForItsHeir) {
+  Notification heir_blocks;
+  Notification leader_waits;
+  std::thread heir;
+  const auto cancelled = cache_->FindOrLoad(1, {}, [&] {
+    heir = std::thread([&] {
+      At("load: before it blocks", [&] {
+        At("load: after the wait", [&] { leader_waits.Wait(); });
+        heir_blocks.Notify();
+      });
+      EXPECT_TRUE(cache_->FindOrLoad(1, {}, [] { return Value("heir"); }).ok());
+    });
+    heir_blocks.Wait();
+    return Cancelled();
+  });
+  EXPECT_TRUE(absl::IsCancelled(cancelled.status()));
+  At("load: among the waits",
+     [&] { At("load: before it blocks", [&] { leader_waits.Notify(); }); });
+  // If it is refused, the heir goes on all the same.
+  const auto result = cache_->FindOrLoad(1, {}, NeverCalled);
+  leader_waits.Notify();
+  heir.join();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->value(), "heir");
+}
+
+// A wait with a limit ends, whoever waits for whom.
+TEST_F(CacheLoadWaitersTest, WaitWithALimitClosesNoCycle) {
+  Notification second_loads;
+  Notification first_waits;
+  std::thread second([&] {
+    const auto got = cache_->FindOrLoad(2, {}, [&] {
+      second_loads.Notify();
+      first_waits.Wait();
+      At("load: before it blocks", [&] {
+        // Under the lock of that load alone.
+        clock_.Advance(absl::Seconds(1));
+      });
+      return Value(std::string(**cache_->FindOrLoad(1, {}, NeverCalled)));
+    });
+    EXPECT_EQ(got->value(), "first");
+  });
+  const auto got = cache_->FindOrLoad(1, {}, [&] {
+    second_loads.Wait();
+    At("load: before it blocks", [&] { first_waits.Notify(); });
+    const auto late =
+        cache_->FindOrLoad(2, Limit(absl::Seconds(1)), NeverCalled);
+    EXPECT_TRUE(absl::IsDeadlineExceeded(late.status())) << late.status();
+    return Value("first");
+  });
+  EXPECT_EQ(got->value(), "first");
+  second.join();
+}
+
+// Of two waits for the same key, the second in the place of a load that was
+// given up, each has what the one before has left.
+TEST_F(CacheLoadWaitersTest, BatchWaitsNoLongerThanItsLimitInAll) {
+  auto first = cache_->BeginLoad(1, {}, [](const auto&) {});
+  auto second = cache_->BeginLoad(2, {}, [](const auto&) {});
+  StringCache::Ticket next_second;
+  Notification blocks;
+  Notification blocks_again;
+  const std::vector<int> keys = {3, 1, 2};
+  std::vector<absl::StatusCode> codes;
+  std::thread batch([&] {
+    At("load: before it blocks", [&] {
+      At("load: before it blocks", [&] { blocks_again.Notify(); });
+      blocks.Notify();
+    });
+    const auto results = cache_->FindOrLoadMany(
+        keys, Limit(absl::Seconds(1)), [&](absl::Span<const size_t> missing) {
+          second = StringCache::Ticket();
+          next_second = cache_->BeginLoad(2, {}, [](const auto&) {});
+          return std::vector<Result>(missing.size(), Value("own"));
+        });
+    for (const auto& result : results) codes.push_back(result.status().code());
+  });
+  blocks.Wait();
+  clock_.WaitUntilAsleep();
+  clock_.Advance(absl::Milliseconds(600));
+  EXPECT_TRUE(first.Finish(Value("first")));
+  blocks_again.Wait();
+  clock_.WaitUntilAsleep();
+  clock_.Advance(absl::Milliseconds(400));
+  batch.join();
+  EXPECT_EQ(codes, (std::vector<absl::StatusCode>{
+                       absl::StatusCode::kOk, absl::StatusCode::kOk,
+                       absl::StatusCode::kDeadlineExceeded}));
+}
+
+TEST_F(CacheLoadWaitersTest, WaitOfZeroIsNoCycleEither) {
+  const auto got = cache_->FindOrLoad(1, {}, [&] {
+    const auto own =
+        cache_->FindOrLoad(1, Limit(absl::ZeroDuration()), NeverCalled);
+    EXPECT_TRUE(absl::IsDeadlineExceeded(own.status())) << own.status();
+    return Value("one");
+  });
+  EXPECT_EQ(got->value(), "one");
 }
 
 TEST_F(CacheLoadWaitersTest, HeirThatThrowsFailsThoseBehindIt) {

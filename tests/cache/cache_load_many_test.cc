@@ -86,6 +86,21 @@ TEST_F(CacheLoadManyTest, WrongNumberOfResultsIsAnErrorForAll) {
             (std::vector<int>{10, 20}));
 }
 
+// The batch takes over a load of its own that it has cancelled.
+TEST_F(CacheLoadManyTest, KeyThatIsLoadedLaterIsCountedAsWell) {
+  const auto results =
+      cache_->FindOrLoadMany({1, 1}, {}, [](absl::Span<const size_t> missing) {
+        Results one;
+        if (missing[0] == 0) one.emplace_back(absl::CancelledError("later"));
+        return one;
+      });
+  EXPECT_TRUE(absl::IsCancelled(results[0].status()));
+  EXPECT_EQ(results[1].status(),
+            absl::InternalError("the loader returned 0 results for 1 keys"));
+  EXPECT_EQ(Values(cache_->FindOrLoadMany({1}, {}, TenTimes({1}))),
+            std::vector<int>{10});
+}
+
 TEST_F(CacheLoadManyTest, EachKeyMayFailOnItsOwn) {
   const std::vector<int> keys = {1, 2};
   const auto results =

@@ -364,6 +364,43 @@ TEST_F(CacheLoadUsesTest, ValueThatWasNotStoredHasNoCharge) {
   EXPECT_EQ(brief->charge(), 0);
 }
 
+TEST_F(CacheLoadUsesTest, LoadThatHasEndedKeepsItsValueNoLonger) {
+  using Shared = std::shared_ptr<int>;
+  auto cache = New<int, Shared>();
+  std::weak_ptr<int> value;
+  const auto load = [&]() -> absl::StatusOr<Loaded<Shared>> {
+    auto shared = std::make_shared<int>(7);
+    value = shared;
+    return Loaded<Shared>{std::move(shared)};
+  };
+  EXPECT_TRUE(cache->FindOrLoad(1, {}, load).ok());
+  cache->Del(1);
+  cache->RunMaintenance();
+  EXPECT_TRUE(value.expired());
+  auto ticket = cache->BeginLoad(1, {}, [](const auto&) {});
+  cache = nullptr;
+  EXPECT_FALSE(ticket.Finish(*load()));
+  EXPECT_TRUE(value.expired());
+}
+
+TEST_F(CacheLoadUsesTest, RememberedFailureKeepsARefreshFromBeginning) {
+  StringCache::Hooks hooks;
+  hooks.reload = [](int, std::string_view) { return Value("new"); };
+  auto cache = New<int, std::string>(hooks);
+  cache->Set(1, "old");
+  clock_.Advance(absl::Seconds(1));
+  LoadOptions options;
+  options.max_age = absl::ZeroDuration();
+  options.error_ttl = absl::Seconds(1);
+  EXPECT_FALSE(cache->FindOrLoad(1, options, NeverCalled).ok());
+  clock_.Advance(absl::Seconds(1) - absl::Nanoseconds(1));
+  EXPECT_FALSE(cache->Refresh(1));
+  EXPECT_EQ(cache->Get(1), "old");
+  clock_.Advance(absl::Nanoseconds(1));
+  EXPECT_TRUE(cache->Refresh(1));
+  EXPECT_EQ(cache->Get(1), "new");
+}
+
 // What the call waits is a second in all; what its own loaders take does not
 // count.
 TEST_F(CacheLoadUsesTest, LimitOfABatchIsForAllItsKeysAndNotForItsLoader) {

@@ -158,6 +158,29 @@ TEST_F(CacheRefreshTest, FailureKeepsTheOldValueAndIsTriedAgainLater) {
   EXPECT_EQ(Ask(*cache), "new");
 }
 
+TEST_F(CacheRefreshTest, RetryTimeIsForFailuresAlone) {
+  options_.refresh_after = absl::Milliseconds(100);
+  auto cache = NewCacheWithAValue(absl::Milliseconds(100));
+  for (int i = 1; i <= 3; ++i) {
+    EXPECT_EQ(Ask(*cache), "new");
+    EXPECT_EQ(reloads_.load(), i);
+    clock_.Advance(absl::Milliseconds(100));
+  }
+}
+
+TEST_F(CacheRefreshTest, LoadOfAYoungerValueKeepsARefreshFromBeginning) {
+  auto cache = NewCacheWithAValue(absl::Minutes(1));
+  LoadOptions options;
+  options.max_age = absl::Seconds(1);
+  auto ticket = cache->BeginLoad(1, options, [](const auto&) {});
+  ASSERT_TRUE(ticket);
+  EXPECT_FALSE(cache->Refresh(1));
+  EXPECT_EQ(Ask(*cache), "old");
+  EXPECT_EQ(reloads_.load(), 0);
+  EXPECT_TRUE(ticket.Finish(Loaded<std::string>{"loaded"}));
+  EXPECT_TRUE(cache->Refresh(1));
+}
+
 TEST_F(CacheRefreshTest, ExceptionOfReloadIsAFailure) {
   auto cache = NewCacheWithAValue(absl::Minutes(1));
   reload_ = [](std::string_view) -> Result { throw std::runtime_error("x"); };

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -124,6 +125,16 @@ TEST_F(CacheTicketTest, CallbackMayDestroyTheCache) {
   });
   EXPECT_TRUE(ticket.Finish(Value{"last"}));
   EXPECT_EQ(cache_, nullptr);
+}
+
+TEST_F(CacheTicketTest, WhatACallbackThrowsGoesNoFurther) {
+  const auto throws = [](const auto&) { throw std::runtime_error("lost"); };
+  Ticket ticket = cache_->BeginLoad(1, {}, throws);
+  EXPECT_FALSE(cache_->BeginLoad(1, {}, throws));
+  EXPECT_FALSE(Begin(1));
+  EXPECT_TRUE(ticket.Finish(Value{"one"}));
+  EXPECT_EQ(Told(), Strings{"one"});
+  EXPECT_FALSE(cache_->BeginLoad(1, {}, throws));  // A hit.
 }
 
 TEST_F(CacheTicketTest, WaitOfZeroIsToldThatAnotherLoads) {

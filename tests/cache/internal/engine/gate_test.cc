@@ -59,21 +59,22 @@ TEST_F(GateTest, VisitorsMayNestAndCloseTheirOwnGate) {
 
 TEST_F(GateTest, VisitorsThatCloseItAtATimeDoNotWaitForEachOther) {
   std::atomic<int> inside{0};
-  std::atomic<int> closed{0};
+  std::atomic<int> leaving{0};
   const auto visit_and_close = [&] {
     const Gate::Visit visit(&gate_);
     ++inside;
     while (inside.load() < 2) std::this_thread::yield();
     gate_.Close();
-    ++closed;
+    for (int i = 0; i < 100; ++i) std::this_thread::yield();
+    ++leaving;
   };
   std::thread first(visit_and_close);
   std::thread second(visit_and_close);
   while (inside.load() < 2) std::this_thread::yield();
   gate_.Close();  // Waits for both to leave, not for their calls of Close.
+  EXPECT_EQ(leaving.load(), 2);
   first.join();
   second.join();
-  EXPECT_EQ(closed.load(), 2);
 }
 
 TEST_F(GateTest, WhoIsOutsideWaitsForAVisitorThatClosesIt) {

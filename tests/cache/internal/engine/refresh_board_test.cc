@@ -92,7 +92,11 @@ TEST_F(RefreshBoardTest, EmptyWordIsNotThatOfTheKeyWhoseTagIsZero) {
 
 TEST_F(RefreshBoardTest, TimesFarFromTheStartOfTheClockAreKept) {
   constexpr int64_t kFirst = std::numeric_limits<int64_t>::min();
-  { EXPECT_TRUE(TryClaim(7, kFirst)); }
+  {
+    const auto claim = TryClaim(7, kFirst);
+    EXPECT_TRUE(claim);
+    EXPECT_FALSE(TryClaim(7, kFirst));
+  }
   EXPECT_TRUE(TryClaim(7, 0));
   EXPECT_FALSE(TryClaim(7, 0)) << "as if it were long after that";
 }
