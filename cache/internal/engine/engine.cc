@@ -436,11 +436,17 @@ void Engine::FollowLimits() {
 }
 
 void Engine::CountLoad(const Load& load, bool failed) const {
+  // A load counts for a day at most, so that no sum overflows on a simulated
+  // clock that jumps.
+  constexpr uint64_t kMostNanos = uint64_t{24} * 3600 * 1'000'000'000;
+  const int64_t begin = load.begin_nanos();
+  const int64_t end = std::max(clock_.NowNanos(), begin);
+  const uint64_t nanos = std::min(
+      static_cast<uint64_t>(end) - static_cast<uint64_t>(begin), kMostNanos);
   Counters::Mine mine = shared_.counters.ForThisThread();
   mine.Add(Count::kLoads);
   if (failed) mine.Add(Count::kLoadErrors);
-  mine.Add(Count::kLoadNanos,
-           std::max<int64_t>(clock_.NowNanos() - load.begin_nanos(), 0));
+  mine.Add(Count::kLoadNanos, static_cast<int64_t>(nanos));
 }
 
 CacheStats Engine::stats() const {
