@@ -91,18 +91,17 @@ void BlockHeap::Give(Ref ref, uint32_t granules) {
 void BlockHeap::Release(Ref given, Ref given_end, Ref begin, Ref end) {
   const uint32_t first = FirstPage(begin);
   const uint32_t last = EndPage(end);
-  if (given_end - given >= kLarge) {
+  if (given_end - given >= kLarge || IsCondemned(given)) {
     // The neighbours kept the pages of their links and sizes until now.
     ReleasePages(std::max(first, (given - 1) / kPage),
                  std::min(last, (given_end + 1) / kPage + 1));
     return;
   }
-  // Not page by page: each call interrupts all threads of the process.
-  const uint32_t pages = kUnit / kPage / (IsCondemned(given) ? 2 : 1);
-  for (uint32_t page = given / (pages * kPage) * pages;
-       page * kPage < given_end; page += pages) {
-    if (first <= page && page + pages <= last) {
-      ReleasePages(page, page + pages);
+  constexpr uint32_t kPages = kUnit / kPage;
+  for (uint32_t page = given / kUnit * kPages; page * kPage < given_end;
+       page += kPages) {
+    if (first <= page && page + kPages <= last) {
+      ReleasePages(page, page + kPages);
     }
   }
 }
@@ -223,7 +222,6 @@ void BlockHeap::Pardon() {
     if (!IsCondemned(unit)) continue;
     chunks_.UnitOf(unit).condemned.store(false, std::memory_order_relaxed);
     ForEachFreeIn(unit, [&](Ref ref, uint32_t granules) {
-      ReleasePages(FirstPage(ref), EndPage(ref + granules));
       if (granules > 1) Link(ref, granules);
     });
   }
