@@ -450,11 +450,9 @@ class CacheDriver {
   }
 
   Put SetIfInOracle(int key, int64_t expected, bool keep) {
-    CacheOracle::New entry = {NewValue(), Charge(), call_.nanos};
-    if (keep) {
-      entry.ttl = std::nullopt;
-      if (expected == 0) entry.ttl = DefaultTtlNanos();
-    }
+    const int64_t ttl = keep ? DefaultTtlNanos() : call_.nanos;
+    const CacheOracle::New entry = {NewValue(), Charge(), ttl,
+                                    keep && expected != 0};
     TellVictims();
     const Put put = oracle_.SetIf(key, expected, entry);
     sets_ += put == Put::kStored;

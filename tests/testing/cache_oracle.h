@@ -30,8 +30,8 @@ class CacheOracle {
   };
   // What is to be stored.
   struct New {
-    int64_t value, charge;
-    std::optional<int64_t> ttl;  // Without one it keeps the deadline.
+    int64_t value, charge, ttl;
+    bool keeps_deadline = false;  // That of the value it replaces.
   };
   struct Left {
     int key;
@@ -62,15 +62,16 @@ class CacheOracle {
   // What a handle pins that is got now: never the same twice, 0 for none.
   int64_t Id(int key) const { return Live(key) ? entries.at(key).id : 0; }
 
-  // REQUIRES: there is a TTL, or a value is expected.
+  // REQUIRES: where it keeps a deadline, a value is expected.
   Put SetIf(int key, int64_t expected, const New& entry) {
-    const bool lives = entry.ttl.value_or(kNever) > 0;
+    const int64_t ttl = entry.keeps_deadline ? kNever : entry.ttl;
+    const bool lives = ttl > 0;
     if (lives && entry.charge <= max_bytes_) {
       Reclaim();
       if (Id(key) != expected) return Put::kLost;
       const int64_t kept = expected == 0 ? 0 : entries[key].deadline;
-      Set(key, entry.value, entry.charge, entry.ttl.value_or(kNever));
-      if (!entry.ttl.has_value()) entries[key].deadline = kept;
+      Set(key, entry.value, entry.charge, ttl);
+      if (entry.keeps_deadline) entries[key].deadline = kept;
       return Put::kStored;
     }
     if (Id(key) != expected) return Put::kLost;
