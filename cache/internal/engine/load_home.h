@@ -28,6 +28,7 @@ struct WHEELCACHE_EXPORT LoadHome {
   // In the child of fork(), the refreshes of other threads are gone.
   void BeforeFork() {}
   void AfterForkInParent() {}
+  // NOLINTNEXTLINE(readability-make-member-function-const): as registered.
   void AfterForkInChild() {
     if (board != nullptr) board->ResetAfterFork();
   }
