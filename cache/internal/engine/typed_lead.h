@@ -244,7 +244,7 @@ bool TypedLead<Key, Value, Hash, Equal>::Store(const LoadTypePtr& load,
     pool->Unpin(pin.ref);
   }
   if (!stored) {
-    // Nobody else has seen it. Who gets it is told that it may not be kept.
+    // Not published. Its handles show that it has expired: it may not be kept.
     entry.deadline_nanos.store(load->begin_nanos(), std::memory_order_relaxed);
   }
   *ref = std::exchange(pin.ref, 0);
