@@ -34,6 +34,11 @@ absl::Status ValidateCacheOptions(const CacheOptions& o) {
       !limits.ok()) {
     return limits;
   }
+  if (o.policy != EvictionPolicy::kLru &&
+      o.policy != EvictionPolicy::kScanResistant) {
+    return Broken(o, "policy", static_cast<int>(o.policy),
+                  "must be kLru or kScanResistant");
+  }
   if (o.default_ttl <= absl::ZeroDuration()) {
     return Broken(o, "default_ttl", absl::FormatDuration(o.default_ttl),
                   "must be more than zero");
