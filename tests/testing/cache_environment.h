@@ -26,6 +26,7 @@
 #include "absl/base/thread_annotations.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/view.h"
@@ -47,9 +48,10 @@ class CacheEnvironment : public ::testing::Test {
   }
 
   // A cache with options_ as they are now.
-  template <typename Key, typename Value>
-  auto New(typename Cache<Key, Value>::Hooks hooks = {}) {
-    return std::move(*Cache<Key, Value>::Create(options_, std::move(hooks)));
+  template <typename Key, typename Value, typename Hash = DefaultHash<Key>>
+  auto New(typename Cache<Key, Value, Hash>::Hooks hooks = {}) {
+    return std::move(
+        *Cache<Key, Value, Hash>::Create(options_, std::move(hooks)));
   }
 
   SimulatedClock clock_;

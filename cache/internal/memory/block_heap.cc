@@ -91,18 +91,17 @@ void BlockHeap::Give(Ref ref, uint32_t granules) {
 void BlockHeap::Release(Ref given, Ref given_end, Ref begin, Ref end) {
   const uint32_t first = FirstPage(begin);
   const uint32_t last = EndPage(end);
-  if (given_end - given >= kLarge || IsCondemned(given)) {
+  if (given_end - given >= kLarge) {
     // The neighbours kept the pages of their links and sizes until now.
     ReleasePages(std::max(first, (given - 1) / kPage),
                  std::min(last, (given_end + 1) / kPage + 1));
     return;
   }
   constexpr uint32_t kPages = kUnit / kPage;
-  for (uint32_t page = given / kUnit * kPages; page * kPage < given_end;
-       page += kPages) {
-    if (first <= page && page + kPages <= last) {
-      ReleasePages(page, page + kPages);
-    }
+  for (Ref unit = given / kUnit * kUnit; unit < given_end; unit += kUnit) {
+    if (begin > unit || end < unit + kUnit) continue;
+    const uint32_t page = unit / kPage;
+    ReleasePages(std::max(first, page), std::min(last, page + kPages));
   }
 }
 
@@ -212,7 +211,6 @@ uint32_t BlockHeap::IdleIn(const Chunks::Unit& unit) {
 void BlockHeap::CondemnUnit(Ref unit) {
   ForEachFreeIn(unit, [&](Ref ref, uint32_t granules) {
     if (granules > 1) Unlink(ref, granules);
-    ReleasePages(FirstPage(ref), EndPage(ref + granules));
   });
   chunks_.UnitOf(unit).condemned.store(true, std::memory_order_relaxed);
 }
@@ -222,6 +220,7 @@ void BlockHeap::Pardon() {
     if (!IsCondemned(unit)) continue;
     chunks_.UnitOf(unit).condemned.store(false, std::memory_order_relaxed);
     ForEachFreeIn(unit, [&](Ref ref, uint32_t granules) {
+      ReleasePages(FirstPage(ref), EndPage(ref + granules));
       if (granules > 1) Link(ref, granules);
     });
   }

@@ -14,11 +14,13 @@
 //
 // Idle memory is free and still resident. While there is a surplus of it, pages
 // go back to the system as they become free: 64 KiB at a time, which is a unit,
-// or those of a large block. What small blocks in use pin cannot go back. For
-// that there are rounds: Condemn chooses the units with the most idle memory
-// and takes their free blocks out of the bins, so that nothing new comes to lie
-// there; the owner moves what is in use elsewhere; and each page goes back as
-// it becomes free, until Pardon ends the round.
+// or those of a large block. Not page by page, since each system call
+// interrupts all threads of the process. What small blocks in use pin cannot go
+// back. For that there are rounds: Condemn chooses the units with the most idle
+// memory and takes their free blocks out of the bins, so that nothing new comes
+// to lie there; the owner moves what is in use elsewhere, which frees whole
+// units; and Pardon ends the round and gives back what pages are free in the
+// others.
 //
 // Threads. Thread-compatible.
 
