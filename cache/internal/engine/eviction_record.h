@@ -1,6 +1,9 @@
 // Counts the evictions of a shard by where in their lives the entries were: how
 // old, and how far on the way to their deadline.
 //
+// All bytes zero is a record of nothing, so in fresh pages it takes no memory
+// until an entry is evicted.
+//
 // Threads. Add belongs to the lock of the shard, so that a fork() comes before
 // an eviction and its record, or after both. AddTo takes no lock.
 //
@@ -113,7 +116,7 @@ class WHEELCACHE_EXPORT EvictionRecord {
     bucket->store(Read(*bucket) + 1, std::memory_order_relaxed);
   }
 
-  Number age_sum_{0};  // In steps.
+  alignas(ABSL_CACHELINE_SIZE) Number age_sum_{0};  // In steps.
   // By the tenths of their lives that entries had had.
   std::array<Number, kLifeBuckets> lived_ = {};
   std::array<Number, AgeBuckets::kCount> ages_ = {};

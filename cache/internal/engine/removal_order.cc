@@ -24,7 +24,7 @@ RemovalOrder::RemovalOrder(const Owner& shard, int64_t now_nanos)
       shard_(shard.number),
       lru_(Links{&pool_, ticks()}),
       wheel_(Links{&pool_, ticks()}, ticks().Floor(now_nanos),
-             WheelSlots(shared_.SlotsOf(shard_))) {}
+             WheelSlots(shared_.PagesOf(shard_).slots())) {}
 
 void RemovalOrder::Substitute(EntryRef old, EntryRef copy) {
   assert(replaced_ == 0);

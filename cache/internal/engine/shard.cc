@@ -47,6 +47,7 @@ Shard::Shard(SharedState* shared, int number, const CacheOptions& options)
     : shared_(*shared),
       pool_(*shared->pool),
       clock_(*options.clock),
+      eviction_record_(*shared->PagesOf(number).eviction_record()),
       number_(number),
       index_(&shared->tables, shared->expected_entries / shared->shards),
       recency_(&shared->uses, /*exact=*/shared->shards == 1),

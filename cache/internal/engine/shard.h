@@ -324,6 +324,7 @@ class WHEELCACHE_EXPORT Shard {
   SharedState& shared_;
   EntryPool& pool_;  // Of shared_.
   const Clock& clock_;
+  EvictionRecord& eviction_record_;  // Written under mu_.
   const int number_;
 
   // Written under mu_, read by any thread in a ReadSection.
@@ -338,10 +339,6 @@ class WHEELCACHE_EXPORT Shard {
   Loads loads_ ABSL_GUARDED_BY(mu_);
   Room used_ ABSL_GUARDED_BY(mu_);
   PrefetchedOrder order_ ABSL_GUARDED_BY(mu_);
-
-  // Written under mu_. In lines of its own, which also makes the size of a
-  // shard one that ShardOf multiplies by in two instructions.
-  alignas(ABSL_CACHELINE_SIZE) EvictionRecord eviction_record_;
 };
 
 template <typename Match>

@@ -32,12 +32,12 @@ SharedState::SharedState(const CacheOptions& options, int shards,
       due(shards),
       uses(shards),
       tables(shards, Index::TableBytesFor(expected_entries / shards),
-             shards * (shard_bytes + WheelSlots::kBytes)),
-      slot_pages(tables.ahead() == nullptr ? shards * WheelSlots::kBytes : 0),
-      slots(tables.ahead() == nullptr
-                ? slot_pages.begin()
-                : static_cast<std::byte*>(tables.ahead()) +
-                      shards * shard_bytes),
+             shards * (shard_bytes + ShardPages::kBytes)),
+      own_pages(tables.ahead() == nullptr ? shards * ShardPages::kBytes : 0),
+      shard_pages(tables.ahead() == nullptr
+                      ? own_pages.begin()
+                      : static_cast<std::byte*>(tables.ahead()) +
+                            shards * shard_bytes),
       pool(
           new EntryPool(entries.operations, entries.charges, expected_entries)),
       limbo(pool.get(), PatienceFor(options.max_entries)) {}

@@ -13,6 +13,7 @@
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/due_board.h"
+#include "wheelcache/cache/internal/engine/eviction_record.h"
 #include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
@@ -29,6 +30,21 @@ namespace wheelcache::internal {
 // Where the slots of a shard's wheel lie.
 using WheelSlots = BorrowedTimerSlots<EntryRef>;
 
+// What a shard has in zero pages, so that it takes no memory before its use.
+struct ShardPages {
+  static constexpr size_t kRecord = WheelSlots::kBytes;
+  static constexpr size_t kBytes = kRecord + sizeof(EvictionRecord);
+
+  std::byte* begin;
+
+  void* slots() const { return begin; }
+  EvictionRecord* eviction_record() const {
+    return reinterpret_cast<EvictionRecord*>(begin + kRecord);
+  }
+};
+static_assert(ShardPages::kRecord % alignof(EvictionRecord) == 0);
+static_assert(ShardPages::kBytes % alignof(EvictionRecord) == 0);
+
 // How many entries there are in a full cache; 0 where the bytes decide.
 WHEELCACHE_EXPORT uint64_t ExpectedEntries(Room limits);
 
@@ -43,7 +59,7 @@ struct WHEELCACHE_EXPORT SharedState {
     bool has_listener;  // That is told of each entry that leaves.
   };
 
-  // `shard_bytes` is what one shard takes, without the slots of its wheel.
+  // `shard_bytes` is what one shard takes, without its ShardPages.
   SharedState(const CacheOptions& options, int shards, Entries entries,
               size_t shard_bytes);
 
@@ -65,13 +81,12 @@ struct WHEELCACHE_EXPORT SharedState {
   UseClock uses;
 
   // Of the shards' indexes. In a large cache, ahead of them, the shards and
-  // then the slots of their wheels; in a small one the slots have pages of
-  // their own.
+  // then their ShardPages; a small one has pages for those alone.
   TableMemory tables;
-  ZeroPages slot_pages;
-  std::byte* const slots;
-  void* SlotsOf(int shard) const {
-    return slots + static_cast<size_t>(shard) * WheelSlots::kBytes;
+  ZeroPages own_pages;
+  std::byte* const shard_pages;
+  ShardPages PagesOf(int shard) const {
+    return {shard_pages + static_cast<size_t>(shard) * ShardPages::kBytes};
   }
 
   // Set while a Clear empties one shard after the other, all of them locked;
