@@ -39,14 +39,24 @@
 // supersedes a refresh. A miss joins a refresh that runs, and takes the place
 // of one that is queued. After Stop, no refresh begins.
 //
+// Waiting for ever. A call that would do so gets FailedPrecondition: that of a
+// loader for its own key, and the one that closes a cycle of loaders that wait
+// for each other, on any threads and in any caches of the process.
+//
 // Threads. Thread-compatible.
 
 #ifndef WHEELCACHE_CACHE_LOAD_H_
 #define WHEELCACHE_CACHE_LOAD_H_
 
+#include <cstddef>
 #include <optional>
+#include <vector>
 
+#include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 
 namespace wheelcache {
 
@@ -58,6 +68,21 @@ struct Loaded {
   // None: that of the call; from Hooks::reload, CacheOptions::default_ttl.
   std::optional<absl::Duration> ttl = std::nullopt;
 };
+
+// What loads one key: T is Loaded<Value>, or for GetOrLoad Value.
+template <typename T>
+using Loader = absl::FunctionRef<absl::StatusOr<T>()>;
+
+// What loads many: gets the positions of their keys, and returns a result for
+// each.
+template <typename Value>
+using BatchLoader =
+    absl::FunctionRef<std::vector<absl::StatusOr<Loaded<Value>>>(
+        absl::Span<const size_t> missing)>;
+
+// What BeginLoad calls with the result, once.
+template <typename Handle>
+using LoadDone = absl::AnyInvocable<void(const absl::StatusOr<Handle>&)>;
 
 struct LoadOptions {
   // The TTL where the loader names none. None: CacheOptions::default_ttl.

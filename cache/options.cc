@@ -26,19 +26,7 @@ absl::Status Broken(const CacheOptions& options, absl::string_view field,
   return Broken(options.name, field, value, rule);
 }
 
-}  // namespace
-
-absl::Status ValidateCacheOptions(const CacheOptions& o) {
-  if (absl::Status limits =
-          internal::ValidateLimits(o.name, o.max_entries, o.max_bytes);
-      !limits.ok()) {
-    return limits;
-  }
-  if (o.policy != EvictionPolicy::kLru &&
-      o.policy != EvictionPolicy::kScanResistant) {
-    return Broken(o, "policy", static_cast<int>(o.policy),
-                  "must be kLru or kScanResistant");
-  }
+absl::Status ValidateExpiry(const CacheOptions& o) {
   if (o.default_ttl <= absl::ZeroDuration()) {
     return Broken(o, "default_ttl", absl::FormatDuration(o.default_ttl),
                   "must be more than zero");
@@ -46,6 +34,18 @@ absl::Status ValidateCacheOptions(const CacheOptions& o) {
   if (!(o.jitter >= 0 && o.jitter <= 1)) {  // Catches a NaN, too.
     return Broken(o, "jitter", o.jitter, "must be from 0 to 1");
   }
+  if (o.tick < absl::Nanoseconds(1) || o.tick > absl::Hours(24)) {
+    return Broken(o, "tick", absl::FormatDuration(o.tick),
+                  "must be from 1ns to 24h");
+  }
+  if (o.reclaim_delay < absl::ZeroDuration()) {
+    return Broken(o, "reclaim_delay", absl::FormatDuration(o.reclaim_delay),
+                  "must not be negative");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateRefreshes(const CacheOptions& o, bool has_reload) {
   if (o.refresh_after <= absl::ZeroDuration()) {
     return Broken(o, "refresh_after", absl::FormatDuration(o.refresh_after),
                   "must be more than zero");
@@ -61,18 +61,27 @@ absl::Status ValidateCacheOptions(const CacheOptions& o) {
   if (o.max_refreshes < 1) {
     return Broken(o, "max_refreshes", o.max_refreshes, "must be at least 1");
   }
+  if (has_reload) return absl::OkStatus();
+  constexpr absl::string_view kRule = "must have Hooks::reload";
+  if (o.refresh_after != absl::InfiniteDuration()) {
+    return Broken(o, "refresh_after", absl::FormatDuration(o.refresh_after),
+                  kRule);
+  }
+  if (o.refresh_at != 1) return Broken(o, "refresh_at", o.refresh_at, kRule);
+  return absl::OkStatus();
+}
+
+// Shards, policy, and who does the maintenance.
+absl::Status ValidateEngine(const CacheOptions& o) {
+  if (o.policy != EvictionPolicy::kLru &&
+      o.policy != EvictionPolicy::kScanResistant) {
+    return Broken(o, "policy", static_cast<int>(o.policy),
+                  "must be kLru or kScanResistant");
+  }
   if (o.shards < 0 || o.shards > kMaxShards ||
       (o.shards & (o.shards - 1)) != 0) {
     return Broken(o, "shards", o.shards,
                   "must be 0 or a power of two up to 256");
-  }
-  if (o.tick < absl::Nanoseconds(1) || o.tick > absl::Hours(24)) {
-    return Broken(o, "tick", absl::FormatDuration(o.tick),
-                  "must be from 1ns to 24h");
-  }
-  if (o.reclaim_delay < absl::ZeroDuration()) {
-    return Broken(o, "reclaim_delay", absl::FormatDuration(o.reclaim_delay),
-                  "must not be negative");
   }
   if (o.maintenance_budget < 1) {
     return Broken(o, "maintenance_budget", o.maintenance_budget,
@@ -89,16 +98,16 @@ absl::Status ValidateCacheOptions(const CacheOptions& o) {
   return absl::OkStatus();
 }
 
+}  // namespace
+
 namespace internal {
 
-absl::Status ValidateWithoutReload(const CacheOptions& o) {
-  constexpr absl::string_view kRule = "must have Hooks::reload";
-  if (o.refresh_after != absl::InfiniteDuration()) {
-    return Broken(o, "refresh_after", absl::FormatDuration(o.refresh_after),
-                  kRule);
-  }
-  if (o.refresh_at != 1) return Broken(o, "refresh_at", o.refresh_at, kRule);
-  return absl::OkStatus();
+absl::Status Validate(const CacheOptions& o, bool has_reload) {
+  absl::Status status = ValidateLimits(o.name, o.max_entries, o.max_bytes);
+  if (status.ok()) status = ValidateExpiry(o);
+  if (status.ok()) status = ValidateRefreshes(o, has_reload);
+  if (status.ok()) status = ValidateEngine(o);
+  return status;
 }
 
 absl::Status ValidateLimits(absl::string_view name, int64_t max_entries,

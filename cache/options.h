@@ -128,15 +128,12 @@ struct CacheLimits {
   int64_t bytes = kUnlimited;
 };
 
-// OK, or which field breaks which rule.
-WHEELCACHE_EXPORT absl::Status ValidateCacheOptions(
-    const CacheOptions& options);
-
 namespace internal {
 
-// OK, or which field needs a hook that the cache does not have.
-WHEELCACHE_EXPORT absl::Status ValidateWithoutReload(
-    const CacheOptions& options);
+// OK, or which field breaks which rule, in a cache with Hooks::reload or
+// without.
+WHEELCACHE_EXPORT absl::Status Validate(const CacheOptions& options,
+                                        bool has_reload);
 
 // OK, or which of the limits of a cache with this name breaks which rule.
 WHEELCACHE_EXPORT absl::Status ValidateLimits(absl::string_view name,

@@ -48,7 +48,7 @@ void ExpectAccepted(const std::function<void(CacheOptions&)>& change) {
 }
 
 TEST(CacheOptionsTest, DefaultsAreValid) {
-  EXPECT_TRUE(ValidateCacheOptions({}).ok());
+  EXPECT_TRUE(internal::Validate({}, /*has_reload=*/false).ok());
 }
 
 TEST(CacheOptionsTest, DefaultsAreThoseOfTheHeader) {

@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "wheelcache/cache/any_cache.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/histogram.h"
 #include "wheelcache/cache/load.h"
@@ -217,6 +218,18 @@ TEST_F(CacheExamples, View) {
   cache->Set("alice", Session());
   cache->Del("alice");
   EXPECT_THAT(deeds, ElementsAre("log out alice"));
+}
+
+void Print(const wheelcache::AnyCache& cache) {
+  std::cout << cache.options().name << ": " << cache.size() << "\n";
+}
+
+TEST_F(CacheExamples, AnyCache) {
+  const auto numbers = *Cache<int, int>::Create({});
+  const auto names = *Cache<std::string, std::string>::Create({});
+  Print(*numbers);
+  Print(*names);
+  EXPECT_EQ(numbers->size(), names->size());
 }
 
 TEST_F(CacheExamples, Stats) {

@@ -165,7 +165,7 @@ TEST(InternalExamples, Iteration) {
   options.reaper = nullptr;
   TypedEngine<int, int, DefaultHash<int>, DefaultEqual<int>> typed(
       options, nullptr, nullptr);
-  for (int key = 0; key < 100; ++key) typed.Set(key, 1, Clock::kNever);
+  for (int key = 0; key < 100; ++key) typed.Set(key, 1, {});
   Engine& engine = typed.engine();
   int count = 0;
   {

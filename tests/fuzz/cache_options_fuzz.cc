@@ -151,7 +151,7 @@ void Run(Tape tape) {
   if (tape.OneIn(16)) options.clock = nullptr;
   if (!tape.OneIn(8)) options.reaper = tape.OneIn(4) ? &reaper : nullptr;
   const std::string broken = BrokenField(options);
-  const absl::Status status = ValidateCacheOptions(options);
+  const absl::Status status = internal::Validate(options, /*has_reload=*/false);
   Require(status.ok() == broken.empty(),
           absl::StrCat("the rule of '", broken, "'"), status);
   // A cache on the real clock and its thread would not repeat.

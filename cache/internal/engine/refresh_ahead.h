@@ -67,10 +67,11 @@ class ReloadHook {
   ReloadHook(F function)  // NOLINT: as std::function.
       : function_(std::move(function)), make_(&MakeRefreshes) {}
 
-  explicit operator bool() const { return static_cast<bool>(function_); }
+  bool set() const { return static_cast<bool>(function_); }
 
-  // REQUIRES: not empty.
+  // Returns what calls it, or null if it is empty.
   std::unique_ptr<Refreshes> Make(Engine* engine, Executor executor) {
+    if (!set()) return nullptr;
     return make_(engine, std::move(function_), std::move(executor));
   }
 

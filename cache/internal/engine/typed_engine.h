@@ -106,6 +106,18 @@ class TypedEngine {
     return value;
   }
 
+  template <typename K, typename Function>
+  bool Visit(const K& key, Function&& visit) const {
+    return Read(key, Use::kCount, [&](EntryRef, const EntryType& entry) {
+      std::forward<Function>(visit)(entry.value());
+    });
+  }
+
+  template <typename K>
+  bool Contains(const K& key) const {
+    return Read(key, Use::kIgnore, [](EntryRef, const EntryType&) {});
+  }
+
   template <typename K>
   Handle Find(const K& key, Use use = Use::kCount) const {
     Handle handle;
@@ -120,7 +132,7 @@ class TypedEngine {
   std::optional<absl::Duration> TimeToLive(const K& key) const;
 
   template <typename K, typename V>
-  bool Set(K&& key, V&& value, int64_t ttl_nanos);
+  bool Set(K&& key, V&& value, std::optional<absl::Duration> ttl);
 
   template <typename K, typename V>
   Put SetIf(K&& key, const Handle& expected, V&& value,
@@ -354,11 +366,12 @@ inline void TypedEngine<Key, Value, Hash, Equal>::Make(
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K, typename V>
-bool TypedEngine<Key, Value, Hash, Equal>::Set(K&& key, V&& value,
-                                               int64_t ttl_nanos) {
+bool TypedEngine<Key, Value, Hash, Equal>::Set(
+    K&& key, V&& value, std::optional<absl::Duration> ttl) {
   Shard::Write write;
   Make(std::forward<K>(key), std::forward<V>(value), &write);
-  write.ttl_nanos = ttl_nanos;
+  write.ttl_nanos =
+      ttl ? Clock::NanosAfter(0, *ttl) : engine_.default_ttl_nanos();
   return Store(&write) == Put::kStored;
 }
 

@@ -17,8 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/functional/any_invocable.h"
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -49,10 +47,9 @@ class TypedLoads {
   using Engine = TypedEngine<Key, Value, Hash, Equal>;
   using Handle = CacheHandle<Key, Value>;
   using Result = absl::StatusOr<Loaded<Value>>;
-  using Loader = absl::FunctionRef<Result()>;
-  using BatchLoader =
-      absl::FunctionRef<std::vector<Result>(absl::Span<const size_t>)>;
-  using Done = absl::AnyInvocable<void(const absl::StatusOr<Handle>&)>;
+  using Loader = wheelcache::Loader<Loaded<Value>>;
+  using BatchLoader = wheelcache::BatchLoader<Value>;
+  using Done = LoadDone<Handle>;
 
   using Lead = TypedLead<Key, Value, Hash, Equal>;
 
@@ -70,9 +67,8 @@ class TypedLoads {
   }
 
   template <typename K>
-  absl::StatusOr<Value> GetOrLoad(
-      const K& key, const LoadOptions& options,
-      absl::FunctionRef<absl::StatusOr<Value>()> loader);
+  absl::StatusOr<Value> GetOrLoad(const K& key, const LoadOptions& options,
+                                  wheelcache::Loader<Value> loader);
 
   template <typename K>
   Lead BeginLoad(const K& key, const LoadOptions& options, Done done);
@@ -259,7 +255,7 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K>
 absl::StatusOr<Value> TypedLoads<Key, Value, Hash, Equal>::GetOrLoad(
     const K& key, const LoadOptions& options,
-    absl::FunctionRef<absl::StatusOr<Value>()> loader) {
+    wheelcache::Loader<Value> loader) {
   if (refreshes_ != nullptr) {
     if (Handle handle = FindAndRefresh(key, options)) return Value(*handle);
   } else if (std::optional<Value> value = engine_.Copy(key, Use::kCount)) {

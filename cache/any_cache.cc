@@ -1,0 +1,53 @@
+#include "wheelcache/cache/any_cache.h"
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/engine/engine.h"
+#include "wheelcache/cache/internal/threads/library_copy.h"
+#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/stats.h"
+
+namespace wheelcache {
+
+internal::Engine& AnyCache::engine() {
+  internal::CheckCopy(engine_->copy());
+  return *engine_;
+}
+
+void AnyCache::Clear() { engine().Clear(); }
+
+absl::Status AnyCache::SetLimits(int64_t entries, int64_t bytes) {
+  return engine().SetLimits(entries, bytes);
+}
+
+CacheLimits AnyCache::limits() const {
+  const internal::Room limit = engine_->limit();
+  return {limit.entries, limit.bytes};
+}
+
+int64_t AnyCache::size() const { return engine_->used().entries; }
+int64_t AnyCache::bytes() const { return engine_->used().bytes; }
+
+CacheStats AnyCache::stats() const { return engine_->stats(); }
+const CacheOptions& AnyCache::options() const { return engine_->options(); }
+
+int64_t AnyCache::RunMaintenance(int64_t budget) {
+  return engine().RunMaintenance(budget);
+}
+
+absl::Duration AnyCache::NextDeadline() const {
+  return engine_->NextDeadline();
+}
+
+void AnyCache::Stop() { engine().Stop(); }
+
+const absl::Status& AnyCache::reaper_status() const {
+  return engine_->reaper_status();
+}
+
+absl::Status AnyCache::CheckInvariants() { return engine().CheckInvariants(); }
+
+}  // namespace wheelcache

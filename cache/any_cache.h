@@ -1,0 +1,94 @@
+// What all caches have, whatever the types of their keys and values: limits,
+// statistics and maintenance.
+//
+//   void Print(const wheelcache::AnyCache& cache) {
+//     std::cout << cache.options().name << ": " << cache.size() << "\n";
+//   }
+//
+// The base of Cache (cache/cache.h), which makes all objects of this class.
+//
+// Threads. Thread-safe.
+
+#ifndef WHEELCACHE_CACHE_ANY_CACHE_H_
+#define WHEELCACHE_CACHE_ANY_CACHE_H_
+
+#include <cstdint>
+#include <limits>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/stats.h"
+#include "wheelcache/wheel/base/export.h"
+
+namespace wheelcache {
+
+namespace internal {
+class CachePeer;
+class Engine;
+}  // namespace internal
+
+class WHEELCACHE_EXPORT AnyCache {
+ public:
+  AnyCache(const AnyCache&) = delete;
+  AnyCache& operator=(const AnyCache&) = delete;
+
+  // Removes all values that are there at one instant during the call.
+  void Clear();
+
+  // Changes the limits, or returns InvalidArgument. On return the new ones
+  // hold; lower ones are approached step by step, by eviction as in a Set.
+  absl::Status SetLimits(int64_t entries, int64_t bytes);
+  CacheLimits limits() const;
+
+  // What is in the cache, expired entries that are not yet reclaimed included.
+  // O(1), and never more than limits().
+  int64_t size() const;
+  int64_t bytes() const;
+
+  CacheStats stats() const;
+  // As given to Create.
+  const CacheOptions& options() const;
+
+  // Reclaims what is due, for programs that run without a reaper: removes and
+  // moves at most `budget` timers. Returns how many; less than `budget` means
+  // that nothing due is left. Throws what CacheOptions::stats_log does, and
+  // nothing else.
+  int64_t RunMaintenance(int64_t budget = std::numeric_limits<int64_t>::max());
+
+  // Returns when RunMaintenance next has something to do, as a reading of the
+  // clock; infinite if it has nothing. That includes entries that readers may
+  // still hold back, for which it is to look now and then.
+  absl::Duration NextDeadline() const;
+
+  // Ends the background work and refreshes for good, and waits for what runs of
+  // them, unless called by that. The cache remains usable: Set and
+  // RunMaintenance reclaim.
+  void Stop();
+
+  // Whether the reaper serves this cache, or why it could not be had.
+  const absl::Status& reaper_status() const;
+
+  // For tests: finds the first broken invariant. No other thread may be in the
+  // cache. O(entries).
+  absl::Status CheckInvariants();
+
+ protected:
+  AnyCache() = default;
+  ~AnyCache() = default;
+
+  // REQUIRES: is called before any other method. The engine outlives all calls.
+  void set_engine(internal::Engine* engine) { engine_ = engine; }
+
+ private:
+  friend class internal::CachePeer;  // For tests.
+
+  // What calls that may change the cache go to.
+  internal::Engine& engine();
+
+  internal::Engine* engine_ = nullptr;
+};
+
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_ANY_CACHE_H_
