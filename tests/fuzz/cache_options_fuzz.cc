@@ -100,20 +100,21 @@ bool IsPowerOfTwoUpTo256(int64_t number) {
   return false;
 }
 
-// The first field that breaks its rule, as the comments of CacheOptions state
-// them; empty if none does.
+// The field that breaks its rule, as the comments of CacheOptions state them;
+// of several the first, in the order in which they are checked: limits, expiry,
+// engine. Empty if none does.
 std::string BrokenField(const CacheOptions& options) {
   if (options.max_entries <= 0) return "max_entries";
   if (options.max_bytes <= 0) return "max_bytes";
   if (!(options.default_ttl > absl::ZeroDuration())) return "default_ttl";
   const bool jitter_is_fraction = options.jitter >= 0 && options.jitter <= 1;
   if (!jitter_is_fraction) return "jitter";
-  if (options.shards != 0 && !IsPowerOfTwoUpTo256(options.shards)) {
-    return "shards";
-  }
   if (options.tick < absl::Nanoseconds(1)) return "tick";
   if (options.tick > absl::Hours(24)) return "tick";
   if (options.reclaim_delay < absl::ZeroDuration()) return "reclaim_delay";
+  if (options.shards != 0 && !IsPowerOfTwoUpTo256(options.shards)) {
+    return "shards";
+  }
   if (options.maintenance_budget <= 0) return "maintenance_budget";
   if (options.clock == nullptr) return "clock";
   if (options.reaper == nullptr) return "";
