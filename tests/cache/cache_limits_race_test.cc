@@ -200,7 +200,16 @@ TEST_F(SetLimitsRaceTest, ShrinkAndSetThatHoldEachOthersRoomBothEnd) {
     EXPECT_FALSE(cache->Set(100, 1200));
   });
   while (!has_evicted.load()) std::this_thread::yield();
-  At(kStep, [&] { shrinks.store(true); });
+  // After two steps the limit is below what the entry takes.
+  int steps = 0;
+  const std::function<void()> count_steps = [&] {
+    if (++steps < 3) {
+      At(kStep, count_steps);
+    } else {
+      shrinks.store(true);
+    }
+  };
+  At(kStep, count_steps);
   EXPECT_TRUE(cache->SetLimits(kUnlimited, 500).ok());
   EXPECT_LE(cache->bytes(), 500);
   writer.join();
