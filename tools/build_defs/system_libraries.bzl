@@ -1,4 +1,4 @@
-"""Abseil, GoogleTest and Benchmark from the system, under the labels that their own Bazel builds have."""
+"""Abseil, GoogleTest, Benchmark and hiredis from the system, under the labels that their own Bazel builds have."""
 
 load(":system_repository.bzl", "system_repository")
 
@@ -66,4 +66,11 @@ def system_libraries():
         extra_link_flags = ["-lbenchmark_main"],
         pkg_config = ["benchmark"],
         targets = {"": ["benchmark", "benchmark_main"]},
+    )
+
+    # Only what lies in //cache/near needs it.
+    system_repository(
+        name = "hiredis",
+        pkg_config = ["hiredis"],
+        targets = {"": ["hiredis"]},
     )
