@@ -1,0 +1,51 @@
+#include "wheelcache/cache/near/heartbeat.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+#include <optional>
+
+#include "absl/time/time.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache::internal {
+namespace {
+
+// With PINGs a sixth of it apart, two thirds of max_staleness are left when a
+// lease is renewed: two answers may be late before it runs out.
+constexpr int64_t kPingsPerStaleness = 6;
+
+}  // namespace
+
+Heartbeat::Heartbeat(absl::Duration max_staleness, int64_t now_nanos)
+    : max_staleness_nanos_(Clock::NanosAfter(0, max_staleness)),
+      next_(now_nanos) {
+  assert(max_staleness_nanos_ > 0);
+}
+
+int64_t Heartbeat::dead_nanos() const {
+  return unanswered_ ? Clock::NanosAfter(sent_, max_staleness_nanos_)
+                     : Clock::kNever;
+}
+
+void Heartbeat::Send(int64_t now_nanos) {
+  assert(!unanswered_);
+  unanswered_ = true;
+  sent_ = now_nanos;
+}
+
+std::optional<int64_t> Heartbeat::Answer() {
+  assert(unanswered_);
+  unanswered_ = false;
+  const std::optional<int64_t> certified = previous_sent_;
+  previous_sent_ = sent_;
+  if (!certified.has_value()) {
+    next_ = sent_;
+    return std::nullopt;
+  }
+  next_ = Clock::NanosAfter(
+      sent_, std::max<int64_t>(max_staleness_nanos_ / kPingsPerStaleness, 1));
+  return Clock::NanosAfter(*certified, max_staleness_nanos_);
+}
+
+}  // namespace wheelcache::internal
