@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "wheelcache/tests/testing/cache_call.h"
 #include "wheelcache/tests/testing/cache_driver.h"
 #include "wheelcache/tests/testing/cache_tape.h"
 #include "wheelcache/tests/testing/shrink.h"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "wheelcache/tests/testing/cache_call.h"
 #include "wheelcache/tests/testing/cache_driver.h"
 #include "wheelcache/tests/testing/cache_tape.h"
 #include "wheelcache/tests/testing/tape.h"

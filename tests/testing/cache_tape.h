@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "wheelcache/cache/weigh.h"
-#include "wheelcache/tests/testing/cache_driver.h"
+#include "wheelcache/tests/testing/cache_call.h"
 #include "wheelcache/tests/testing/cache_oracle.h"
 #include "wheelcache/tests/testing/tape.h"
 

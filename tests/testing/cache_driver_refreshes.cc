@@ -1,0 +1,135 @@
+// Refreshes, by the cache and by its oracle.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "wheelcache/cache/load.h"
+#include "wheelcache/tests/testing/cache_call.h"
+#include "wheelcache/tests/testing/cache_driver.h"
+#include "wheelcache/tests/testing/cache_oracle.h"
+#include "wheelcache/tests/testing/load_oracle.h"
+
+namespace wheelcache {
+namespace {
+
+int64_t Sum(int64_t now, int64_t length) {
+  return now > CacheOracle::kNever - length ? CacheOracle::kNever
+                                            : now + length;
+}
+
+}  // namespace
+
+auto CacheDriver::ReloadOutcome() const -> Outcome {
+  return call_.weight % 7 == 3   ? Outcome::kError
+         : call_.weight % 7 == 5 ? Outcome::kCancelled
+                                 : Outcome::kValue;
+}
+
+auto CacheDriver::Reload(int key, Value old) -> absl::StatusOr<Loaded<Value>> {
+  ++reloads_;
+  reloaded_key_ = key;
+  reloaded_value_ = old;
+  switch (ReloadOutcome()) {
+    case Outcome::kError:
+      return Error();
+    case Outcome::kCancelled:
+      return Cancelled();
+    case Outcome::kValue:
+      break;
+  }
+  return Loaded<Value>{NewValue()};
+}
+
+bool CacheDriver::IsStaleInOracle(int key) {
+  const CacheOracle::Entry& entry = oracle_.entries[key];
+  const int64_t now = clock_.CoarseNowNanos();
+  const int64_t age = AgeAt(now, entry.created);
+  if (age >= RefreshAfterNanos()) return true;
+  if (entry.deadline == CacheOracle::kNever) return false;
+  const double left =
+      static_cast<double>(entry.deadline) - static_cast<double>(now);
+  const auto past = static_cast<double>(age);
+  return past >= kRefreshAt * (past + left);
+}
+
+auto CacheDriver::ReadAndRefreshInOracle() -> std::optional<Value> {
+  const int key = call_.key;
+  const std::optional<Value> hit = ReadYoungInOracle(key);
+  if (!hit || setup_.refreshes == CacheSetup::kNone) return hit;
+  if (!IsStaleInOracle(key)) return hit;
+  if (!loads_.MayRefresh(key, oracle_.now, kMostRefreshes)) return hit;
+  const Value old = *hit;
+  return BeginRefreshInOracle(key) == Outcome::kValue ? NewValue() : old;
+}
+
+auto CacheDriver::BeginRefreshInOracle(int key) -> Outcome {
+  loads_.Claim(key);
+  const int64_t retry = Sum(oracle_.now, RetryAfterNanos());
+  if (is_stopped_) {
+    loads_.RetryAt(key, retry);
+    return Outcome::kError;
+  }
+  if (loads_.HasLoadOrFailure(key, oracle_.now)) {
+    loads_.Release(key);
+    return Outcome::kError;
+  }
+  const int load =
+      loads_.Begin({key, true, 0, 0, retry, oracle_.entries.at(key).value});
+  if (setup_.refreshes == CacheSetup::kByReaders) return RunInOracle(load);
+  tasks_of_oracle_.push_back(load);
+  return Outcome::kError;
+}
+
+auto CacheDriver::RunInOracle(int load) -> Outcome {
+  const LoadOracle::Load refresh = loads_.loads.at(load);
+  if (is_stopped_ || !loads_.IsCurrent(load)) {
+    loads_.End(load, false, oracle_.now);
+    if (is_stopped_) {
+      loads_.RetryAt(refresh.key, refresh.retry);
+    } else {
+      loads_.Release(refresh.key);
+    }
+    return Outcome::kError;
+  }
+  ++reloads_by_oracle_;
+  Compare("reloaded key", reloaded_key_, refresh.key);
+  Compare("reloaded value", reloaded_value_, refresh.old_value);
+  const Outcome outcome = ReloadOutcome();
+  if (EndInOracle(load, outcome, DefaultTtlNanos())) {
+    loads_.Release(refresh.key);
+  } else {
+    loads_.RetryAt(refresh.key, Sum(oracle_.now, RetryAfterNanos()));
+  }
+  return outcome;
+}
+
+void CacheDriver::Refresh() {
+  const int key = call_.key;
+  const bool began = cache_->Refresh(key);
+  const bool may = setup_.refreshes != CacheSetup::kNone && oracle_.Live(key) &&
+                   loads_.MayRefreshAtOnce(key, kMostRefreshes);
+  const size_t tasks = tasks_of_oracle_.size();
+  if (may) BeginRefreshInOracle(key);
+  Compare("began", began,
+          reloads_by_oracle_ > 0 || tasks_of_oracle_.size() > tasks);
+}
+
+void CacheDriver::RunOrDropTask() {
+  if (tasks_.empty() || tasks_of_oracle_.empty()) return;
+  const bool runs = call_.kind == CacheCall::kRunTask;
+  if (runs) tasks_.front()();
+  tasks_.pop_front();
+  const int load = tasks_of_oracle_.front();
+  tasks_of_oracle_.pop_front();
+  if (runs) {
+    RunInOracle(load);
+    return;
+  }
+  const LoadOracle::Load refresh = loads_.loads.at(load);
+  loads_.End(load, false, oracle_.now);
+  loads_.RetryAt(refresh.key, refresh.retry);
+}
+
+}  // namespace wheelcache
