@@ -100,7 +100,7 @@ class CacheHandle {
 
   // Lets -> return a view.
   struct Arrow {
-    const View<Value>* operator->() const { return &view; }
+    auto operator->() const { return &view; }
     View<Value> view;
   };
 

@@ -119,7 +119,7 @@ class LazyLruList {
   absl::Status CheckInvariants();
 
  private:
-  static constexpr int kGenerations = 16;
+  static constexpr uint32_t kGenerations = 16;
 
   static bool IsBefore(uint32_t a, uint32_t b) {
     return static_cast<int32_t>(a - b) < 0;
@@ -136,8 +136,8 @@ class LazyLruList {
 
   // The generation to which an element belongs by its stamp.
   // REQUIRES: that is not the oldest one.
-  int GenerationOf(uint32_t stamp) const {
-    int generation = 0;
+  uint32_t GenerationOf(uint32_t stamp) const {
+    uint32_t generation = 0;
     while (IsBefore(stamp, begins_[generation])) ++generation;
     return generation;
   }
@@ -152,8 +152,8 @@ class LazyLruList {
 
   void HandOnNewest(Ref ref);
   void Open(uint32_t begin, Ref first);
-  void Close(int generation);
-  int Shortest(uint32_t now) const;
+  void Close(uint32_t generation);
+  uint32_t Shortest(uint32_t now) const;
 
   Store store_;
   LruList<Store> list_;
@@ -164,7 +164,7 @@ class LazyLruList {
   std::array<Ref, kGenerations> newest_ = {};
   // The first stamp of each. What is older than the oldest one's belongs there.
   std::array<uint32_t, kGenerations> begins_ = {};
-  int count_ = 0;
+  uint32_t count_ = 0;
 };
 
 template <typename Store>
@@ -188,7 +188,7 @@ void LazyLruList<Store>::Remove(Ref ref) {
 // before its newest is removed.
 template <typename Store>
 void LazyLruList<Store>::HandOnNewest(Ref ref) {
-  int generation = 0;
+  uint32_t generation = 0;
   while (newest_[generation] != ref) ++generation;
   const Ref older = store_.lru_links(ref).older;
   const bool last = older == Ref{} || (generation + 1 < count_ &&
@@ -208,7 +208,7 @@ auto LazyLruList<Store>::FindOldest(uint64_t* budget) -> Ref {
     if (count_ == 1 || IsBefore(stamp, begins_[count_ - 2])) return ref;
     if (*budget == 0) return Ref{};
     --*budget;
-    const int generation = GenerationOf(stamp);
+    const uint32_t generation = GenerationOf(stamp);
     Remove(ref);
     list_.InsertNewer(newest_[generation], ref);
     newest_[generation] = ref;
@@ -221,7 +221,7 @@ auto LazyLruList<Store>::FindOldest(uint64_t* budget) -> Ref {
 template <typename Store>
 void LazyLruList<Store>::Open(uint32_t begin, Ref first) {
   if (count_ == kGenerations) {
-    const int shortest = Shortest(begin);
+    const uint32_t shortest = Shortest(begin);
     newest_[shortest + 1] = newest_[shortest];
     Close(shortest);
   }
@@ -236,7 +236,7 @@ void LazyLruList<Store>::Open(uint32_t begin, Ref first) {
 
 // Forgets a generation. Stamps of its time belong to the next older one.
 template <typename Store>
-void LazyLruList<Store>::Close(int generation) {
+void LazyLruList<Store>::Close(uint32_t generation) {
   std::copy(newest_.begin() + generation + 1, newest_.begin() + count_,
             newest_.begin() + generation);
   std::copy(begins_.begin() + generation + 1, begins_.begin() + count_,
@@ -246,10 +246,10 @@ void LazyLruList<Store>::Close(int generation) {
 
 // The generation which, together with the next older one, spans the least time.
 template <typename Store>
-int LazyLruList<Store>::Shortest(uint32_t now) const {
-  int shortest = 0;
+uint32_t LazyLruList<Store>::Shortest(uint32_t now) const {
+  uint32_t shortest = 0;
   uint32_t least = now - begins_[1];
-  for (int i = 1; i + 1 < count_; ++i) {
+  for (uint32_t i = 1; i + 1 < count_; ++i) {
     const uint32_t time = begins_[i - 1] - begins_[i + 1];
     if (time < least) {
       least = time;
@@ -262,7 +262,7 @@ int LazyLruList<Store>::Shortest(uint32_t now) const {
 template <typename Store>
 absl::Status LazyLruList<Store>::CheckInvariants() {
   if (auto status = list_.CheckInvariants(); !status.ok()) return status;
-  int generation = 0;
+  uint32_t generation = 0;
   for (Ref ref = list_.front(); ref != Ref{};
        ref = store_.lru_links(ref).older) {
     if (generation < count_ && newest_[generation] == ref) ++generation;
@@ -273,7 +273,7 @@ absl::Status LazyLruList<Store>::CheckInvariants() {
   if (generation != count_) {
     return absl::InternalError("LRU list: a generation is not in the list");
   }
-  for (int i = 0; i < kGenerations; ++i) {
+  for (uint32_t i = 0; i < kGenerations; ++i) {
     if ((newest_[i] != Ref{}) != (i < count_)) {
       return absl::InternalError("LRU list: a wrong number of generations");
     }

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -26,17 +27,19 @@ namespace wheelcache::internal {
 
 class DueBoard {
  public:
-  explicit DueBoard(int shards) : due_nanos_(shards) {
+  explicit DueBoard(int shards) : due_nanos_(static_cast<size_t>(shards)) {
     for (Cell& cell : due_nanos_) {
       cell.store(Clock::kNever, std::memory_order_relaxed);
     }
   }
 
   int64_t Get(int shard) const {
-    return due_nanos_[shard].load(std::memory_order_relaxed);
+    return due_nanos_[static_cast<size_t>(shard)].load(
+        std::memory_order_relaxed);
   }
   void Set(int shard, int64_t nanos) {
-    due_nanos_[shard].store(nanos, std::memory_order_seq_cst);
+    due_nanos_[static_cast<size_t>(shard)].store(nanos,
+                                                 std::memory_order_seq_cst);
     LowerBoundTo(nanos);
   }
 

@@ -52,7 +52,8 @@ class AgeBuckets {
   // A bound is at least twice the one before: between two powers of two, there
   // is one at most.
   size_t Of(uint32_t age) const {
-    const size_t first = first_[31 ^ absl::countl_zero(age | 1)];
+    const auto highest = static_cast<uint32_t>(absl::bit_width(age | 1)) - 1;
+    const size_t first = first_[highest];
     return first + (age > bounds_[first] ? 1 : 0);
   }
 

@@ -44,7 +44,7 @@ inline bool IsOlderBy(Stamp a, Stamp b, int64_t uses) {
 // What the shards of a cache share.
 class UseClock {
  public:
-  explicit UseClock(int shards) : tails_(shards) {}
+  explicit UseClock(int shards) : tails_(static_cast<size_t>(shards)) {}
 
   Stamp Now() const { return now_.load(std::memory_order_relaxed); }
   void Advance(uint32_t uses) {
@@ -58,14 +58,15 @@ class UseClock {
   // The stamp of the entry that was last chosen to be evicted from a shard;
   // Now() of that time if there was none. As exact as set_tail was asked for.
   Stamp tail(int shard) const {
-    return tails_[shard].load(std::memory_order_relaxed);
+    return tails_[static_cast<size_t>(shard)].load(std::memory_order_relaxed);
   }
   // Leaves a tail as it is that differs by no more than `slack`: it shares its
   // cache line with those of other shards, which their threads read and write.
   void set_tail(int shard, Stamp stamp, int64_t slack = 0) {
     const Stamp shown = tail(shard);
     if (IsOlderBy(shown, stamp, slack) || IsOlderBy(stamp, shown, slack)) {
-      tails_[shard].store(stamp, std::memory_order_relaxed);
+      tails_[static_cast<size_t>(shard)].store(stamp,
+                                               std::memory_order_relaxed);
     }
   }
 
