@@ -65,8 +65,8 @@ class CacheMemoryTest : public CacheEnvironment {
 
   // Sets values of these sizes until so many bytes were Set. `maintains` after
   // each thousand.
-  template <typename AnyCache>
-  void Fill(AnyCache* cache, size_t least, size_t most, int64_t bytes,
+  template <typename CacheType>
+  void Fill(CacheType* cache, size_t least, size_t most, int64_t bytes,
             bool maintains = false) {
     while (bytes > 0) {
       const size_t size = least + random_() % (most - least + 1);
@@ -83,8 +83,8 @@ class CacheMemoryTest : public CacheEnvironment {
   }
 
   // All that is there is right.
-  template <typename AnyCache>
-  void ExpectValid(AnyCache* cache) {
+  template <typename CacheType>
+  void ExpectValid(CacheType* cache) {
     EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
     int64_t found = 0;
     for (uint64_t key = 0; key < next_key_; ++key) {
