@@ -29,7 +29,11 @@ def wheelcache_binary(name, srcs = None, copts = [], **kwargs):
     )
 
 def wheelcache_test(name, srcs = None, copts = [], deps = [], size = "small", **kwargs):
-    """A GoogleTest program, from <name>.cc unless srcs says otherwise; main comes from gtest_main."""
+    """A GoogleTest program, from <name>.cc unless srcs says otherwise; main comes from gtest_main.
+
+    Tag it one_thread if it never has a second thread, not even a reaper: .ci/run then leaves it out where it looks for
+    data races.
+    """
     cc_test(
         name = name,
         size = size,
