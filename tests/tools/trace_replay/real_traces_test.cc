@@ -1,28 +1,20 @@
 // Replays of real traces have exactly the counts of an LRU list with deadlines,
 // as computed by an independent program (an ordered dictionary).
 //
-// The traces are not part of the project: the tests look for them in
-// ../shared/traces, next to the source tree, and are skipped where they or zstd
-// are missing. replay_model_test.cc needs neither.
-
-#include <unistd.h>
+// Skipped where the traces or zstd are missing; see real_trace.h.
+// replay_model_test.cc needs neither.
 
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <optional>
 #include <ostream>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "wheelcache/tests/tools/trace_replay/real_trace.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/replayer.h"
-#include "wheelcache/tools/trace_replay/trace_reader.h"
 
 namespace wheelcache {
 namespace replay {
@@ -55,39 +47,6 @@ void PrintTo(const Row& row, std::ostream* os) {
   *os << row.trace << " at capacity " << row.capacity;
 }
 
-// Returns the parent folder of the source tree, if the runfiles of the test are
-// links into it.
-std::optional<std::string> FolderAboveTheSources() {
-  constexpr absl::string_view kThisFile =
-      "tests/tools/trace_replay/real_traces_test.cc";
-  char* const resolved = realpath(std::string(kThisFile).c_str(), nullptr);
-  if (resolved == nullptr) return std::nullopt;
-  absl::string_view path = resolved;
-  std::optional<std::string> folder;
-  if (absl::ConsumeSuffix(&path, kThisFile)) {
-    folder = absl::StrCat(path, "..");
-  }
-  std::free(resolved);
-  return folder;
-}
-
-// Reads a trace through a pipe from zstd.
-class DecompressedTrace {
- public:
-  explicit DecompressedTrace(const std::string& path)
-      : pipe_(popen(absl::StrCat("zstd -dc '", path, "'").c_str(), "r")),
-        reader_(dup(fileno(pipe_)), path, BadLines::kReject) {}
-  ~DecompressedTrace() { pclose(pipe_); }
-  DecompressedTrace(const DecompressedTrace&) = delete;
-  DecompressedTrace& operator=(const DecompressedTrace&) = delete;
-
-  TraceReader& reader() { return reader_; }
-
- private:
-  FILE* const pipe_;
-  TraceReader reader_;
-};
-
 // Under a sanitizer, the largest trace takes minutes.
 constexpr bool kSanitized =
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -99,14 +58,9 @@ constexpr bool kSanitized =
 class RealTracesTest : public ::testing::TestWithParam<Row> {
  protected:
   void SetUp() override {
-    const std::optional<std::string> folder = FolderAboveTheSources();
-    if (!folder.has_value()) GTEST_SKIP() << "cannot find the source tree";
-    path_ =
-        absl::StrCat(*folder, "/shared/traces/", GetParam().trace, ".csv.zst");
-    if (access(path_.c_str(), R_OK) != 0) GTEST_SKIP() << "no file " << path_;
-    if (std::system("zstd --version > /dev/null 2>&1") != 0) {
-      GTEST_SKIP() << "zstd is not installed";
-    }
+    absl::StatusOr<std::string> path = FindRealTrace(GetParam().trace);
+    if (!path.ok()) GTEST_SKIP() << path.status().message();
+    path_ = *path;
     if (kSanitized && absl::string_view(GetParam().trace) == "orm_busy") {
       GTEST_SKIP() << "five million requests are too many for a sanitizer";
     }
