@@ -23,7 +23,6 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "benchmark/benchmark.h"
 #include "wheelcache/benchmarks/experiment.h"
@@ -276,20 +275,6 @@ void RegisterAll() {
 }  // namespace wheelcache::benchmarks
 
 int main(int argc, char** argv) {
-  using wheelcache::benchmarks::TheStates;
-  for (int i = 1; i < argc; ++i) {
-    const absl::string_view flag = argv[i];
-    if (flag == "--benchmark_enable_random_interleaving=true") {
-      TheStates().side_by_side = true;
-    }
-  }
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  // The detector costs as much as a lock. Abseil omits it with NDEBUG, but a
-  // distribution's package may have been built without that.
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   wheelcache::benchmarks::RegisterAll();
-  benchmark::RunSpecifiedBenchmarks();
-  TheStates().living.clear();
-  benchmark::Shutdown();
+  return wheelcache::benchmarks::RunExperiments(argc, argv);
 }

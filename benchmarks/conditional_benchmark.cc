@@ -130,3 +130,7 @@ bool Register() {
 
 }  // namespace
 }  // namespace wheelcache::benchmarks
+
+int main(int argc, char** argv) {
+  return wheelcache::benchmarks::RunExperiments(argc, argv);
+}

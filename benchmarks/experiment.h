@@ -8,13 +8,14 @@
 //     void Run(benchmark::State& state);  // Called by every thread.
 //   };
 //   RegisterExperiment<GetHit<WheelcacheSubject>, WheelcacheSubject>();
+//   int main(int argc, char** argv) { return RunExperiments(argc, argv); }
 //
 // Google Benchmark calls a benchmark several times to find the number of
 // iterations that takes long enough. Filling a cache for each call would take
 // longer than the measurement, and would measure a cache that is not in use
 // yet. So the state lives until a benchmark of another workload, subject or
 // number of threads begins, or to the end if they are interleaved
-// (States::side_by_side).
+// (--benchmark_enable_random_interleaving=true).
 //
 // Reports the counter `stolen` next to those of the workload: the CPU steal
 // (stolen_time.h).
@@ -39,10 +40,11 @@ struct States {
   std::map<std::pair<const void*, int>, std::shared_ptr<void>> living;
 };
 
-inline States& TheStates() {
-  static auto* states = new States();
-  return *states;
-}
+States& TheStates();
+
+// Runs the benchmarks that were registered, as the flags of Google Benchmark
+// say. Returns the exit status.
+int RunExperiments(int argc, char** argv);
 
 template <typename Workload>
 class Experiment {

@@ -40,6 +40,8 @@
 #include "absl/types/span.h"
 #include "benchmark/benchmark.h"
 #include "wheelcache/benchmarks/experiment.h"
+#include "wheelcache/benchmarks/shared_core.h"
+#include "wheelcache/benchmarks/stolen_time.h"
 #include "wheelcache/benchmarks/subjects/wheelcache_subject.h"
 #include "wheelcache/benchmarks/workload.h"
 #include "wheelcache/cache/cache.h"
@@ -127,48 +129,74 @@ class Calls {
 
   void Run(benchmark::State& state) {
     AccessCursor* const cursor = &cursors_[state.thread_index()];
+    SharedCore core;
     for (auto _ : state) {
       Operation::Call(subject_.cache(), cursor->Next().key.view());
+      core.Look();
     }
-    state.SetItemsProcessed(state.iterations());
+    Report(state, state.iterations(), core);
   }
 
- private:
+ protected:
+  static void Report(benchmark::State& state, int64_t keys,
+                     const SharedCore& core) {
+    state.SetItemsProcessed(keys);
+    state.counters["shared"] =
+        benchmark::Counter(core.share(), benchmark::Counter::kAvgThreads);
+  }
+
   std::vector<AccessCursor> cursors_;
   WheelcacheSubject subject_;
 };
 
-template <typename... Operations>
+struct LoadManyMiss {
+  static constexpr char kName[] = "BM_LoadManyMiss";
+  static constexpr int kKeys = 100;
+
+  // `keys` has room for the keys.
+  static void Call(StringCache& cache, AccessCursor* cursor,
+                   std::vector<std::string>* keys) {
+    for (std::string& key : *keys) {
+      key = std::string(cursor->Next().key.view());
+      cache.Del(key);
+    }
+    benchmark::DoNotOptimize(
+        cache.FindOrLoadMany(*keys, {}, [&](absl::Span<const size_t> missing) {
+          std::vector<Result> loaded;
+          loaded.reserve(missing.size());
+          for (const size_t i : missing) loaded.push_back(Load((*keys)[i]));
+          return loaded;
+        }));
+  }
+};
+
+// The iterations of this one are batches.
+class ManyCalls : public Calls<LoadManyMiss> {
+ public:
+  using Calls::Calls;
+
+  void Run(benchmark::State& state) {
+    AccessCursor* const cursor = &cursors_[state.thread_index()];
+    std::vector<std::string> keys(LoadManyMiss::kKeys);
+    SharedCore core;
+    for (auto _ : state) {
+      LoadManyMiss::Call(subject_.cache(), cursor, &keys);
+      core.Look();
+    }
+    Report(state, state.iterations() * LoadManyMiss::kKeys, core);
+  }
+};
+
+template <typename... Workloads>
 bool Register() {
-  (RegisterExperiment<Calls<Operations>, WheelcacheSubject>(), ...);
+  (RegisterExperiment<Workloads, WheelcacheSubject>(), ...);
   return true;
 }
 
 [[maybe_unused]] const bool registered =
-    Register<Get, GetOrLoadHit, FindOrLoadHit, SetAndDel, FindOrLoadMiss,
-             TicketMiss>();
-
-void BM_LoadManyMiss(benchmark::State& state) {
-  constexpr int kKeys = 100;
-  WheelcacheSubject subject(2 * kCapacity);
-  AccessCursor cursor(AccessesOf({}), /*thread=*/0, /*threads=*/1);
-  std::vector<std::string> keys(kKeys);
-  for (auto _ : state) {
-    for (std::string& key : keys) {
-      key = std::string(cursor.Next().key.view());
-      subject.cache().Del(key);
-    }
-    benchmark::DoNotOptimize(subject.cache().FindOrLoadMany(
-        keys, {}, [&](absl::Span<const size_t> missing) {
-          std::vector<Result> loaded;
-          loaded.reserve(missing.size());
-          for (const size_t i : missing) loaded.push_back(Load(keys[i]));
-          return loaded;
-        }));
-  }
-  state.SetItemsProcessed(state.iterations() * kKeys);
-}
-BENCHMARK(BM_LoadManyMiss)->UseRealTime();
+    Register<Calls<Get>, Calls<GetOrLoadHit>, Calls<FindOrLoadHit>,
+             Calls<SetAndDel>, Calls<FindOrLoadMiss>, Calls<TicketMiss>,
+             ManyCalls>();
 
 // An executor with one thread.
 class Worker {
@@ -226,6 +254,7 @@ void BM_RefreshStorm(benchmark::State& state) {
       cache->Set(MakeKey(i).view(), ValueFor(i), kTtl);
     }
     absl::SleepFor(absl::Milliseconds(150));
+    const StolenTime stolen;
     load_testing::LatencyHistogram latencies;
     const int64_t before = cache->stats().refreshes;
     Clock::time_point last = Clock::now();
@@ -243,6 +272,7 @@ void BM_RefreshStorm(benchmark::State& state) {
     state.counters["max"] = static_cast<double>(latencies.max());
     state.counters["refreshes"] =
         static_cast<double>(cache->stats().refreshes - before);
+    state.counters["stolen"] = stolen.share();
   }
   cache->Stop();
 }
@@ -256,3 +286,7 @@ BENCHMARK(BM_RefreshStorm)
 
 }  // namespace
 }  // namespace wheelcache::benchmarks
+
+int main(int argc, char** argv) {
+  return wheelcache::benchmarks::RunExperiments(argc, argv);
+}

@@ -1,7 +1,13 @@
 """The section on resident memory through histories."""
 
+import ctypes.util
+import functools
+
 from . import chart, targets
-from .section import Section, Target, table
+from .programs import Run
+from .section import Section, Target, picture, table
+
+KEY = "histories"
 
 HISTORIES = {
     "small_medium_small": "64 to 128 B, 8 to 16 KiB, small again",
@@ -22,6 +28,10 @@ OTHERS = {
 
 OURS = "wheelcache"
 ALLOCATORS = {"wheelcache_jemalloc": "jemalloc", "wheelcache_tcmalloc": "tcmalloc"}
+
+# Of each of them, the name of the library and the Debian package that has it.
+LIBRARIES = {"jemalloc": ("jemalloc", "libjemalloc2"), "tcmalloc": ("tcmalloc_minimal", "libtcmalloc-minimal4")}
+
 PEER = "rocksdb_lru"
 THREADS = ["1", "4"]
 
@@ -37,19 +47,45 @@ after the last deadline or Clear. Bold figures break their limit. The chart show
 farthest beyond."""
 
 
-def sections(result):
+def runs(suite):
+    if suite.with_peers:
+        suite.install(*(package for _, package in LIBRARIES.values()))
+    made = [Run("histories", lambda: _measure(suite, "--series"), once=True)]
+    for allocator, (name, _) in LIBRARIES.items():
+        if library := ctypes.util.find_library(name):
+            measure = functools.partial(_measure_with, suite, allocator, library)
+            made.append(Run(f"histories/{allocator}", measure, once=True))
+    return made
+
+
+def _measure(suite, *arguments, environment=None):
+    lines = suite.output("memory_histories", *arguments, environment=environment).splitlines()
+    values = {}
+    for name, value in (line.split("\t") for line in lines):
+        values[name] = list(map(float, value.split())) if name.endswith("/series") else float(value)
+    return values
+
+
+def _measure_with(suite, allocator, library):
+    """Measures wheelcache alone, with another malloc."""
+    values = _measure(suite, "wheelcache/", environment={"LD_PRELOAD": library})
+    return {name.replace("/wheelcache/", f"/wheelcache_{allocator}/"): value for name, value in values.items()}
+
+
+def section(result):
     histories = [history for history in HISTORIES if result.names(f"histories/{OURS}/{history}/")]
     others = [other for other in OTHERS if result.names(f"histories/{OURS}/{other}/")]
     if not histories and not others:
-        return []
+        return None
     subjects = [subject for subject in ALLOCATORS if result.names(f"histories/{subject}/")]
     peers = [PEER] if result.names(f"histories/{PEER}/") else []
     head = ["", "limit", "1 thread", "4 threads", *(ALLOCATORS[subject] for subject in subjects)]
     head += [*("RocksDB" for _ in peers), "thousand Sets/s, 1 and 4 threads"]
     rows = [_history_row(result, history, subjects + peers) for history in histories]
     rows += [_other_row(result, other, subjects, len(peers)) for other in others]
-    drawn = _chart(result, histories)
-    return [Section("Histories", TITLE, TEXT, [table(head, rows)], [_target(result)], drawn)]
+    charts = _charts(result, histories)
+    pictures = [picture(TITLE, name) for name in charts]
+    return Section(TITLE, TEXT, [*pictures, table(head, rows)], [_target(result)], charts)
 
 
 class _Figure:
@@ -119,7 +155,7 @@ def _target(result):
     return Target(what, f"all {len(figures)}", targets.HISTORIES, f"{within}", within == len(figures))
 
 
-def _chart(result, histories):
+def _charts(result, histories):
     """Draws the histories that come closest to their limits, under malloc of glibc."""
     worst = {history: _worst(_figures(result, OURS, history)) for history in histories}
     drawn = sorted(histories, key=lambda history: -worst[history].excess())[:PANELS]
@@ -135,5 +171,6 @@ def _chart(result, histories):
         values = {title: result.values[f"{name}/series"][-1] for title, name in present.items()}
         charts[HISTORIES[history]] = (values, volumes, worst[history].limit)
     if not charts:
-        return ""
-    return chart.line_panels(TITLE, "resident memory by bytes Set, both as multiples of max_bytes", charts, "limit")
+        return {}
+    unit = "resident memory by bytes Set, both as multiples of max_bytes"
+    return {"Histories": chart.line_panels(TITLE, unit, charts, "limit")}

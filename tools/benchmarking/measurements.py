@@ -1,4 +1,4 @@
-"""The measurements: for each name, one value per round."""
+"""The measurements of a section: for each name, one value per round; and where they are stored."""
 
 import json
 import statistics
@@ -47,12 +47,21 @@ class Measurements:
     def rounds(self):
         return max(len(values) for values in self.values.values())
 
-    def save(self, path):
-        # One name per line, so that a diff compares two runs.
-        lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(values)}" for name, values in self.values.items())
-        path.write_text(f'{{"machine": {json.dumps(self.machine, indent=1)},\n"values": {{\n{lines}\n}}}}\n')
+
+def save(results, path):
+    """Writes {key of a section: its measurements}."""
+    path.write_text("{\n" + ",\n".join(_lines(key, result) for key, result in results.items()) + "\n}\n")
+
+
+def _lines(key, result):
+    # One name per line, so that a diff compares two runs.
+    lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(values)}" for name, values in result.values.items())
+    return f'"{key}": {{"machine": {json.dumps(result.machine, indent=1)},\n"values": {{\n{lines}\n}}}}'
 
 
 def load(path):
+    """Returns {key of a section: its measurements} of what was stored, if anything was."""
+    if not path.exists():
+        return {}
     stored = json.loads(path.read_text())
-    return Measurements(stored["machine"], stored["values"])
+    return {key: Measurements(section["machine"], section["values"]) for key, section in stored.items()}

@@ -2,7 +2,10 @@
 
 from . import chart, targets
 from .measurements import FLOOR
-from .section import Section, Target, table
+from .programs import Run
+from .section import Section, Target, picture, table
+
+KEY = "memory"
 
 TYPES = {
     "numbers": "uint64 to uint64",
@@ -14,10 +17,19 @@ Resident bytes per entry of a full cache of a million entries after two million 
 include keys, values, and the overhead of the cache and the allocator."""
 
 
-def sections(result):
+def runs(suite):
+    return [Run("memory", lambda: _measure(suite), once=True)]
+
+
+def _measure(suite):
+    lines = suite.output("memory_benchmark").splitlines()
+    return {name: float(value) for name, value in (line.split("\t") for line in lines)}
+
+
+def section(result):
     names = result.names("per_entry/")
     if not names:
-        return []
+        return None
     subjects = list(dict.fromkeys(name.split("/")[2] for name in names))
     subjects.sort(key=lambda subject: subject == FLOOR)  # Last, so that the others have the colors of the other charts.
     values = {
@@ -34,7 +46,8 @@ def sections(result):
     ]
     drawn = chart.grouped_bars("Resident memory per entry", "bytes", list(TYPES.values()), values)
     reached = [_per_entry(result, kind) for kind in TYPES] + _mixed_sizes(result)
-    return [Section("memory", "Memory", TEXT, [table(["", *TYPES.values()], rows)], reached, drawn)]
+    blocks = [picture("Memory", "memory"), table(["", *TYPES.values()], rows)]
+    return Section("Memory", TEXT, blocks, reached, {"memory": drawn})
 
 
 def _per_entry(result, kind):

@@ -1,7 +1,5 @@
 """Builds the benchmark programs and runs them, one part at a time."""
 
-import ctypes.util
-import functools
 import json
 import os
 import pathlib
@@ -12,12 +10,7 @@ import sys
 import tempfile
 import time
 
-from .measurements import FLOOR, MOST_SHARED, MOST_STOLEN, PIECES
-
-# Replacements of malloc: the name of the library, and the Debian package that has it.
-_ALLOCATORS = {"jemalloc": ("jemalloc", "libjemalloc2"), "tcmalloc": ("tcmalloc_minimal", "libtcmalloc-minimal4")}
-
-_THROUGHPUT = re.compile(r"BM_(?P<workload>\w+)<(?P<subject>\w+)>/real_time/threads:(?P<threads>\d+)")
+from .measurements import MOST_SHARED, MOST_STOLEN, PIECES
 
 
 class MeasurementFailed(Exception):
@@ -62,6 +55,12 @@ def _quietest(pieces, least):
     return sorted(pieces, key=lambda piece: max(piece["stolen"], piece["shared"]))[:least]
 
 
+def _medians(pieces):
+    """Returns {counter: median} of the numbers that all pieces have."""
+    counters = [name for name, value in pieces[0].items() if isinstance(value, (int, float))]
+    return {name: statistics.median(piece[name] for piece in pieces) for name in counters}
+
+
 class Patience:
     """The time left for repetitions.
 
@@ -85,7 +84,7 @@ class Patience:
 
 
 class Suite:
-    """The benchmarks of one configuration."""
+    """The benchmark programs of one configuration, and the ways of running them."""
 
     # The quiet pieces that a throughput measurement needs.
     _LEAST_PIECES = 3
@@ -95,97 +94,10 @@ class Suite:
         self._min_time = min_time
         self._patience = patience
         self._bazel("build", f"--config={config}", "//benchmarks/...")
-        if config == "peers":
-            self._call([root / "tools" / "install_packages", *(package for _, package in _ALLOCATORS.values())])
+        self.with_peers = config == "peers"
         self._folder = pathlib.Path(self._bazel("info", f"--config={config}", "bazel-bin").strip()) / "benchmarks"
 
-    def runs(self):
-        """Returns all runs in the order of a round: by workload, then by number of threads."""
-        groups = {}
-        for name in self._list("cache_benchmark"):
-            if match := _THROUGHPUT.fullmatch(name):
-                groups.setdefault((match["workload"], match["threads"]), []).append(name)
-        runs = [
-            Run(f"{workload}/{threads}", functools.partial(self._measure_throughput, workload, threads, names))
-            for (workload, threads), names in groups.items()
-        ]
-        runs.append(Run("MassExpiry", self._measure_mass_expiry))
-        runs.append(Run("Storm", lambda: self._measure_latencies("Storm")))
-        runs.append(Run("Growth", lambda: self._measure_latencies("Growth")))
-        if (self._folder / "timing_wheel_benchmark").exists():
-            runs.append(Run("TimingWheel", self._measure_timing_wheel))
-        runs.append(Run("memory", self._measure_memory, once=True))
-        runs.append(Run("histories", lambda: self._measure_histories("--series"), once=True))
-        for allocator, (name, _) in _ALLOCATORS.items():
-            if library := ctypes.util.find_library(name):
-                measure = functools.partial(self._measure_histories_with, allocator, library)
-                runs.append(Run(f"histories/{allocator}", measure, once=True))
-        return runs
-
-    def _measure_throughput(self, workload, threads, benchmarks):
-        """Measures all subjects on `threads` threads, interleaved with the floor on one."""
-        floor = f"BM_{workload}<{FLOOR}>/real_time/threads:1"
-        values = {}
-        for pieces in self._benchmark_in_pieces("cache_benchmark", dict.fromkeys([*benchmarks, floor])):
-            benchmark = pieces[0]["name"]
-            names = [f"floor/{workload}/{threads}"] if benchmark == floor else []
-            if benchmark in benchmarks:
-                names.append(f"{workload}/{_THROUGHPUT.fullmatch(benchmark)['subject']}/{threads}")
-            counters = {name: "items_per_second" for name in names} | {
-                f"{names[-1]}/misses": "miss_ratio",
-                f"stolen/{names[-1]}": "stolen",
-                f"shared/{names[-1]}": "shared",
-            }
-            for value, counter in counters.items():
-                values[value] = statistics.median(piece[counter] for piece in pieces)
-        return values
-
-    def _measure_mass_expiry(self):
-        values = {}
-        for result in self._benchmark("cache_benchmark", "^BM_MassExpiry/"):
-            expiring, pairs = re.search(r"expiring:(\d)/pairs:(\d+)", result["name"]).groups()
-            name = f"MassExpiry/{pairs}/{('calm', 'expiring')[int(expiring)]}"
-            for counter in result:
-                if re.match("[gs]et", counter) or counter == "left":
-                    values[f"{name}/{counter}"] = result[counter]
-            values[f"stolen/{name}"] = result["stolen"]
-        return values
-
-    def _measure_latencies(self, family):
-        values = {}
-        for result in self._benchmark("cache_benchmark", f"^BM_{family}/"):
-            part = result["name"].split("/")[1]
-            values.update((f"{family}/{part}/{name}", result[name]) for name in result if re.match("[gs]et_", name))
-            values[f"stolen/{family}/{part}"] = result["stolen"]
-        return values
-
-    def _measure_timing_wheel(self):
-        values = {}
-        for result in self._benchmark("timing_wheel_benchmark", "."):
-            operation, subject, arguments = re.match(r"BM_(\w+)<(\w+)>/?(.*?)/?iterations", result["name"]).groups()
-            name = f"TimingWheel/{operation}/{arguments.replace('/', ' ')}/{subject}"
-            values[name] = result["real_time"]
-            if "stolen" in result:
-                values[f"stolen/{name}"] = result["stolen"]
-        return values
-
-    def _measure_memory(self):
-        lines = self._output("memory_benchmark").splitlines()
-        return {name: float(value) for name, value in (line.split("\t") for line in lines)}
-
-    def _measure_histories(self, *arguments, environment=None):
-        lines = self._output("memory_histories", *arguments, environment=environment).splitlines()
-        values = {}
-        for name, value in (line.split("\t") for line in lines):
-            values[name] = list(map(float, value.split())) if name.endswith("/series") else float(value)
-        return values
-
-    def _measure_histories_with(self, allocator, library):
-        """Measures wheelcache alone, with another malloc."""
-        values = self._measure_histories("wheelcache/", environment={"LD_PRELOAD": library})
-        return {name.replace("/wheelcache/", f"/wheelcache_{allocator}/"): value for name, value in values.items()}
-
-    def _benchmark(self, program, pattern):
+    def benchmark(self, program, pattern):
         """Runs the benchmarks that match, and returns of each the repetition with the least CPU steal.
 
         Each repetition is a new process, so that all start from the same state. Only steal decides which one is kept,
@@ -202,8 +114,8 @@ class Suite:
             self._patience.spend(time.monotonic() - begin)
         return list(best.values())
 
-    def _benchmark_in_pieces(self, program, names):
-        """Runs benchmarks interleaved, and returns of each the pieces that had their cores to themselves.
+    def benchmark_in_pieces(self, program, names):
+        """Runs benchmarks interleaved, and returns {name: counters}, medians of the pieces that had their cores alone.
 
         If one has too few such pieces, all benchmarks run again, because only figures of the same minutes compare. If
         one still has too few when the time is over, its quietest pieces count. The figure that was measured never
@@ -222,11 +134,11 @@ class Suite:
             begin = time.monotonic()
             run()
             self._patience.spend(time.monotonic() - begin)
-        return [_quietest(results, self._LEAST_PIECES) for results in pieces.values()]
+        return {name: _medians(_quietest(results, self._LEAST_PIECES)) for name, results in pieces.items()}
 
     def _benchmark_once(self, program, pattern, pieces=1):
         with tempfile.NamedTemporaryFile() as out:
-            self._output(
+            self.output(
                 program,
                 f"--benchmark_filter={pattern}",
                 f"--benchmark_min_time={self._min_time / pieces}",
@@ -241,11 +153,20 @@ class Suite:
                 raise MeasurementFailed(f"{result['name']}: {result['error_message']}")
         return results
 
-    def _list(self, program):
-        return self._output(program, "--benchmark_list_tests").splitlines()
+    def has(self, program):
+        return (self._folder / program).exists()
 
-    def _output(self, program, *arguments, environment=None):
+    def list(self, program):
+        """Returns the names of the program's benchmarks."""
+        return self.output(program, "--benchmark_list_tests").splitlines()
+
+    def output(self, program, *arguments, environment=None):
+        """Runs the program and returns what it writes."""
         return self._call([self._folder / program, *arguments], environment)
+
+    def install(self, *packages):
+        """Installs packages of Debian."""
+        self._call([self._root / "tools" / "install_packages", *packages])
 
     def _bazel(self, *arguments):
         return self._call([self._root / "bazelw", *arguments])

@@ -1,39 +1,67 @@
 """A section of the report, and the pieces it consists of."""
 
 import dataclasses
+import itertools
 import statistics
 
 
 @dataclasses.dataclass
 class Target:
-    """A target, where it comes from, and what was measured."""
+    """A target, where it comes from, and what was measured.
+
+    Targets that differ in one argument alone have the same name, and share a row: `case` says for which one this is.
+    """
 
     what: str
     target: str
     origin: str
     measured: str
     reached: bool
+    case: str = ""
 
-    def row(self):
-        return [self.what, self.target, self.measured, "reached" if self.reached else "**missed**", self.origin]
+    def outcome(self):
+        return "reached" if self.reached else "**missed**"
 
 
-TARGET_HEAD = ["", "target", "measured", "", "origin of the target"]
+def target_table(targets):
+    """Returns the table of all targets."""
+    groups = itertools.groupby(targets, lambda target: (target.what, target.origin))
+    return table(["", "target", "measured", "", "origin of the target"], [_row(list(group)) for _, group in groups])
+
+
+def _row(targets):
+    first = targets[0]
+    outcomes = [target.outcome() for target in targets]
+    return [
+        first.what + (f": {', '.join(target.case for target in targets)}" if first.case else ""),
+        "; ".join(target.target for target in targets),
+        "; ".join(target.measured for target in targets),
+        outcomes[0] if len(set(outcomes)) == 1 else "; ".join(outcomes),
+        first.origin,
+    ]
 
 
 @dataclasses.dataclass
 class Section:
-    key: str  # Names the file of its chart.
+    """Text and blocks are in Markdown; the text may be wrapped, the blocks are tables, lists and pictures."""
+
     title: str
     text: str
-    tables: list
+    blocks: list
     targets: list = dataclasses.field(default_factory=list)
-    chart: str = ""
+    charts: dict = dataclasses.field(default_factory=dict)  # The SVG by the name of its file.
 
     def parts(self):
-        """Returns its paragraphs and tables in Markdown, the chart below the text."""
-        text = " ".join(self.text.split())
-        return [f"## {self.title}\n{text}\\\n![{self.title}](results/{self.key}.svg)", *self.tables]
+        return [f"## {self.title}\n{unwrapped(self.text)}", *self.blocks]
+
+
+def unwrapped(text):
+    return " ".join(text.split())
+
+
+def picture(title, name):
+    """Returns a line that shows a chart."""
+    return f"![{title}](results/{name}.svg)"
 
 
 def table(head, rows):

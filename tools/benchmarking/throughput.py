@@ -1,13 +1,26 @@
-"""The sections on throughput, and the overview chart of all of them."""
+"""The section on throughput, with the overview chart of all workloads."""
 
+import functools
+import re
 import statistics
 
 from . import chart, targets
 from .measurements import FLOOR
+from .programs import Run
 from .section import Section, Target, spread, table
+
+KEY = "throughput"
+
+PROGRAM = "cache_benchmark"
+BENCHMARK = re.compile(r"BM_(?P<workload>\w+)<(?P<subject>\w+)>/real_time/threads:(?P<threads>\d+)")
 
 OURS = "wheelcache"
 THREADS = [1, 2, 4, 8]
+
+TEXT = """\
+Of the subjects, those without a limit grow, and those without an order are told the oldest key, and erase it;
+`flat_hash_map_overwriting` overwrites a value in place, which is safe on one thread alone. Figures on 1, 2, 4 and 8
+threads: first million operations per second, then the ratio to the floor."""
 
 WORKLOADS = {
     "GetHit": (
@@ -19,17 +32,15 @@ WORKLOADS = {
     "Mixed": (
         "Nine Gets to a Set",
         "TTL of 30 s, Zipf 0.99 over twice as many keys as fit, from the state of a cache in long use. A Set follows"
-        " each miss. Subjects without a limit start with the same entries and grow.",
+        " each miss.",
     ),
     "SetExisting": (
         "Set of resident keys",
-        "TTL of 60 s, uniform keys. A new string replaces the old one; `flat_hash_map_overwriting` overwrites it in"
-        " place, which is safe on one thread alone.",
+        "TTL of 60 s, uniform keys. A new string replaces the old one.",
     ),
     "SetNew": (
         "Set of new keys",
-        "The cache is full, so each Set evicts an entry. Subjects without an order are told the oldest key, and erase"
-        " it.",
+        "The cache is full, so each Set evicts an entry.",
     ),
 }
 
@@ -51,11 +62,61 @@ LIBRARIES = {
 }
 
 
-def sections(result):
-    return [_section(result, key) for key in WORKLOADS if _floors(result, key)]
+def runs(suite):
+    """Returns a run for each workload and number of threads."""
+    groups = {}
+    for name in suite.list(PROGRAM):
+        if match := BENCHMARK.fullmatch(name):
+            groups.setdefault((match["workload"], match["threads"]), []).append(name)
+    return [
+        Run(f"{workload}/{threads}", functools.partial(_measure, suite, workload, threads, names))
+        for (workload, threads), names in groups.items()
+    ]
 
 
-def overview(result):
+def _measure(suite, workload, threads, benchmarks):
+    """Measures all subjects on `threads` threads, interleaved with the floor on one."""
+    floor = f"BM_{workload}<{FLOOR}>/real_time/threads:1"
+    values = {}
+    for benchmark, counters in suite.benchmark_in_pieces(PROGRAM, dict.fromkeys([*benchmarks, floor])).items():
+        names = [f"floor/{workload}/{threads}"] if benchmark == floor else []
+        if benchmark in benchmarks:
+            names.append(f"{workload}/{BENCHMARK.fullmatch(benchmark)['subject']}/{threads}")
+        values.update(dict.fromkeys(names, counters["items_per_second"]))
+        values[f"{names[-1]}/misses"] = counters["miss_ratio"]
+        values[f"stolen/{names[-1]}"] = counters["stolen"]
+        values[f"shared/{names[-1]}"] = counters["shared"]
+    return values
+
+
+def section(result):
+    workloads = [key for key in WORKLOADS if _floors(result, key)]
+    if not workloads:
+        return None
+    names = [name.split("/") for key in workloads for name in result.names(f"{key}/")]
+    subjects = list(dict.fromkeys(name[1] for name in names))
+    heads = [WORKLOADS[key][0] for key in workloads]
+    rows = {
+        cell: [[f"`{subject}`", *(_cell(result, key, subject, cell) for key in workloads)] for subject in subjects]
+        for cell in (_rate, _ratio)
+    }
+    charts = {key: _chart(result, key) for key in workloads}
+    if overview := _overview(result):
+        charts["overview"] = overview
+    return Section(
+        "Throughput",
+        TEXT,
+        [
+            "\n".join(_described(result, key) for key in workloads),
+            table(["million operations per second", *heads], rows[_rate]),
+            table(["ratio to the floor", *heads], rows[_ratio]),
+        ],
+        [target for key in workloads for target in _targets(result, key)],
+        charts,
+    )
+
+
+def _overview(result):
     """Returns a chart of wheelcache and its peers in each workload, or nothing where none was measured."""
     charts = {}
     for key, title in OVERVIEW.items():
@@ -87,16 +148,18 @@ def _cpu(result):
     return ", ".join(result.machine["Processor"].split(", ")[:2])
 
 
-def _section(result, key):
+def _described(result, key):
+    """Returns the item of a workload in the list of them."""
     title, text = WORKLOADS[key]
-    subjects = list(dict.fromkeys(name.split("/")[1] for name in result.names(f"{key}/")))
-    rows = [[f"`{subject}`", *(_cell(result, key, subject, threads) for threads in THREADS)] for subject in subjects]
-    figures = table(["million operations per second (ratio to the floor)", *map(_threads, THREADS)], rows)
     if key == "Mixed":
-        measured = [subject for subject in subjects if result.has(f"{key}/{subject}/1")]
-        misses = [f"`{subject}` {result.median(f'{key}/{subject}/1/misses'):.1%}" for subject in measured]
-        if misses:
-            text += f" Misses on one thread: {', '.join(misses)}."
+        subjects = [name.split("/")[1] for name in result.names(f"{key}/") if name.endswith("/1/misses")]
+        misses = [f"`{subject}` {result.median(f'{key}/{subject}/1/misses'):.1%}" for subject in subjects]
+        text += f" Misses on one thread: {', '.join(misses)}." if misses else ""
+    return f"- {title} ([chart](results/{key}.svg)): {text}"
+
+
+def _chart(result, key):
+    subjects = list(dict.fromkeys(name.split("/")[1] for name in result.names(f"{key}/")))
     series = {
         subject: {
             _threads(threads): result.median(f"{key}/{subject}/{threads}")
@@ -107,19 +170,18 @@ def _section(result, key):
         if subject != FLOOR
     }
     floor = (f"{FLOOR}, one thread", result.median(_floors(result, key)[0]))
-    drawn = chart.grouped_bars(title, "operations per second", list(map(_threads, THREADS)), series, floor)
-    return Section(key, title, text, [figures], _targets(result, key, title), drawn)
+    return chart.grouped_bars(WORKLOADS[key][0], "operations per second", list(map(_threads, THREADS)), series, floor)
 
 
-def _targets(result, key, title):
+def _targets(result, key):
     reached = []
     for threads, least in targets.THROUGHPUT.get(key, {}).items():
         name = f"{key}/{OURS}/{threads}"
         if result.has(name):
             ratios = result.ratios(name, _floor(key, threads))
-            what = f"{title}, {_threads(threads)}"
+            what = f"{WORKLOADS[key][0]}; threads"
             enough = statistics.median(ratios) >= least
-            reached.append(Target(what, f"{least:.2f}", targets.FLOOR, spread(ratios), enough))
+            reached.append(Target(what, f"{least:.2f}", targets.FLOOR, spread(ratios), enough, f"{threads}"))
     return reached
 
 
@@ -132,11 +194,18 @@ def _floors(result, key):
     return [_floor(key, threads) for threads in THREADS if result.has(_floor(key, threads))]
 
 
-def _cell(result, key, subject, threads):
-    name = f"{key}/{subject}/{threads}"
-    if not result.has(name):
-        return ""
-    return f"{result.median(name) / 1e6:.2f} ({result.ratio(name, _floor(key, threads)):.2f})"
+def _cell(result, key, subject, cell):
+    """Returns the figures of a subject, one for each number of threads that anything was measured on."""
+    measured = [threads for threads in THREADS if result.has(f"{key}/{subject}/{threads}")]
+    return ", ".join(cell(result, f"{key}/{subject}/{threads}", _floor(key, threads)) for threads in measured)
+
+
+def _rate(result, name, _):
+    return f"{result.median(name) / 1e6:#.3g}"
+
+
+def _ratio(result, name, floor):
+    return f"{result.ratio(name, floor):.2f}"
 
 
 def _threads(threads):

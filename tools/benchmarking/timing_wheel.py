@@ -1,9 +1,15 @@
 """The section on timers."""
 
+import re
 import statistics
 
 from . import chart, targets
-from .section import Section, Target, spread, table
+from .programs import Run
+from .section import Section, Target, picture, spread, table
+
+KEY = "wheel"
+
+PROGRAM = "timing_wheel_benchmark"
 
 OURS = "PointerWheel"
 BASE = "MultimapTimers"
@@ -18,7 +24,13 @@ SUBJECTS = {
 }
 
 # Stored, but not shown: their neighbours tell the same.
-HIDDEN = {("NextWakeup", "pending:30000"), ("IdleJump", "ticks:1000"), ("Expire", "step:1 until:300")}
+HIDDEN = {
+    ("Expire", "step:1 until:300"),
+    ("IdleJump", "ticks:1"),
+    ("IdleJump", "ticks:1000"),
+    ("NextWakeup", "pending:1000"),
+    ("NextWakeup", "pending:30000"),
+}
 
 TEXT = """\
 A million timers are pending, with delays uniform over 3.6 million ticks. Nanoseconds per timer, or per call of
@@ -27,10 +39,25 @@ same wheel over 32-bit references; the wheel with rounds visits each timer once 
 round, all subjects run in one process, next to each other for each operation."""
 
 
-def sections(result):
+def runs(suite):
+    return [Run("TimingWheel", lambda: _measure(suite))] if suite.has(PROGRAM) else []
+
+
+def _measure(suite):
+    values = {}
+    for result in suite.benchmark(PROGRAM, "."):
+        operation, subject, arguments = re.match(r"BM_(\w+)<(\w+)>/?(.*?)/?iterations", result["name"]).groups()
+        name = f"TimingWheel/{operation}/{arguments.replace('/', ' ')}/{subject}"
+        values[name] = result["real_time"]
+        if "stolen" in result:
+            values[f"stolen/{name}"] = result["stolen"]
+    return values
+
+
+def section(result):
     operations = list(dict.fromkeys(tuple(name.split("/")[1:3]) for name in result.names("TimingWheel/")))
     if not operations:
-        return []
+        return None
     rows = [
         [_title(*operation), *(_cell(result, operation, subject) for subject in SUBJECTS)]
         for operation in operations
@@ -48,7 +75,8 @@ def sections(result):
     groups = list(dict.fromkeys(operation[0] for operation in compared))
     drawn = chart.grouped_bars("Timers", "nanoseconds, logarithmic", groups, series, logarithmic=True)
     reached = _targets(result, compared) + _flat_targets(result, compared)
-    return [Section("TimingWheel", "Timing wheel", TEXT, [table(["", *SUBJECTS.values()], rows)], reached, drawn)]
+    blocks = [picture("Timing wheel", "TimingWheel"), table(["", *SUBJECTS.values()], rows)]
+    return Section("Timing wheel", TEXT, blocks, reached, {"TimingWheel": drawn})
 
 
 def _targets(result, operations):

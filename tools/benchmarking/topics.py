@@ -1,0 +1,12 @@
+"""What tools/benchmark measures and shows, in the order of the page.
+
+Each topic is a module and a section of the report. It has
+
+  KEY              names the section in --sections and among the stored measurements
+  runs(suite)      the runs of a round (programs.Run), each of which returns {name: value}
+  section(result)  the section (section.Section) made of the measurements of these runs, or None of nothing
+"""
+
+from . import calls, histories, latencies, memory, throughput, timing_wheel
+
+ALL = (throughput, calls, latencies, memory, histories, timing_wheel)
