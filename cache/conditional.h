@@ -61,6 +61,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "wheelcache/wheel/base/version.h"
 
 namespace wheelcache {
 namespace internal {

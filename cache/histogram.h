@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "wheelcache/wheel/base/version.h"
 
 namespace wheelcache {
 

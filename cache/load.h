@@ -57,6 +57,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "wheelcache/wheel/base/version.h"
 
 namespace wheelcache {
 

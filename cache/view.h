@@ -14,6 +14,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "wheelcache/wheel/base/version.h"
+
 namespace wheelcache {
 
 template <typename T>

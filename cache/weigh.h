@@ -21,6 +21,8 @@
 #include <string>
 #include <string_view>
 
+#include "wheelcache/wheel/base/version.h"
+
 namespace wheelcache {
 
 // The bytes of an entry besides its key and value: its links, deadline, age and

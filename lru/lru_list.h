@@ -33,6 +33,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "wheelcache/wheel/base/version.h"
 
 namespace wheelcache {
 

@@ -10,6 +10,8 @@
 
 #include <cstdint>
 
+#include "wheelcache/wheel/base/version.h"
+
 namespace wheelcache {
 
 // The part of a timer that belongs to the wheel.

@@ -11,6 +11,8 @@
 #ifndef WHEELCACHE_WHEEL_BASE_EXPORT_H_
 #define WHEELCACHE_WHEEL_BASE_EXPORT_H_
 
+#include "wheelcache/wheel/base/version.h"
+
 #if defined(__GNUC__)
 #define WHEELCACHE_EXPORT __attribute__((visibility("default")))
 #else

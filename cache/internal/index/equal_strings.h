@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "absl/base/attributes.h"
+#include "wheelcache/wheel/base/version.h"
 
 namespace wheelcache::internal {
 

@@ -1,0 +1,32 @@
+# The unit tests under ctest: those that cmake/tests.cmake lists, each with the
+# name that it has in Bazel. docs/testing.md says what is left to Bazel alone.
+
+find_package(GTest CONFIG REQUIRED)
+
+# Tests include "wheelcache/tests/testing/child.h".
+set(tests_include_dir ${PROJECT_BINARY_DIR}/include_for_tests)
+file(MAKE_DIRECTORY ${tests_include_dir}/wheelcache)
+file(CREATE_LINK ${PROJECT_SOURCE_DIR}/tests
+  ${tests_include_dir}/wheelcache/tests SYMBOLIC)
+
+# wheelcache_test(<name> <source>... [COPTS <option>...] [LINKOPTS <option>...])
+function(wheelcache_test name)
+  cmake_parse_arguments(arg "" "" "COPTS;LINKOPTS" ${ARGN})
+  # They replace functions of the system, in what is linked statically.
+  if(BUILD_SHARED_LIBS AND arg_LINKOPTS)
+    return()
+  endif()
+  add_executable(wheelcache_${name} ${arg_UNPARSED_ARGUMENTS})
+  target_compile_options(wheelcache_${name} PRIVATE -Wall -Wextra ${arg_COPTS})
+  target_link_options(wheelcache_${name} PRIVATE ${arg_LINKOPTS})
+  target_link_libraries(wheelcache_${name} PRIVATE wheelcache_testing)
+  add_test(NAME ${name} COMMAND wheelcache_${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+endfunction()
+
+include(cmake/tests.cmake)
+
+add_library(wheelcache_testing STATIC ${wheelcache_testing_SOURCES})
+target_include_directories(wheelcache_testing PUBLIC ${tests_include_dir})
+target_link_libraries(wheelcache_testing
+  PUBLIC wheelcache::wheelcache GTest::gmock_main)

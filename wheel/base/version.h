@@ -1,0 +1,21 @@
+// The version of the library, and the language that it needs.
+//
+//   std::puts("built with wheelcache " WHEELCACHE_VERSION);
+//
+// CMake, pkg-config and the packages take the version from here. What repeats
+// it is compared by tests/documentation/version_test.cc.
+
+#ifndef WHEELCACHE_WHEEL_BASE_VERSION_H_
+#define WHEELCACHE_WHEEL_BASE_VERSION_H_
+
+#if __cplusplus < 201703L
+#error "wheelcache needs C++17: compile with -std=c++17 or a later standard"
+#endif
+
+#define WHEELCACHE_VERSION_MAJOR 0
+#define WHEELCACHE_VERSION_MINOR 1
+#define WHEELCACHE_VERSION_PATCH 0
+// The three with dots between them.
+#define WHEELCACHE_VERSION "0.1.0"
+
+#endif  // WHEELCACHE_WHEEL_BASE_VERSION_H_
