@@ -43,9 +43,15 @@ std::optional<int64_t> Heartbeat::Answer() {
     next_ = sent_;
     return std::nullopt;
   }
-  next_ = Clock::NanosAfter(
-      sent_, std::max<int64_t>(max_staleness_nanos_ / kPingsPerStaleness, 1));
-  return Clock::NanosAfter(*certified, max_staleness_nanos_);
+  const int64_t until = Clock::NanosAfter(*certified, max_staleness_nanos_);
+  // A lease that was over when this PING was sent, because the process had been
+  // stopped: the next one follows at once.
+  next_ = until <= sent_
+              ? sent_
+              : Clock::NanosAfter(
+                    sent_, std::max<int64_t>(
+                               max_staleness_nanos_ / kPingsPerStaleness, 1));
+  return until;
 }
 
 }  // namespace wheelcache::internal

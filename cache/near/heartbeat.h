@@ -39,9 +39,10 @@ class WHEELCACHE_EXPORT Heartbeat {
   // REQUIRES: max_staleness is more than zero.
   Heartbeat(absl::Duration max_staleness, int64_t now_nanos);
 
-  // When the next PING is due; kNever while one is unanswered. The first two
-  // follow each other at once, so that the first lease comes soon; then they
-  // are a sixth of max_staleness apart.
+  // When the next PING is due; kNever while one is unanswered. They are a sixth
+  // of max_staleness apart; but the second follows the first at once, so that
+  // the first lease comes soon, and so does the one after a pause of the
+  // process that outlasted the lease.
   int64_t next_nanos() const { return unanswered_ ? Clock::kNever : next_; }
 
   // When an unanswered PING means that the connection is dead: max_staleness

@@ -2,19 +2,31 @@
 // the reader's. documentation_test.cc compares them with the headers.
 
 #include <cstdint>
+#include <functional>
+#include <iostream>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
+#include "wheelcache/cache/near/fake_server.h"
+#include "wheelcache/cache/near/fake_store.h"
 #include "wheelcache/cache/near/heartbeat.h"
+#include "wheelcache/cache/near/near_cache.h"
+#include "wheelcache/cache/near/near_options.h"
+#include "wheelcache/cache/near/near_stats.h"
 #include "wheelcache/cache/near/remote_store.h"
 #include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache {
 namespace {
@@ -73,6 +85,113 @@ TEST(NearExamples, Heartbeat) {
     }
   }
   EXPECT_EQ(lease.until, 7 + absl::ToInt64Nanoseconds(max_staleness));
+}
+
+struct Price {
+  int cents = 0;
+  std::string currency;
+};
+
+struct PriceCodec {
+  std::string Encode(const Price& price) const {
+    return absl::StrCat(price.cents, " ", price.currency);
+  }
+  absl::StatusOr<Price> Decode(absl::string_view bytes) const {
+    const std::vector<std::string> parts = absl::StrSplit(bytes, ' ');
+    Price price;
+    if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &price.cents)) {
+      return absl::DataLossError("must be cents and a currency");
+    }
+    price.currency = parts[1];
+    return price;
+  }
+};
+using Prices = wheelcache::NearCache<Price, PriceCodec>;
+
+TEST(NearExamples, Codec) {
+  FakeServer server(&Clock::Monotonic());
+  FakeStore store(&server);
+  auto prices = *Prices::Create({}, &store);
+  EXPECT_TRUE(prices->Set("apples", {120, "EUR"}).ok());
+  EXPECT_EQ(server.Get("apples"), "120 EUR");
+  EXPECT_EQ((**prices->Get("apples")).currency, "EUR");
+  server.Set("apples", "cheap");
+  EXPECT_TRUE(absl::IsDataLoss(prices->Get("apples").status()));
+}
+
+TEST(NearExamples, NearOptions) {
+  FakeServer server(&Clock::Monotonic());
+  FakeStore store(&server);
+  wheelcache::NearCacheOptions options;
+  options.local.name = "users";
+  options.local.max_entries = 100'000;
+  options.key_prefix = "user:";
+  options.max_staleness = absl::Seconds(1);
+  auto users = wheelcache::NearCache<std::string>::Create(options, &store);
+  EXPECT_TRUE(users.ok());
+}
+
+absl::Status UseANearCache(RemoteStore& store,
+                           const std::function<void(std::string)>& Greet) {
+  wheelcache::NearCacheOptions options;
+  options.local.max_entries = 100'000;
+  options.key_prefix = "user:";
+  auto users = wheelcache::NearCache<std::string>::Create(options, &store);
+  if (!users.ok()) return users.status();
+
+  auto user = (*users)->Get("alice");  // Of the store; from now on local.
+  if (!user.ok()) return user.status();
+  if (user->has_value()) Greet(**user);
+  return (*users)->Set("alice", "Alice B.", absl::Hours(1));
+}
+
+TEST(NearExamples, NearCache) {
+  FakeServer server(&Clock::Monotonic());
+  FakeStore store(&server);
+  server.Set("user:alice", "Alice");
+  std::string greeted;
+  const auto Greet = [&](std::string name) { greeted = std::move(name); };
+  EXPECT_TRUE(UseANearCache(store, Greet).ok());
+  EXPECT_EQ(greeted, "Alice");
+  EXPECT_EQ(server.Get("user:alice"), "Alice B.");
+}
+
+TEST(NearExamples, NearStats) {
+  FakeServer server(&Clock::Monotonic());
+  FakeStore store(&server);
+  auto users = *wheelcache::NearCache<std::string>::Create({}, &store);
+  EXPECT_TRUE(users->Get("alice").ok());
+  const wheelcache::NearCacheStats stats = users->stats();
+  std::cout << "local hit ratio " << stats.local_hit_ratio() << "\n";
+  EXPECT_EQ(stats.local_hit_ratio(), 0);
+}
+
+TEST(NearExamples, FakeServer) {
+  wheelcache::SimulatedClock clock;
+  wheelcache::FakeServer server(&clock);
+  wheelcache::FakeStore store(&server);  // cache/near/fake_store.h
+  EXPECT_EQ(server.Get("user:alice"), std::nullopt);
+  server.Set("user:alice", "Alice");  // As another process does.
+  EXPECT_EQ(server.Get("user:alice"), "Alice");
+}
+
+TEST(NearExamples, FakeStore) {
+  wheelcache::SimulatedClock clock;
+  wheelcache::FakeServer server(&clock);
+  wheelcache::FakeStore store(&server);
+  wheelcache::NearCacheOptions options;
+  options.local.clock = &clock;
+  options.local.reaper = nullptr;
+  auto users = *wheelcache::NearCache<std::string>::Create(options, &store);
+
+  server.Set("alice", "Alice");
+  EXPECT_EQ(*users->Get("alice"), "Alice");     // Fetched, and kept.
+  server.Set("alice", "Alice B.");              // Another process writes.
+  EXPECT_EQ(*users->Get("alice"), "Alice B.");  // It was told.
+  server.Stop();
+  EXPECT_EQ(*users->Get("alice"), "Alice B.");  // Within max_staleness.
+  clock.Advance(options.max_staleness);
+  EXPECT_FALSE(users->Get("alice").ok());
 }
 
 }  // namespace

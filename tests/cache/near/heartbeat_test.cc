@@ -49,6 +49,20 @@ TEST(HeartbeatTest, NoPingIsDueWhileOneIsUnanswered) {
   EXPECT_EQ(heartbeat.dead_nanos(), Clock::kNever);
 }
 
+TEST(HeartbeatTest, AfterAPauseThatOutlastedTheLeaseTheNextPingFollowsAtOnce) {
+  Heartbeat heartbeat(absl::Seconds(3), 0);
+  heartbeat.Send(10);
+  heartbeat.Answer();
+  heartbeat.Send(20);
+  heartbeat.Answer();
+  heartbeat.Send(20 + 3 * kSecond);
+  EXPECT_EQ(heartbeat.Answer(), 20 + 3 * kSecond);
+  EXPECT_EQ(heartbeat.next_nanos(), 20 + 3 * kSecond);
+  heartbeat.Send(21 + 3 * kSecond);
+  EXPECT_EQ(heartbeat.Answer(), 20 + 6 * kSecond);
+  EXPECT_EQ(heartbeat.next_nanos(), 21 + 3 * kSecond + kSecond / 2);
+}
+
 TEST(HeartbeatTest, TinyAndHugeBoundsStayWithinTheClock) {
   Heartbeat tiny(absl::Nanoseconds(1), 0);
   tiny.Send(7);

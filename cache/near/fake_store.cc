@@ -1,0 +1,215 @@
+#include "wheelcache/cache/near/fake_store.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "wheelcache/cache/near/fake_server.h"
+#include "wheelcache/wheel/base/mutex.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache {
+namespace {
+
+constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
+
+absl::Status NoAnswer() {
+  return absl::DeadlineExceededError("no answer within the timeout");
+}
+
+absl::Status AskNobody(FakeStore::Step, const FakeStore::Request&) {
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+FakeStore::FakeStore(FakeServer* server) : server_(*server) {}
+
+FakeStore::Interposer FakeStore::interposer() const {
+  MutexLock lock(&server_.mu_);
+  return interposer_ == nullptr ? &AskNobody : *interposer_;
+}
+
+absl::Status FakeStore::BeforeExecution(const Request& request,
+                                        absl::Duration timeout) {
+  if (timeout <= absl::ZeroDuration()) return NoAnswer();
+  if (absl::Status s = interposer()(Step::kSent, request); !s.ok()) return s;
+  MutexLock lock(&server_.mu_);
+  server_.PumpLocked();
+  if (reachable_) return absl::OkStatus();
+  return absl::UnavailableError("connect: connection refused");
+}
+
+absl::Status FakeStore::AfterExecution(const Request& request) {
+  return interposer()(Step::kExecuted, request);
+}
+
+std::vector<absl::StatusOr<RemoteStore::Fetched>> FakeStore::Fetch(
+    absl::Span<const absl::string_view> keys, absl::Duration timeout) {
+  const Request request{Request::Command::kFetch, keys};
+  std::vector<absl::StatusOr<Fetched>> results;
+  absl::Status status = BeforeExecution(request, timeout);
+  if (status.ok()) {
+    MutexLock lock(&server_.mu_);
+    if (server_.stopped_) status = NoAnswer();
+    for (const absl::string_view key : keys) {
+      const auto it = server_.FindLiveLocked(key);
+      Fetched fetched;
+      if (it != server_.entries_.end()) {
+        fetched = {it->second.bytes, it->second.deadline_nanos};
+      }
+      results.emplace_back(std::move(fetched));
+    }
+    server_.PumpLocked();
+  }
+  if (status.ok()) status = AfterExecution(request);
+  if (!status.ok()) results.assign(keys.size(), status);
+  return results;
+}
+
+absl::Status FakeStore::Put(const Write& write, absl::Duration timeout) {
+  const Request request{Request::Command::kPut, {&write.key, 1}};
+  absl::Status status = BeforeExecution(request, timeout);
+  if (!status.ok()) return status;
+  {
+    MutexLock lock(&server_.mu_);
+    if (server_.stopped_) {
+      server_.late_writes_.push_back(
+          [server = &server_, key = std::string(write.key),
+           bytes = std::string(write.bytes),
+           ttl = write.ttl]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+            server->SetLocked(key, {bytes, server->clock().NanosAfter(ttl)});
+          });
+      return NoAnswer();
+    }
+    server_.SetLocked(
+        write.key, {std::string(write.bytes), clock().NanosAfter(write.ttl)});
+    server_.PumpLocked();
+  }
+  return AfterExecution(request);
+}
+
+absl::StatusOr<bool> FakeStore::Remove(absl::string_view key,
+                                       absl::Duration timeout) {
+  const Request request{Request::Command::kRemove, {&key, 1}};
+  absl::Status status = BeforeExecution(request, timeout);
+  if (!status.ok()) return status;
+  bool was_there = false;
+  {
+    MutexLock lock(&server_.mu_);
+    if (server_.stopped_) {
+      server_.late_writes_.push_back(
+          [server = &server_, key = std::string(key)]()
+              ABSL_NO_THREAD_SAFETY_ANALYSIS { server->DelLocked(key); });
+      return NoAnswer();
+    }
+    was_there = server_.DelLocked(key);
+    server_.PumpLocked();
+  }
+  status = AfterExecution(request);
+  if (!status.ok()) return status;
+  return was_there;
+}
+
+absl::Status FakeStore::Attach(absl::string_view prefix,
+                               absl::Duration max_staleness,
+                               Listener* listener) {
+  MutexLock lock(&server_.mu_);
+  server_.PumpLocked();
+  for (const auto& session : server_.sessions_) {
+    if (session->store != this) continue;
+    if (absl::StartsWith(prefix, session->prefix) ||
+        absl::StartsWith(session->prefix, prefix)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the prefix \"", prefix, "\" overlaps with \"", session->prefix,
+          "\", of another near cache of this store; neither may begin with "
+          "the other"));
+    }
+  }
+  auto session = std::make_unique<FakeServer::Session>();
+  session->prefix = std::string(prefix);
+  session->max_staleness = max_staleness;
+  session->listener = listener;
+  session->store = this;
+  session->retry_nanos = clock().NowNanos();
+  session->pause = kFirstPause;
+  server_.sessions_.push_back(std::move(session));
+  server_.PumpLocked();
+  return absl::OkStatus();
+}
+
+void FakeStore::Detach(Listener* listener) {
+  MutexLock lock(&server_.mu_);
+  while (server_.pumping_) server_.pumped_.Wait(&server_.mu_);
+  auto& sessions = server_.sessions_;
+  sessions.erase(std::remove_if(sessions.begin(), sessions.end(),
+                                [&](const auto& session) {
+                                  return session->listener == listener;
+                                }),
+                 sessions.end());
+}
+
+void FakeStore::set_interposer(Interposer interposer) {
+  auto shared = interposer == nullptr
+                    ? nullptr
+                    : std::make_shared<const Interposer>(std::move(interposer));
+  MutexLock lock(&server_.mu_);
+  interposer_.swap(shared);
+}
+
+void FakeStore::Disconnect() {
+  MutexLock lock(&server_.mu_);
+  server_.PumpLocked();
+  server_.BreakLocked(this, "connection reset");
+  server_.PumpLocked();
+}
+
+void FakeStore::set_reachable(bool reachable) {
+  MutexLock lock(&server_.mu_);
+  server_.PumpLocked();
+  reachable_ = reachable;
+  if (!reachable) {
+    server_.BreakLocked(this, "connection reset");
+  }
+  server_.PumpLocked();
+}
+
+void FakeStore::LoseMessages() {
+  MutexLock lock(&server_.mu_);
+  server_.PumpLocked();
+  for (const auto& session : server_.sessions_) {
+    if (session->store == this && session->number != 0) {
+      session->loses_messages = true;
+    }
+  }
+}
+
+void FakeStore::HoldMessages() {
+  MutexLock lock(&server_.mu_);
+  server_.PumpLocked();
+  holds_messages_ = true;
+}
+
+void FakeStore::ReleaseMessages() {
+  MutexLock lock(&server_.mu_);
+  holds_messages_ = false;
+  server_.PumpLocked();
+}
+
+void FakeStore::set_message_delay(absl::Duration delay) {
+  MutexLock lock(&server_.mu_);
+  server_.PumpLocked();
+  message_delay_nanos_ = Clock::NanosAfter(0, delay);
+}
+
+}  // namespace wheelcache

@@ -1,0 +1,418 @@
+// A near cache: a local tier in front of a store that many processes share,
+// with a hard bound on staleness.
+//
+//   wheelcache::NearCacheOptions options;
+//   options.local.max_entries = 100'000;
+//   options.key_prefix = "user:";
+//   auto users = wheelcache::NearCache<std::string>::Create(options, &store);
+//   if (!users.ok()) return users.status();
+//
+//   auto user = (*users)->Get("alice");  // Of the store; from now on local.
+//   if (!user.ok()) return user.status();
+//   if (user->has_value()) Greet(**user);
+//   return (*users)->Set("alice", "Alice B.", absl::Hours(1));
+//
+// Promise. Let a write W to k execute on the connected primary at w. A Get(k)
+// that starts at w + L or later, or after this process handled W's
+// invalidation, or after this NearCache's own W returned OK, never returns a
+// value older than W's. L is NearCacheOptions::max_staleness. Excluded: SWAPDB,
+// a failover that loses writes, reads from replicas, suspended computers, and
+// what stale_if_error returns. docs/near_cache.md has the proof.
+//
+// How. Local hits are served under a lease, which answers of the store renew.
+// Whatever breaks, the lease runs out: then reads go to the store, coalesced,
+// and nothing is kept. A store that has come back is a new session, and starts
+// with an empty local tier, unless stale_if_error keeps the old one for errors.
+//
+// Reads. A miss is single-flight: one caller fetches a key, the others wait for
+// that. The value stays for the store's TTL, less the time since sending, and
+// for max_local_ttl at most. That the store lacks a key is remembered for
+// negative_ttl. A write never fills the local tier: the next Get fetches.
+//
+// Threads. Thread-safe. The store's I/O thread deletes from the local tier, and
+// so may run destructors of values, but no other code of yours. fork(). The
+// child has no session: make another store and near cache there.
+//
+// Errors. What the store returns (cache/near/remote_store.h): after
+// DeadlineExceeded or Unavailable, a Set or Del may have happened, or may still
+// happen. DataLoss: a value does not decode, and is not kept. A key that is
+// absent is no error. No call waits longer than command_timeout.
+//
+// Cost. A local hit is a hit of cache/cache.h, which takes no lock, and a
+// reading of the coarse clock. A string is stored with 8 bytes before it. Of
+// other types, max_bytes counts the object alone.
+//
+// Lifetime. The store must outlive the near cache. Destroy it when no call runs
+// in it.
+
+#ifndef WHEELCACHE_CACHE_NEAR_NEAR_CACHE_H_
+#define WHEELCACHE_CACHE_NEAR_NEAR_CACHE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/memory/memory.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
+#include "wheelcache/cache/load.h"
+#include "wheelcache/cache/near/codec.h"
+#include "wheelcache/cache/near/near_core.h"
+#include "wheelcache/cache/near/near_options.h"
+#include "wheelcache/cache/near/near_stats.h"
+#include "wheelcache/cache/near/remote_store.h"
+#include "wheelcache/cache/near/stored_value.h"
+
+namespace wheelcache {
+
+template <typename Value, typename Codec = DefaultCodec<Value>>
+class NearCache final {
+ public:
+  // A value, or nothing if the store lacks the key, or an error.
+  using Result = absl::StatusOr<std::optional<Value>>;
+
+  // Returns a near cache in front of the store, or InvalidArgument: which field
+  // breaks which rule, or which prefix overlaps with another. Does not wait for
+  // the store: until that has answered, reads go there.
+  static absl::StatusOr<std::unique_ptr<NearCache>> Create(
+      NearCacheOptions options, RemoteStore* store, Codec codec = {});
+
+  ~NearCache() { core_.Detach(); }
+  NearCache(const NearCache&) = delete;
+  NearCache& operator=(const NearCache&) = delete;
+
+  // Returns the value, from the local tier or from the store. See Promise.
+  Result Get(absl::string_view key);
+
+  // As Get, but always from the store, and never stale: what was written before
+  // the call is seen. Fills the local tier.
+  Result GetFresh(absl::string_view key);
+
+  // As Get for each key, in their order, with at most one fetch of those that
+  // are missing. Writes may come between two keys. Equal keys get equal
+  // results.
+  std::vector<Result> GetMany(absl::Span<const absl::string_view> keys);
+
+  // Writes a value to the store, for a TTL of more than zero.
+  absl::Status Set(absl::string_view key, const Value& value,
+                   absl::Duration ttl = absl::InfiniteDuration());
+
+  // Deletes a key from the store. Returns whether it was there.
+  absl::StatusOr<bool> Del(absl::string_view key);
+
+  // Waits until there is a lease, so that Gets fill the local tier. Returns OK,
+  // or why there is none: which command the store refused, and how.
+  absl::Status WaitUntilReady(absl::Duration timeout) {
+    return core_.WaitUntilReady(timeout);
+  }
+
+  NearCacheStats stats() const { return core_.stats(); }
+  const NearCacheOptions& options() const { return core_.options(); }
+
+ private:
+  using Core = internal::NearCore;
+  using Count = internal::NearCount;
+  using Stored = internal::StoredValue<Value>;
+  using Local = Cache<std::string, typename Stored::Type>;
+  using Handle = typename Local::Handle;
+  using LoadedValue = Loaded<typename Stored::Type>;
+
+  // What a look-up in the local tier has found.
+  struct Look {
+    uint64_t session = 0;   // Whose lease there was; 0 for none.
+    bool outdated = false;  // An entry of another session.
+  };
+
+  // How a read has obtained what it returns.
+  enum class Source { kOwnFetch, kLocalOrJoined };
+
+  NearCache(NearCacheOptions options, RemoteStore* store, Codec codec)
+      : codec_(std::move(codec)), core_(std::move(options), store) {}
+
+  ABSL_ATTRIBUTE_NOINLINE Result GetMissing(absl::string_view key, Look look);
+
+  // The lookup of each read. Returns whether it found what may be served.
+  bool FindLocally(absl::string_view key, Look* look, Result* result);
+
+  LoadOptions OptionsFor(const Look& look) const {
+    LoadOptions load;
+    load.wait = core_.options().command_timeout;
+    // What is there counts as missing.
+    if (look.session == 0 || look.outdated)
+      load.max_age = -absl::Nanoseconds(1);
+    return load;
+  }
+
+  // Fetches as the leader of a load, or apart from any.
+  absl::StatusOr<LoadedValue> FetchOne(absl::string_view key,
+                                       const Core::CallTime& call) {
+    const uint64_t session = core_.session();
+    internal::Interleave("near: before the fetch");
+    auto fetched = core_.Fetch({key}, call);
+    internal::Interleave("near: after the fetch");
+    return ToStore(key, session, std::move(fetched[0]));
+  }
+  absl::StatusOr<LoadedValue> ToStore(absl::string_view key, uint64_t session,
+                                      absl::StatusOr<Core::Fetched> fetched);
+
+  // What a read returns of the end of a load.
+  struct Read {
+    absl::string_view key;
+    const Look& look;
+    const Core::CallTime& call;
+  };
+  Result ResultOf(const Read& read, const absl::StatusOr<Handle>& handle,
+                  Source source);
+  bool MayReturn(const Read& read, const Handle& handle) const;
+  Result FetchApart(const Read& read);
+  Result Failed(absl::string_view key, const absl::Status& status);
+  Result CountFetched(std::optional<Value> value) {
+    core_.Count(value.has_value() ? Count::kFetchedHits
+                                  : Count::kFetchedAbsences);
+    return value;
+  }
+
+  // Deletes a key from the local tier at the end of a write, however that ends.
+  class DelAtEnd {
+   public:
+    DelAtEnd(Local* local, absl::string_view key) : local_(*local), key_(key) {}
+    DelAtEnd(const DelAtEnd&) = delete;
+    DelAtEnd& operator=(const DelAtEnd&) = delete;
+    ~DelAtEnd() {
+      internal::Interleave("near: between a write and its Del");
+      local_.Del(key_);
+    }
+
+   private:
+    Local& local_;
+    const absl::string_view key_;
+  };
+
+  const Codec codec_;
+  Core core_;
+  // The last: destructors of values may call the near cache until it ends.
+  std::unique_ptr<Local> local_;
+};
+
+template <typename Value, typename Codec>
+absl::StatusOr<std::unique_ptr<NearCache<Value, Codec>>>
+NearCache<Value, Codec>::Create(NearCacheOptions options, RemoteStore* store,
+                                Codec codec) {
+  absl::Status status = internal::Validate(options, store->clock());
+  if (!status.ok()) return status;
+  auto local = Local::Create(options.local);
+  if (!local.ok()) return local.status();
+  auto cache = absl::WrapUnique(
+      new NearCache(std::move(options), store, std::move(codec)));
+  cache->local_ = *std::move(local);
+  Local* const tier = cache->local_.get();
+  status = cache->core_.Attach(
+      {tier, [tier](absl::string_view key) { return tier->Del(key); }});
+  if (!status.ok()) return status;
+  return cache;
+}
+
+// In this order: the lease, then the session, then the entry.
+template <typename Value, typename Codec>
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool NearCache<Value, Codec>::FindLocally(
+    absl::string_view key, Look* look, Result* result) {
+  const uint64_t session = core_.LeasedSession();
+  look->session = session;
+  if (ABSL_PREDICT_FALSE(session == 0)) return false;
+  bool has_value = false;
+  const bool found = local_->Visit(key, [&](typename Stored::View stored) {
+    look->outdated = Stored::Session(stored) != session;
+    if (ABSL_PREDICT_FALSE(look->outdated)) return;
+    has_value = Stored::HasValue(stored);
+    *result = Stored::Copy(stored);
+  });
+  if (ABSL_PREDICT_FALSE(!found || look->outdated)) return false;
+  core_.CountHit(has_value);
+  return true;
+}
+
+template <typename Value, typename Codec>
+typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::Get(
+    absl::string_view key) {
+  Look look;
+  Result result = std::nullopt;
+  if (ABSL_PREDICT_TRUE(FindLocally(key, &look, &result))) return result;
+  return GetMissing(key, look);
+}
+
+// The store sees this call's fetch, or that of a load that began after Del.
+template <typename Value, typename Codec>
+typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::GetFresh(
+    absl::string_view key) {
+  Look look;
+  look.session = core_.LeasedSession();
+  look.outdated = true;
+  local_->Del(key);
+  return GetMissing(key, look);
+}
+
+template <typename Value, typename Codec>
+typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::GetMissing(
+    absl::string_view key, Look look) {
+  internal::Interleave("near: after the look-up");
+  const Core::CallTime call = core_.BeginCall();
+  if (look.session == 0) core_.Count(Count::kUnleasedReads);
+  Source source = Source::kLocalOrJoined;
+  const absl::StatusOr<Handle> handle =
+      local_->FindOrLoad(key, OptionsFor(look), [&] {
+        source = Source::kOwnFetch;
+        return FetchOne(key, call);
+      });
+  return ResultOf({key, look, call}, handle, source);
+}
+
+template <typename Value, typename Codec>
+absl::StatusOr<Loaded<typename internal::StoredValue<Value>::Type>>
+NearCache<Value, Codec>::ToStore(absl::string_view key, uint64_t session,
+                                 absl::StatusOr<Core::Fetched> fetched) {
+  if (!fetched.ok()) return fetched.status();
+  std::optional<Value> value;
+  if (fetched->bytes.has_value()) {
+    absl::StatusOr<Value> decoded = codec_.Decode(*fetched->bytes);
+    if (!decoded.ok()) {
+      return core_.Undecodable(key, *fetched, decoded.status());
+    }
+    value = *std::move(decoded);
+  }
+  return LoadedValue{Stored::Make(session, std::move(value)),
+                     core_.LocalTtl(*fetched, session)};
+}
+
+template <typename Value, typename Codec>
+typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::ResultOf(
+    const Read& read, const absl::StatusOr<Handle>& handle, Source source) {
+  if (!handle.ok()) return Failed(read.key, handle.status());
+  if (source == Source::kOwnFetch) return CountFetched(Stored::Copy(**handle));
+  if (!MayReturn(read, *handle)) return FetchApart(read);
+  core_.Count(Count::kJoined);
+  return Stored::Copy(**handle);
+}
+
+// The entry is one that another caller has stored since the look-up, or it
+// comes from a load that this call has joined. It will do if it belongs to the
+// session whose lease this call has seen: then it is as good as a local hit. Or
+// if its fetch began lately enough by itself: whoever leads a load may be
+// suspended between the answer of the store and the end of the load.
+template <typename Value, typename Codec>
+bool NearCache<Value, Codec>::MayReturn(const Read& read,
+                                        const Handle& handle) const {
+  const uint64_t session = read.look.session;
+  return (session != 0 && Stored::Session(*handle) == session) ||
+         core_.IsRecent(handle.Age(), read.call);
+}
+
+// Without joining anybody. What is older must not be seen after this: neither
+// in the local tier, nor from a load that still runs.
+template <typename Value, typename Codec>
+typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::FetchApart(
+    const Read& read) {
+  absl::StatusOr<LoadedValue> fetched = FetchOne(read.key, read.call);
+  if (!fetched.ok()) return Failed(read.key, fetched.status());
+  local_->Del(read.key);
+  return CountFetched(Stored::Copy(fetched->value));
+}
+
+template <typename Value, typename Codec>
+typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::Failed(
+    absl::string_view key, const absl::Status& status) {
+  if (absl::IsDeadlineExceeded(status)) core_.Count(Count::kTimeouts);
+  if (core_.MayServeStale(status)) {
+    if (const auto stale = local_->Peek(key)) {
+      core_.Count(Count::kStaleServed);
+      return Stored::Copy(*stale);
+    }
+  }
+  core_.Count(Count::kFailedReads);
+  return status;
+}
+
+template <typename Value, typename Codec>
+std::vector<typename NearCache<Value, Codec>::Result>
+NearCache<Value, Codec>::GetMany(absl::Span<const absl::string_view> keys) {
+  std::vector<Result> results(keys.size(), Result(std::nullopt));
+  absl::flat_hash_map<absl::string_view, size_t> first;  // Where a key is.
+  std::vector<size_t> missing;
+  std::vector<std::string> missing_keys;
+  Look all;  // The lease of the latest look-up, and whether any was outdated.
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!first.emplace(keys[i], i).second) continue;
+    Look look;
+    if (FindLocally(keys[i], &look, &results[i])) continue;
+    all.session = look.session;
+    all.outdated |= look.outdated;
+    if (look.session == 0) core_.Count(Count::kUnleasedReads);
+    missing.push_back(i);
+    missing_keys.emplace_back(keys[i]);
+  }
+  if (!missing.empty()) {
+    internal::Interleave("near: after the look-up");
+    const Core::CallTime call = core_.BeginCall();
+    LoadOptions load = OptionsFor(all);
+    std::vector<Source> sources(missing.size(), Source::kLocalOrJoined);
+    const auto handles = local_->FindOrLoadMany(
+        missing_keys, load, [&](absl::Span<const size_t> positions) {
+          std::vector<absl::string_view> wanted;
+          for (const size_t position : positions) {
+            sources[position] = Source::kOwnFetch;
+            wanted.push_back(missing_keys[position]);
+          }
+          const uint64_t session = core_.session();
+          internal::Interleave("near: before the fetch");
+          auto fetched = core_.Fetch(wanted, call);
+          internal::Interleave("near: after the fetch");
+          std::vector<absl::StatusOr<LoadedValue>> loaded;
+          for (size_t i = 0; i < wanted.size(); ++i) {
+            loaded.push_back(
+                ToStore(wanted[i], session, std::move(fetched[i])));
+          }
+          // The wait for others begins after this, and has what is left.
+          load.wait = core_.TimeLeft(call);
+          return loaded;
+        });
+    for (size_t i = 0; i < missing.size(); ++i) {
+      results[missing[i]] =
+          ResultOf({keys[missing[i]], all, call}, handles[i], sources[i]);
+    }
+  }
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const size_t same = first.find(keys[i])->second;
+    if (same != i) results[i] = results[same];
+  }
+  return results;
+}
+
+template <typename Value, typename Codec>
+absl::Status NearCache<Value, Codec>::Set(absl::string_view key,
+                                          const Value& value,
+                                          absl::Duration ttl) {
+  const std::string bytes = codec_.Encode(value);
+  const DelAtEnd del(local_.get(), key);
+  return core_.Put({key, bytes, ttl});
+}
+
+template <typename Value, typename Codec>
+absl::StatusOr<bool> NearCache<Value, Codec>::Del(absl::string_view key) {
+  const DelAtEnd del(local_.get(), key);
+  return core_.Remove(key);
+}
+
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_NEAR_NEAR_CACHE_H_

@@ -1,0 +1,290 @@
+#include "wheelcache/cache/near/near_core.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "wheelcache/cache/near/near_options.h"
+#include "wheelcache/cache/near/near_stats.h"
+#include "wheelcache/cache/near/remote_store.h"
+#include "wheelcache/wheel/base/mutex.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache::internal {
+namespace {
+
+// CacheHandle::Age is off by less than this.
+constexpr absl::Duration kAgeStep = absl::Milliseconds(20);
+
+// Why a child of fork() has no session; made beforehand.
+const absl::Status& Forked() {
+  static const auto* const forked = new absl::Status(
+      absl::FailedPreconditionError("a near cache has no session in the child "
+                                    "of a fork(): make another one there"));
+  return *forked;
+}
+[[maybe_unused]] const absl::Status& made_at_load = Forked();
+
+// What RemoteStore does not return: a loader that did would have others take
+// its place.
+absl::Status NotCancelled(absl::Status status) {
+  if (!absl::IsCancelled(status)) return status;
+  return absl::UnavailableError(status.message());
+}
+
+}  // namespace
+
+NearCore::NearCore(NearCacheOptions options, RemoteStore* store)
+    : options_(std::move(options)),
+      store_(*store),
+      clock_(store->clock()),
+      coarse_lag_nanos_(clock_.coarse_lag_nanos()) {}
+
+NearCore::~NearCore() = default;
+
+absl::Status NearCore::Attach(Local local) {
+  local_ = std::move(local);
+  return store_.Attach(options_.key_prefix, options_.max_staleness, this);
+}
+
+void NearCore::Detach() { store_.Detach(this); }
+
+NearCore::CallTime NearCore::BeginCall() const {
+  const int64_t now = clock_.NowNanos();
+  return {now, Clock::NanosAfter(now, options_.command_timeout)};
+}
+
+absl::Duration NearCore::TimeLeft(const CallTime& call) const {
+  return absl::Nanoseconds(call.deadline_nanos) - clock_.Now();
+}
+
+std::string NearCore::RemoteKey(absl::string_view key) const {
+  return absl::StrCat(options_.key_prefix, key);
+}
+
+std::vector<absl::StatusOr<RemoteStore::Fetched>> NearCore::Fetch(
+    absl::Span<const absl::string_view> keys, const CallTime& call) {
+  std::vector<std::string> remote_keys;
+  remote_keys.reserve(keys.size());
+  for (const absl::string_view key : keys) {
+    remote_keys.push_back(RemoteKey(key));
+  }
+  const std::vector<absl::string_view> views(remote_keys.begin(),
+                                             remote_keys.end());
+  const int64_t begin = clock_.NowNanos();
+  std::vector<absl::StatusOr<Fetched>> fetched =
+      store_.Fetch(views, TimeLeft(call));
+  CountRoundTrip(begin);
+  fetched.resize(keys.size(), absl::InternalError("no result for this key"));
+  for (absl::StatusOr<Fetched>& one : fetched) {
+    if (!one.ok()) one = NotCancelled(one.status());
+  }
+  return fetched;
+}
+
+absl::Status NearCore::Put(const RemoteStore::Write& write) {
+  if (write.ttl <= absl::ZeroDuration()) {
+    const absl::Status status = absl::InvalidArgumentError(absl::StrCat(
+        "Set of \"", write.key, "\" in near cache \"", options_.local.name,
+        "\": ttl is ", absl::FormatDuration(write.ttl),
+        ", must be more than zero"));
+    CountWrite(status);
+    return status;
+  }
+  const std::string key = RemoteKey(write.key);
+  RemoteStore::Write remote = write;
+  remote.key = key;
+  const int64_t begin = clock_.NowNanos();
+  const absl::Status status = store_.Put(remote, options_.command_timeout);
+  CountRoundTrip(begin);
+  CountWrite(status);
+  return status;
+}
+
+absl::StatusOr<bool> NearCore::Remove(absl::string_view key) {
+  const int64_t begin = clock_.NowNanos();
+  const absl::StatusOr<bool> removed =
+      store_.Remove(RemoteKey(key), options_.command_timeout);
+  CountRoundTrip(begin);
+  CountWrite(removed.status());
+  return removed;
+}
+
+absl::Duration NearCore::LocalTtl(const Fetched& fetched,
+                                  uint64_t session) const {
+  // What is kept without a session is there for stale_if_error alone.
+  if (session == 0 && !options_.stale_if_error) return absl::ZeroDuration();
+  if (!fetched.bytes.has_value()) return options_.negative_ttl;
+  if (fetched.deadline_nanos == Clock::kNever) return options_.max_local_ttl;
+  return std::min(absl::Nanoseconds(fetched.deadline_nanos) - clock_.Now(),
+                  options_.max_local_ttl);
+}
+
+bool NearCore::IsRecent(absl::Duration age, const CallTime& call) const {
+  const absl::Duration elapsed =
+      clock_.Now() - absl::Nanoseconds(call.begin_nanos);
+  return age + kAgeStep < options_.max_staleness + elapsed;
+}
+
+bool NearCore::MayServeStale(const absl::Status& status) const {
+  return options_.stale_if_error &&
+         (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status));
+}
+
+absl::Status NearCore::Undecodable(absl::string_view key,
+                                   const Fetched& fetched,
+                                   const absl::Status& why) {
+  Count(NearCount::kUndecodable);
+  return absl::DataLossError(
+      absl::StrCat("near cache \"", options_.local.name, "\": the value of \"",
+                   RemoteKey(key), "\", of ", fetched.bytes->size(),
+                   " bytes, does not decode: ", why.message()));
+}
+
+absl::Status NearCore::NotReady() const {
+  MutexLock lock(&mu_);
+  const absl::string_view why =
+      why_.ok() ? "the store does not answer" : why_.message();
+  return absl::Status(
+      why_.ok() ? absl::StatusCode::kDeadlineExceeded : why_.code(),
+      absl::StrCat("near cache \"", options_.local.name,
+                   "\" has no lease: ", why));
+}
+
+absl::Status NearCore::WaitUntilReady(absl::Duration timeout) {
+  const int64_t deadline = clock_.NanosAfter(timeout);
+  std::unique_ptr<Sleeper> sleeper;
+  bool ready = LeasedSession() != 0;
+  while (!ready && clock_.NowNanos() < deadline) {
+    if (sleeper == nullptr) {
+      sleeper = clock_.NewSleeper();
+      MutexLock lock(&mu_);
+      waiters_.push_back(sleeper.get());
+    } else {
+      sleeper->SleepUntil(deadline);
+    }
+    ready = LeasedSession() != 0;
+  }
+  if (sleeper != nullptr) {
+    MutexLock lock(&mu_);
+    waiters_.erase(std::remove(waiters_.begin(), waiters_.end(), sleeper.get()),
+                   waiters_.end());
+  }
+  return ready ? absl::OkStatus() : NotReady();
+}
+
+void NearCore::WakeWaiters() {
+  MutexLock lock(&mu_);
+  for (Sleeper* const waiter : waiters_) waiter->Wake();
+}
+
+NearCacheStats NearCore::stats() const {
+  NearCacheStats stats;
+  stats.local = local_.cache->stats();
+  stats.local_hits = hits_.Sum(true);
+  stats.local_absences = hits_.Sum(false);
+  stats.fetched_hits = CountOf(NearCount::kFetchedHits);
+  stats.fetched_absences = CountOf(NearCount::kFetchedAbsences);
+  stats.joined = CountOf(NearCount::kJoined);
+  stats.stale_served = CountOf(NearCount::kStaleServed);
+  stats.failed_reads = CountOf(NearCount::kFailedReads);
+  stats.unleased_reads = CountOf(NearCount::kUnleasedReads);
+  stats.writes = CountOf(NearCount::kWrites);
+  stats.failed_writes = CountOf(NearCount::kFailedWrites);
+  stats.timeouts = CountOf(NearCount::kTimeouts);
+  stats.undecodable = CountOf(NearCount::kUndecodable);
+  stats.superseded = stats.local.superseded_loads;
+  stats.invalidations = CountOf(NearCount::kInvalidations);
+  stats.useful_invalidations = CountOf(NearCount::kUsefulInvalidations);
+  stats.flushes = CountOf(NearCount::kFlushes);
+  stats.sessions = CountOf(NearCount::kSessions);
+  stats.losses = CountOf(NearCount::kLosses);
+  const int64_t until = until_nanos_.load(std::memory_order_acquire);
+  if (until != kEnded) {
+    stats.lease_left =
+        std::max(absl::Nanoseconds(until) - clock_.Now(), absl::ZeroDuration());
+  }
+  for (size_t i = 0; i < round_trips_.size(); ++i) {
+    stats.round_trip.counts[i] =
+        round_trips_[i].load(std::memory_order_relaxed);
+  }
+  stats.round_trip.sum =
+      static_cast<double>(round_trip_nanos_.load(std::memory_order_relaxed)) /
+      1e9;
+  return stats;
+}
+
+void NearCore::CountRoundTrip(int64_t begin_nanos) {
+  const int64_t nanos = std::max<int64_t>(clock_.NowNanos() - begin_nanos, 0);
+  const auto* const bound =
+      std::lower_bound(std::begin(kRoundTripBounds), std::end(kRoundTripBounds),
+                       static_cast<double>(nanos) / 1e9);
+  round_trips_[static_cast<size_t>(bound - std::begin(kRoundTripBounds))]
+      .fetch_add(1, std::memory_order_relaxed);
+  round_trip_nanos_.fetch_add(nanos, std::memory_order_relaxed);
+}
+
+void NearCore::CountWrite(const absl::Status& status) {
+  Count(NearCount::kWrites);
+  if (!status.ok()) Count(NearCount::kFailedWrites);
+  if (absl::IsDeadlineExceeded(status)) Count(NearCount::kTimeouts);
+}
+
+void NearCore::OnInvalidate(absl::Span<const absl::string_view> keys) {
+  int64_t useful = 0;
+  for (absl::string_view key : keys) {
+    if (!absl::ConsumePrefix(&key, options_.key_prefix)) continue;
+    if (local_.del(key)) ++useful;
+  }
+  Count(NearCount::kInvalidations, static_cast<int64_t>(keys.size()));
+  Count(NearCount::kUsefulInvalidations, useful);
+}
+
+void NearCore::OnInvalidateAll() {
+  Count(NearCount::kFlushes);
+  local_.cache->Clear();
+}
+
+void NearCore::OnLease(uint64_t session, int64_t until_nanos) {
+  if (session != session_.load(std::memory_order_relaxed)) {
+    Count(NearCount::kSessions);
+    // Not for correctness: entries of other sessions are not served. They take
+    // memory, except where they are what stale_if_error serves.
+    if (!options_.stale_if_error) local_.cache->Clear();
+    session_.store(session, std::memory_order_release);
+    MutexLock lock(&mu_);
+    why_ = absl::OkStatus();
+  }
+  until_nanos_.store(until_nanos, std::memory_order_release);
+  WakeWaiters();
+}
+
+void NearCore::OnLoss(const absl::Status& why) {
+  until_nanos_.store(kEnded, std::memory_order_release);
+  session_.store(0, std::memory_order_release);
+  Count(NearCount::kLosses);
+  MutexLock lock(&mu_);
+  why_ = why;
+}
+
+void NearCore::AfterForkInChild() {
+  until_nanos_.store(kEnded, std::memory_order_relaxed);
+  session_.store(0, std::memory_order_relaxed);
+  waiters_.clear();
+  why_ = Forked();
+  mu_.UnlockInChild();
+}
+
+}  // namespace wheelcache::internal

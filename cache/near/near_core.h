@@ -1,0 +1,209 @@
+// The part of a near cache that does not depend on the type of its values: the
+// lease, commands to the store, and counts.
+//
+// A local hit needs a lease that has not run out, and an entry that was fetched
+// in the session of that lease. docs/near_cache.md proves the promise from
+// this, from the order of the steps below, and from RemoteStore.
+//
+// OnInvalidate deletes from the local tier before it returns. So an entry is
+// gone, and a load in flight superseded, before the lease that certifies this
+// is published.
+//
+// OnLease publishes the session before the end of the lease, and readers read
+// them in the other order. So the session that a reader sees is not older than
+// the lease that it sees.
+//
+// Threads. Thread-safe. fork(). The child has no session.
+
+#ifndef WHEELCACHE_CACHE_NEAR_NEAR_CORE_H_
+#define WHEELCACHE_CACHE_NEAR_NEAR_CORE_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "wheelcache/cache/any_cache.h"
+#include "wheelcache/cache/near/hit_counters.h"
+#include "wheelcache/cache/near/near_options.h"
+#include "wheelcache/cache/near/near_stats.h"
+#include "wheelcache/cache/near/remote_store.h"
+#include "wheelcache/wheel/base/at_fork.h"
+#include "wheelcache/wheel/base/export.h"
+#include "wheelcache/wheel/base/mutex.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache::internal {
+
+// What is counted, but for local hits.
+enum class NearCount {
+  kFetchedHits,
+  kFetchedAbsences,
+  kJoined,
+  kStaleServed,
+  kFailedReads,
+  kUnleasedReads,
+  kWrites,
+  kFailedWrites,
+  kTimeouts,
+  kUndecodable,
+  kInvalidations,
+  kUsefulInvalidations,
+  kFlushes,
+  kSessions,
+  kLosses,
+  kEnd,  // No count.
+};
+
+class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
+ public:
+  using Fetched = RemoteStore::Fetched;
+
+  // The local tier: what all caches have, and how to delete a key in it, which
+  // returns whether it had one.
+  struct Local {
+    AnyCache* cache;
+    std::function<bool(absl::string_view key)> del;
+  };
+
+  // The time of one call.
+  struct CallTime {
+    int64_t begin_nanos;
+    int64_t deadline_nanos;
+  };
+
+  // Valid options. The store must outlive this.
+  NearCore(NearCacheOptions options, RemoteStore* store);
+  ~NearCore() override;
+  NearCore(const NearCore&) = delete;
+  NearCore& operator=(const NearCore&) = delete;
+
+  // Begins, and ends, to keep a session. The local tier must outlive it.
+  absl::Status Attach(Local local);
+  void Detach();
+
+  // The session whose entries may be served now, or 0.
+  uint64_t LeasedSession() const {
+    const int64_t until = until_nanos_.load(std::memory_order_acquire);
+    const uint64_t session = session_.load(std::memory_order_relaxed);
+    // The coarse clock decides unless the end is within its lag.
+    if (ABSL_PREDICT_TRUE(
+            IsBefore(clock_.CoarseNowNanos(), until, coarse_lag_nanos_))) {
+      return session;
+    }
+    return HasEnded(until) ? 0 : session;
+  }
+
+  // The session, whether or not it has a lease; 0 for none.
+  uint64_t session() const { return session_.load(std::memory_order_acquire); }
+
+  const NearCacheOptions& options() const { return options_; }
+  Clock& clock() const { return clock_; }
+
+  CallTime BeginCall() const;
+  absl::Duration TimeLeft(const CallTime& call) const;
+
+  // Commands to the store, for keys without the prefix.
+  std::vector<absl::StatusOr<Fetched>> Fetch(
+      absl::Span<const absl::string_view> keys, const CallTime& call);
+  absl::Status Put(const RemoteStore::Write& write);
+  absl::StatusOr<bool> Remove(absl::string_view key);
+
+  // How long what was fetched in a session is kept. Zero: not at all.
+  absl::Duration LocalTtl(const Fetched& fetched, uint64_t session) const;
+
+  // Whether an entry of this age was fetched so lately that a call may return
+  // it without a lease.
+  bool IsRecent(absl::Duration age, const CallTime& call) const;
+
+  // Whether a read that fails so may return what is stale.
+  bool MayServeStale(const absl::Status& status) const;
+
+  absl::Status Undecodable(absl::string_view key, const Fetched& fetched,
+                           const absl::Status& why);
+
+  absl::Status WaitUntilReady(absl::Duration timeout);
+
+  NearCacheStats stats() const;
+  void CountHit(bool has_value) { hits_.Add(has_value); }
+  void Count(NearCount what, int64_t times = 1) {
+    counts_[static_cast<size_t>(what)].fetch_add(times,
+                                                 std::memory_order_relaxed);
+  }
+
+  void OnInvalidate(absl::Span<const absl::string_view> keys) override;
+  void OnInvalidateAll() override;
+  void OnLease(uint64_t session, int64_t until_nanos) override;
+  void OnLoss(const absl::Status& why) override;
+
+ private:
+  static constexpr int64_t kEnded = std::numeric_limits<int64_t>::min();
+
+  // Whether a time is more than `margin` before another one.
+  static bool IsBefore(int64_t nanos, int64_t other, int64_t margin) {
+    return nanos<other&& static_cast<uint64_t>(other) -
+                 static_cast<uint64_t>(nanos)> static_cast<uint64_t>(margin);
+  }
+  ABSL_ATTRIBUTE_NOINLINE bool HasEnded(int64_t until_nanos) const {
+    return clock_.NowNanos() >= until_nanos;
+  }
+
+  std::string RemoteKey(absl::string_view key) const;
+  absl::Status NotReady() const;
+  void WakeWaiters();
+  void CountRoundTrip(int64_t begin_nanos);
+  void CountWrite(const absl::Status& status);
+  int64_t CountOf(NearCount what) const {
+    return counts_[static_cast<size_t>(what)].load(std::memory_order_relaxed);
+  }
+
+  friend class ForkRegistration;
+  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
+  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
+  void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mu_);
+
+  // Constant.
+  const NearCacheOptions options_;
+  RemoteStore& store_;
+  Clock& clock_;
+  const int64_t coarse_lag_nanos_;
+  Local local_ = {};  // Set before the first call of the listener.
+
+  // Written by calls of the listener, which do not overlap. The end comes
+  // first, and is stored with release: whoever sees it sees all that came
+  // before it.
+  std::atomic<int64_t> until_nanos_{kEnded};
+  std::atomic<uint64_t> session_{0};
+
+  HitCounters hits_;
+
+  // Apart from what each hit reads.
+  alignas(ABSL_CACHELINE_SIZE) std::array<
+      std::atomic<int64_t>, static_cast<size_t>(NearCount::kEnd)> counts_ = {};
+  std::array<std::atomic<int64_t>, Histogram::kMostBounds + 1> round_trips_ =
+      {};
+  std::atomic<int64_t> round_trip_nanos_{0};
+
+  // Those who wait for a lease, and why there is none.
+  mutable Mutex mu_;
+  std::vector<Sleeper*> waiters_ ABSL_GUARDED_BY(mu_);
+  absl::Status why_ ABSL_GUARDED_BY(mu_);
+
+  ForkRegistration fork_registration_{this};  // The last member.
+};
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_NEAR_NEAR_CORE_H_
