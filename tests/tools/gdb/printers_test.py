@@ -47,6 +47,7 @@ def check_all_entries():
     gdb.execute("set print elements 0")
     squares = dict(re.findall(r"\[(\d+)\] = (\d+)", shown("squares")))
     expected = {str(i): str(i * i) for i in range(1000)}
+    expect_shown("aligned", r".*'k' <repeats 300 times>.*")
     expect("squares", squares == expected, f"{len(squares)} entries")
     gdb.execute("set print elements 4")
     expect_shown("squares", r".*: 1000 entries, \d+ bytes = \{(\[\d+\] = \d+, ){1,4}.*\.\.\.\}")
