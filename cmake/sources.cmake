@@ -181,13 +181,31 @@ set(wheelcache_ABSEIL
   absl::time)
 
 set(near_SOURCES
-  cache/near/heartbeat.cc)
+  cache/near/fake_server.cc
+  cache/near/fake_store.cc
+  cache/near/heartbeat.cc
+  cache/near/near_core.cc
+  cache/near/near_options.cc
+  cache/near/near_stats.cc)
 
 set(near_HEADERS
+  cache/near/codec.h
+  cache/near/fake_server.h
+  cache/near/fake_store.h
   cache/near/heartbeat.h
-  cache/near/remote_store.h)
+  cache/near/hit_counters.h
+  cache/near/near_cache.h
+  cache/near/near_core.h
+  cache/near/near_options.h
+  cache/near/near_stats.h
+  cache/near/remote_store.h
+  cache/near/stored_value.h)
 
 set(near_ABSEIL
+  absl::core_headers
+  absl::flat_hash_map
+  absl::function_ref
+  absl::memory
   absl::span
   absl::status
   absl::statusor

@@ -128,4 +128,5 @@ endif()
 
 if(TARGET wheelcache::near)
   wheelcache_test(heartbeat_test tests/cache/near/heartbeat_test.cc)
+  wheelcache_test(near_cache_test tests/cache/near/near_cache_test.cc)
 endif()
