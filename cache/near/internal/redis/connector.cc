@@ -1,0 +1,125 @@
+#include "wheelcache/cache/near/internal/redis/connector.h"
+
+#include <poll.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "wheelcache/cache/near/internal/redis/login.h"
+#include "wheelcache/cache/near/internal/redis/poll_request.h"
+#include "wheelcache/cache/near/internal/redis/reply.h"
+#include "wheelcache/cache/near/internal/redis/socket.h"
+#include "wheelcache/cache/near/internal/redis/wire.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache::internal {
+
+Connector::Connector(const ConnectorSettings& settings, uint64_t seed)
+    : settings_(settings), backoff_(seed) {}
+
+PollRequest Connector::Request() const {
+  PollRequest request;
+  if (ready()) return request;
+  request.wake_nanos = deadline_nanos_;
+  if (state_ == State::kPausing) return request;
+  request.fd = wire_->socket().fd();
+  if (state_ == State::kLoggingIn) request.events |= POLLIN;
+  if (state_ == State::kConnecting || wire_->unsent() != 0) {
+    request.events |= POLLOUT;
+  }
+  return request;
+}
+
+absl::Status Connector::Advance(short revents, int64_t now_nanos) {
+  absl::Status status;
+  switch (state_) {
+    case State::kReady:
+      return absl::OkStatus();
+    case State::kPausing:
+      if (now_nanos < deadline_nanos_) return absl::OkStatus();
+      status = Connect(now_nanos);
+      break;
+    case State::kConnecting:
+      if (revents != 0) status = FinishConnect();
+      break;
+    case State::kLoggingIn:
+      if (revents != 0) status = LogIn(revents);
+      break;
+  }
+  if (status.ok() && !ready() && now_nanos >= deadline_nanos_) {
+    status = absl::UnavailableError(absl::StrCat(
+        state_ == State::kConnecting ? "connect" : "login", ": no answer in ",
+        absl::FormatDuration(settings_.timeout)));
+  }
+  if (status.ok()) return status;
+  Restart(now_nanos);
+  return absl::Status(status.code(), absl::StrCat(settings_.url.name(), ": ",
+                                                  status.message()));
+}
+
+absl::Status Connector::Connect(int64_t now_nanos) {
+  deadline_nanos_ = Clock::NanosAfter(now_nanos, settings_.timeout);
+  absl::StatusOr<Socket> socket = Socket::Connect(settings_.url, attempts_++);
+  if (!socket.ok()) return socket.status();
+  wire_ = std::make_unique<Wire>(*std::move(socket));
+  login_.emplace(settings_.url, settings_.client_name);
+  state_ = State::kConnecting;
+  return absl::OkStatus();
+}
+
+absl::Status Connector::FinishConnect() {
+  if (absl::Status status = wire_->socket().FinishConnect(); !status.ok()) {
+    return status;
+  }
+  state_ = State::kLoggingIn;
+  const absl::Status sent = wire_->Send(login_->commands());
+  if (sent.ok()) return sent;
+  // A server that refuses the connection says why before it closes it.
+  const absl::Status refused = TakeReplies();
+  return refused.ok() ? sent : refused;
+}
+
+absl::Status Connector::LogIn(short revents) {
+  if (revents & POLLOUT) {
+    if (absl::Status status = wire_->Flush(); !status.ok()) return status;
+  }
+  return TakeReplies();
+}
+
+absl::Status Connector::TakeReplies() {
+  std::vector<Reply> replies;
+  const absl::Status received = wire_->Receive(&replies);
+  // The replies come before the end of the stream, for which they may give the
+  // reason.
+  for (const Reply& reply : replies) {
+    if (login_->done()) {
+      return absl::UnavailableError("login: more replies than commands");
+    }
+    if (absl::Status status = login_->Take(*reply); !status.ok()) {
+      return status;
+    }
+  }
+  if (!received.ok()) return received;
+  if (login_->done()) state_ = State::kReady;
+  return absl::OkStatus();
+}
+
+void Connector::Restart(int64_t now_nanos) {
+  wire_ = nullptr;
+  state_ = State::kPausing;
+  deadline_nanos_ = Clock::NanosAfter(now_nanos, backoff_.Next());
+}
+
+void Connector::Hurry(int64_t now_nanos) {
+  if (state_ == State::kPausing && deadline_nanos_ > now_nanos) {
+    deadline_nanos_ = now_nanos;
+  }
+}
+
+}  // namespace wheelcache::internal

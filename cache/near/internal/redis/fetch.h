@@ -1,0 +1,37 @@
+// Reads keys and their TTLs through a Pipeline.
+//
+// Sends, without MULTI, PTTL for each key, and GET, or one MGET for several
+// keys. So a key may be written between its two commands: its TTL is then the
+// old one, and the invalidation that follows ends what was fetched. MGET shows
+// a value that is no string as absent; where PTTL contradicts, another GET
+// decides. Beyond a thousand keys, there are several round trips.
+//
+// Threads. Thread-safe.
+// Errors. Those of Pipeline::Execute, for all keys of a round trip; error
+// replies, by StatusOfError, for the key.
+
+#ifndef WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_FETCH_H_
+#define WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_FETCH_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "wheelcache/cache/near/internal/redis/pipeline.h"
+#include "wheelcache/cache/near/remote_store.h"
+#include "wheelcache/wheel/base/export.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache::internal {
+
+// As RemoteStore::Fetch.
+WHEELCACHE_EXPORT std::vector<absl::StatusOr<RemoteStore::Fetched>>
+FetchFromRedis(Pipeline& pipeline, const Clock& clock,
+               absl::Span<const absl::string_view> keys,
+               absl::Duration timeout);
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_FETCH_H_

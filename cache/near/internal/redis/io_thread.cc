@@ -1,0 +1,136 @@
+#include "wheelcache/cache/near/internal/redis/io_thread.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "wheelcache/cache/near/internal/redis/poll_request.h"
+#include "wheelcache/cache/near/internal/redis/poll_until.h"
+#include "wheelcache/wheel/base/contain.h"
+#include "wheelcache/wheel/base/mutex.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache::internal {
+
+absl::Status IoThread::Start() {
+  wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (wake_fd_ < 0) return absl::ErrnoToStatus(errno, "eventfd");
+  // All signals are the program's own.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int error = pthread_create(&thread_, nullptr, &ThreadMain, this);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0) return absl::ErrnoToStatus(error, "cannot create a thread");
+  has_thread_ = true;
+  return absl::OkStatus();
+}
+
+IoThread::~IoThread() {
+  if (has_thread_) {
+    mu_.Lock();
+    assert(links_.empty());
+    is_stopping_ = true;
+    mu_.Unlock();
+    Wake();
+    pthread_join(thread_, nullptr);
+  }
+  if (wake_fd_ >= 0) close(wake_fd_);
+}
+
+void IoThread::Add(Link* link, Place place) {
+  {
+    MutexLock lock(&mu_);
+    links_.insert(place == kFirst ? links_.begin() : links_.end(), link);
+  }
+  Wake();
+}
+
+void IoThread::Remove(Link* link) {
+  MutexLock lock(&mu_);
+  links_.erase(std::remove(links_.begin(), links_.end(), link), links_.end());
+  // The thread is done with it when it begins another turn.
+  Wake();
+  for (const uint64_t turn = turns_; turns_ == turn;) turn_began_.Wait(&mu_);
+}
+
+void IoThread::Wake() {
+  if (is_woken_.exchange(true)) return;
+  const uint64_t one = 1;
+  // Cannot fail: the count is at most 1.
+  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
+}
+
+void IoThread::DrainWakeUps() {
+  uint64_t count;
+  [[maybe_unused]] const ssize_t got = read(wake_fd_, &count, sizeof(count));
+  // After the read: a Wake() from here on writes anew. What was asked for by
+  // one before is seen by this turn.
+  is_woken_ = false;
+}
+
+void* IoThread::ThreadMain(void* self) {
+#ifdef __linux__
+  pthread_setname_np(pthread_self(), "wheelcache-io");
+#endif
+  static_cast<IoThread*>(self)->Run();
+  return nullptr;
+}
+
+void IoThread::Run() {
+  while (true) {
+    DrainWakeUps();
+    {
+      MutexLock lock(&mu_);
+      links_of_turn_ = links_;
+      ++turns_;
+      turn_began_.SignalAll();
+      if (is_stopping_) return;
+    }
+    TakeTurn(links_of_turn_);
+  }
+}
+
+void IoThread::TakeTurn(std::vector<Link*>& links) {
+  requests_.clear();
+  requests_.push_back({wake_fd_, POLLIN, 0});
+  int64_t wake_nanos = Clock::kNever;
+  for (Link* link : links) {
+    const PollRequest request = link->Request();
+    requests_.push_back({request.fd, request.events, 0});
+    wake_nanos = std::min(wake_nanos, request.wake_nanos);
+  }
+  if (!PollUntil(absl::MakeSpan(requests_), wake_nanos, clock_)) {
+    for (pollfd& request : requests_) request.revents = 0;
+  }
+  for (size_t i = 0; i < links.size(); ++i) {
+    Handle(links[i], requests_[i + 1].revents);
+  }
+}
+
+void IoThread::Handle(Link* link, short revents) {
+  // Read for each anew, since those before it may have taken time.
+  const int64_t now = clock_.NowNanos();
+  if (Contain([&] { link->Handle(revents, now); })) return;
+  Contain([&] {
+    link->Drop(absl::ResourceExhaustedError("no memory for the connection"),
+               now);
+  });
+}
+
+void IoThread::ForEachLink(const std::function<void(Link*)>& function) {
+  for (Link* link : links_of_turn_) function(link);
+}
+
+}  // namespace wheelcache::internal

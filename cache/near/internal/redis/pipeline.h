@@ -1,0 +1,160 @@
+// The commands of many threads on one connection, and their replies.
+//
+// Whoever waits for replies reads them: one of the waiting threads, and for the
+// others too. A call thus sends, waits and receives on its own thread, as a
+// blocking client does, with no other thread on the way. The I/O thread reads
+// what nobody waits for.
+//
+// Guarantees. Replies go to their commands in order, also those that come after
+// their caller has left with DeadlineExceeded. A timeout closes nothing. No
+// call waits longer than its timeout.
+//
+// Threads. Execute is thread-safe. The rest is for the I/O thread alone, which
+// gives the pipeline a connection, and takes it away. `wake` makes that thread
+// call Request and Handle; it must not call the pipeline.
+//
+// Errors. DeadlineExceeded: no reply within the timeout. Unavailable: there is
+// no connection, and why, or it was lost before the reply. ResourceExhausted:
+// too many commands, or bytes of them, are in flight. Error replies of the
+// server are replies.
+//
+// Cost. A lock, send, poll, receive, and an allocation for each reply.
+
+#ifndef WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_PIPELINE_H_
+#define WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_PIPELINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "wheelcache/cache/near/internal/redis/poll_request.h"
+#include "wheelcache/cache/near/internal/redis/reply.h"
+#include "wheelcache/cache/near/internal/redis/wire.h"
+#include "wheelcache/wheel/base/export.h"
+#include "wheelcache/wheel/base/mutex.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache::internal {
+
+class WHEELCACHE_EXPORT Pipeline final {
+ public:
+  // Of the commands that have not left yet: beyond, a server that reads slowly
+  // costs no more memory.
+  static constexpr size_t kMaxUnsentBytes = 64 << 20;
+
+  struct Batch {
+    absl::string_view bytes;  // Of all the commands.
+    size_t commands;
+  };
+
+  Pipeline(Clock& clock, size_t max_in_flight, std::function<void()> wake);
+
+  // Sends the commands, and waits for all of their replies. Waits for a
+  // connection as well, unless the last attempt to get one has failed.
+  absl::StatusOr<std::vector<Reply>> Execute(const Batch& batch,
+                                             absl::Duration timeout);
+
+  // The rest is for the I/O thread.
+
+  // There is a connection. REQUIRES: there was none.
+  void Open(std::unique_ptr<Wire> wire);
+
+  // There is none any more, or an attempt to get one has failed. Ends calls
+  // that wait for replies with `why`, and in the second case those that wait
+  // for a connection.
+  void Lose(const absl::Status& why) { Close(why, /*then_fail=*/false); }
+  void Refuse(const absl::Status& why) { Close(why, /*then_fail=*/true); }
+
+  // Returns why a caller's thread found the connection lost; OK otherwise.
+  absl::Status lost() const;
+
+  // Sends a command for whose reply nobody waits; `wake` is called when it has
+  // come. REQUIRES: none is under way.
+  void Probe(absl::string_view command);
+
+  // Returns the reply, once, when it has come.
+  Reply TakeProbeReply();
+
+  // What to poll() for: room to send, the end of the stream, and replies for
+  // which nobody waits.
+  PollRequest Request() const;
+
+  // Does what poll() has told to be possible.
+  void Handle(short revents);
+
+ private:
+  // Commands whose replies have not all come.
+  struct Exchange {
+    std::vector<Reply> replies;
+    absl::Status status;
+    bool done = false;
+    CondVar woken;
+  };
+
+  // An exchange, and how many of its replies are to come; null if the caller
+  // has left.
+  struct InFlight {
+    Exchange* exchange;
+    size_t missing;
+  };
+
+  // A connection, and whether a thread is in poll() or in Receive for it.
+  struct Channel {
+    explicit Channel(std::unique_ptr<Wire> w) : wire(std::move(w)) {}
+    const std::unique_ptr<Wire> wire;
+    bool is_read = false;
+  };
+
+  void Close(const absl::Status& why, bool then_fail);
+
+  absl::Status AwaitOpenLocked(int64_t deadline)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status SendLocked(const Batch& batch, Exchange* exchange)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AwaitRepliesLocked(Exchange& exchange, int64_t deadline)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ReadLocked(int64_t deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void DispatchLocked(std::vector<Reply>& replies)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AbandonLocked(const Exchange* exchange)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void HandOverLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void FindLostLocked(const absl::Status& why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void FailAllLocked(const absl::Status& why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool AnyWaitsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  Clock& clock_;
+  const size_t max_in_flight_;
+  const std::function<void()> wake_;
+
+  mutable Mutex mu_;
+
+  // The connection, null while there is none or it was found lost. A thread
+  // that reads keeps it, so that its descriptor is not used anew.
+  std::shared_ptr<Channel> channel_ ABSL_GUARDED_BY(mu_);
+  absl::Status lost_ ABSL_GUARDED_BY(mu_);
+
+  // Why calls fail while there is none; OK while they wait for it.
+  absl::Status refused_ ABSL_GUARDED_BY(mu_);
+  CondVar opened_or_refused_;
+
+  // In the order of sending.
+  std::deque<InFlight> in_flight_ ABSL_GUARDED_BY(mu_);
+  size_t commands_in_flight_ ABSL_GUARDED_BY(mu_) = 0;
+
+  Exchange probe_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_PIPELINE_H_

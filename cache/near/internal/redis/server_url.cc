@@ -1,0 +1,225 @@
+#include "wheelcache/cache/near/internal/redis/server_url.h"
+
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+
+namespace wheelcache::internal {
+namespace {
+
+constexpr absl::string_view kForms =
+    "; a URL is redis://[user:password@]host[:port][/database] or "
+    "unix://[user:password@]/path[?db=database]";
+
+absl::Status Invalid(absl::string_view part, absl::string_view value,
+                     absl::string_view rule) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("url: ", part, " \"", value, "\" ", rule, kForms));
+}
+
+// Takes off `text` what comes before the first `separator`, and that as well.
+// Returns nothing, and leaves `text`, if there is none.
+std::optional<absl::string_view> TakeUpTo(absl::string_view separator,
+                                          absl::string_view& text) {
+  const size_t at = text.find(separator);
+  if (at == absl::string_view::npos) return std::nullopt;
+  const absl::string_view before = text.substr(0, at);
+  text.remove_prefix(at + separator.size());
+  return before;
+}
+
+int HexDigit(char c) {
+  if (!absl::ascii_isxdigit(c)) return -1;
+  return absl::ascii_isdigit(c) ? c - '0' : absl::ascii_tolower(c) - 'a' + 10;
+}
+
+std::optional<std::string> PercentDecoded(absl::string_view text) {
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      decoded.push_back(text[i]);
+      continue;
+    }
+    if (text.size() - i < 3) return std::nullopt;
+    const int high = HexDigit(text[i + 1]);
+    const int low = HexDigit(text[i + 2]);
+    if (high < 0 || low < 0) return std::nullopt;
+    decoded.push_back(static_cast<char>(high * 16 + low));
+    i += 2;
+  }
+  return decoded;
+}
+
+// Takes "user:password@" off `rest`, if it begins so. The last "@" counts: a
+// password may contain one although it should be written %40.
+absl::Status TakeUser(absl::string_view& rest, ServerUrl& url) {
+  const absl::string_view authority = rest.substr(0, rest.find_first_of("/?"));
+  const size_t at = authority.rfind('@');
+  if (at == absl::string_view::npos) {
+    // The "@" behind a slash was meant for one in a password.
+    if (rest.find('@') != absl::string_view::npos && !rest.empty() &&
+        rest[0] != '/') {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "url: there is a \"/\" or \"?\" before the \"@\"; in a user or a "
+          "password write %2F and %3F",
+          kForms));
+    }
+    return absl::OkStatus();
+  }
+  absl::string_view password = rest.substr(0, at);
+  rest.remove_prefix(at + 1);
+  absl::string_view user = password;
+  if (std::optional<absl::string_view> before = TakeUpTo(":", password)) {
+    user = *before;
+  } else {
+    password = {};
+  }
+  std::optional<std::string> decoded_user = PercentDecoded(user);
+  std::optional<std::string> decoded_password = PercentDecoded(password);
+  if (!decoded_user || !decoded_password) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "url: the user or the password has a \"%\" without two hexadecimal "
+        "digits after it; write %25 for the character itself",
+        kForms));
+  }
+  if (decoded_password->empty() && !decoded_user->empty()) {
+    return Invalid("user", *decoded_user, "has no password after it");
+  }
+  url.user = *std::move(decoded_user);
+  url.password = *std::move(decoded_password);
+  return absl::OkStatus();
+}
+
+absl::Status SetDatabase(absl::string_view text, ServerUrl& url) {
+  if (!absl::SimpleAtoi(text, &url.database) || url.database < 0) {
+    return Invalid("database", text, "is not a number from 0 on");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetPort(absl::string_view text, ServerUrl& url) {
+  uint32_t port = 0;
+  if (!absl::SimpleAtoi(text, &port) || port == 0 || port > UINT16_MAX) {
+    return Invalid("port", text, "is not a number from 1 to 65535");
+  }
+  url.port = static_cast<uint16_t>(port);
+  return absl::OkStatus();
+}
+
+absl::Status SetHostAndPort(absl::string_view text, ServerUrl& url) {
+  absl::string_view host = text;
+  absl::string_view after;
+  if (absl::ConsumePrefix(&host, "[")) {
+    after = host;
+    std::optional<absl::string_view> inside = TakeUpTo("]", after);
+    if (!inside) return Invalid("host", text, "has no \"]\"");
+    host = *inside;
+    if (!after.empty() && after[0] != ':') {
+      return Invalid("host", text, "has more after the \"]\" than a port");
+    }
+  } else {
+    after = host.substr(std::min(host.find(':'), host.size()));
+    host.remove_suffix(after.size());
+  }
+  if (host.empty()) return Invalid("host", text, "is empty");
+  url.host = std::string(host);
+  if (after.empty()) return absl::OkStatus();
+  after.remove_prefix(1);
+  if (after.find(':') != absl::string_view::npos) {
+    return Invalid("host", text, "has two \":\"; IPv6 stands in brackets");
+  }
+  return SetPort(after, url);
+}
+
+absl::StatusOr<ServerUrl> ParseTcp(absl::string_view rest) {
+  ServerUrl url;
+  if (absl::Status status = TakeUser(rest, url); !status.ok()) return status;
+  absl::string_view database = rest;
+  absl::string_view host = rest;
+  if (std::optional<absl::string_view> before = TakeUpTo("/", database)) {
+    host = *before;
+    if (!database.empty()) {
+      if (absl::Status status = SetDatabase(database, url); !status.ok()) {
+        return status;
+      }
+    }
+  }
+  if (absl::Status status = SetHostAndPort(host, url); !status.ok()) {
+    return status;
+  }
+  return url;
+}
+
+absl::StatusOr<ServerUrl> ParseUnix(absl::string_view rest) {
+  ServerUrl url;
+  if (absl::Status status = TakeUser(rest, url); !status.ok()) return status;
+  absl::string_view path = rest;
+  absl::string_view query = rest;
+  if (std::optional<absl::string_view> before = TakeUpTo("?", query)) {
+    path = *before;
+    absl::string_view database = query;
+    if (!absl::ConsumePrefix(&database, "db=")) {
+      return Invalid("query", query, "is not db=<number>");
+    }
+    if (absl::Status status = SetDatabase(database, url); !status.ok()) {
+      return status;
+    }
+  }
+  if (path.empty() || path[0] != '/') {
+    return Invalid("path", path, "does not begin with \"/\"");
+  }
+  // With its terminating null.
+  if (path.size() >= sizeof(sockaddr_un::sun_path)) {
+    return Invalid("path", path,
+                   absl::StrCat("is longer than ",
+                                sizeof(sockaddr_un::sun_path) - 1, " bytes"));
+  }
+  url.socket_path = std::string(path);
+  return url;
+}
+
+}  // namespace
+
+std::string ServerUrl::name() const {
+  if (!socket_path.empty()) return socket_path;
+  const bool is_ipv6 = host.find(':') != std::string::npos;
+  return is_ipv6 ? absl::StrCat("[", host, "]:", port)
+                 : absl::StrCat(host, ":", port);
+}
+
+absl::StatusOr<ServerUrl> ParseServerUrl(absl::string_view url) {
+  if (url.find('\0') != absl::string_view::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("url: has a null character", kForms));
+  }
+  absl::string_view rest = url;
+  const std::optional<absl::string_view> scheme = TakeUpTo("://", rest);
+  if (scheme == "redis") return ParseTcp(rest);
+  if (scheme == "unix") return ParseUnix(rest);
+  if (scheme == "rediss") {
+    return absl::InvalidArgumentError(
+        "url: scheme \"rediss\" needs TLS, which there is not; let a TLS proxy "
+        "on this host connect to the server, and give its address");
+  }
+  // Without a scheme, what is there may be a password.
+  if (!scheme) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("url: there is no \"://\"", kForms));
+  }
+  return Invalid("scheme", *scheme, "is neither redis nor unix");
+}
+
+}  // namespace wheelcache::internal

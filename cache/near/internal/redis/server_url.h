@@ -1,0 +1,50 @@
+// Where a Redis server is and as whom to log in, from a URL.
+//
+//   absl::StatusOr<ServerUrl> url =
+//       ParseServerUrl("redis://reader:secret@cache.example:6379/2");
+//   if (!url.ok()) return url.status();
+//   EXPECT_EQ(url->host, "cache.example");
+//   EXPECT_EQ(url->database, 2);
+//
+// Two schemes, redis://[user:password@]host[:port][/database] and
+// unix://[user:password@]/path/of/the/socket[?db=database].
+//
+// A host of IPv6 stands in brackets: redis://[::1]:6379. In user and password,
+// %40 stands for "@", and so on. A password without a user,
+// redis://:secret@host, belongs to the user "default".
+//
+// Errors. InvalidArgument names the part of the URL, what it was and the rule.
+// No message contains a password.
+
+#ifndef WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_SERVER_URL_H_
+#define WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_SERVER_URL_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "wheelcache/wheel/base/export.h"
+
+namespace wheelcache::internal {
+
+struct ServerUrl {
+  // Exactly one of them is empty.
+  std::string host;
+  std::string socket_path;
+
+  uint16_t port = 6379;
+  std::string user;      // Empty: "default".
+  std::string password;  // Empty: no AUTH.
+  int database = 0;
+
+  // How messages name the server: "host:port" or the path.
+  std::string name() const;
+};
+
+WHEELCACHE_EXPORT absl::StatusOr<ServerUrl> ParseServerUrl(
+    absl::string_view url);
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_SERVER_URL_H_

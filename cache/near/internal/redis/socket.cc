@@ -1,0 +1,126 @@
+#include "wheelcache/cache/near/internal/redis/socket.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "wheelcache/cache/near/internal/redis/server_url.h"
+
+namespace wheelcache::internal {
+namespace {
+
+absl::Status SystemError(absl::string_view what, int error) {
+  return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error)));
+}
+
+bool WouldBlock(int error) {
+  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+}
+
+struct FreeAddresses {
+  void operator()(addrinfo* addresses) const { freeaddrinfo(addresses); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+absl::StatusOr<Addresses> Resolve(const ServerUrl& url) {
+  addrinfo hints = {};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(
+      url.host.c_str(), std::to_string(url.port).c_str(), &hints, &found);
+  if (error != 0) {
+    return absl::UnavailableError(absl::StrCat(
+        "cannot resolve host \"", url.host, "\": ", gai_strerror(error)));
+  }
+  return Addresses(found);
+}
+
+}  // namespace
+
+absl::StatusOr<Socket> Socket::Connect(const ServerUrl& url, unsigned attempt) {
+  if (!url.socket_path.empty()) {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    url.socket_path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    return ConnectTo(reinterpret_cast<const sockaddr*>(&address),
+                     sizeof(address));
+  }
+  absl::StatusOr<Addresses> addresses = Resolve(url);
+  if (!addresses.ok()) return addresses.status();
+  std::vector<const addrinfo*> choices;
+  for (const addrinfo* each = addresses->get(); each != nullptr;
+       each = each->ai_next) {
+    choices.push_back(each);
+  }
+  const addrinfo& chosen = *choices[attempt % choices.size()];
+  return ConnectTo(chosen.ai_addr, chosen.ai_addrlen);
+}
+
+absl::StatusOr<Socket> Socket::ConnectTo(const sockaddr* address,
+                                         socklen_t size) {
+  Socket socket(::socket(address->sa_family,
+                         SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (socket.fd_ < 0) return SystemError("socket", errno);
+  if (address->sa_family != AF_UNIX) {
+    const int on = 1;
+    setsockopt(socket.fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  }
+  if (connect(socket.fd_, address, size) != 0 && errno != EINPROGRESS) {
+    return SystemError("connect", errno);
+  }
+  return socket;
+}
+
+Socket::~Socket() {
+  if (fd_ < 0) return;
+  // Also where the child of a fork() has a copy of the descriptor.
+  Shutdown();
+  close(fd_);
+}
+
+absl::Status Socket::FinishConnect() const {
+  int error = 0;
+  socklen_t size = sizeof(error);
+  if (getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+  return error == 0 ? absl::OkStatus() : SystemError("connect", error);
+}
+
+absl::StatusOr<size_t> Socket::Send(absl::string_view bytes) const {
+  const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  if (sent >= 0) return static_cast<size_t>(sent);
+  if (WouldBlock(errno)) return 0;
+  return SystemError("send", errno);
+}
+
+absl::StatusOr<std::optional<size_t>> Socket::Receive(
+    absl::Span<char> buffer) const {
+  const ssize_t received = recv(fd_, buffer.data(), buffer.size(), 0);
+  if (received > 0) return static_cast<size_t>(received);
+  if (received == 0) {
+    return absl::UnavailableError("the server closed the connection");
+  }
+  if (WouldBlock(errno)) return std::nullopt;
+  return SystemError("receive", errno);
+}
+
+void Socket::Shutdown() const { shutdown(fd_, SHUT_RDWR); }
+
+}  // namespace wheelcache::internal

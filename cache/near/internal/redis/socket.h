@@ -1,0 +1,74 @@
+// A stream socket that never blocks, of TCP or of the Unix domain.
+//
+// Guarantees. No call raises SIGPIPE. Small packets leave at once
+// (TCP_NODELAY). Not inherited by programs that the process starts.
+//
+// Threads. Thread-compatible; one thread may send while another receives, and
+// Shutdown is thread-safe while the socket lives.
+//
+// Errors. Unavailable, with what the system says. A socket that failed must be
+// destroyed.
+//
+// Cost. A system call each. Connect to a name, rather than to an address, asks
+// the resolver, and blocks as long as that does.
+
+#ifndef WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_SOCKET_H_
+#define WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_SOCKET_H_
+
+#include <sys/socket.h>
+
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "wheelcache/cache/near/internal/redis/server_url.h"
+#include "wheelcache/wheel/base/export.h"
+
+namespace wheelcache::internal {
+
+class WHEELCACHE_EXPORT Socket final {
+ public:
+  // Begins to connect. Of the addresses of a name, `attempt` chooses one, so
+  // that repeated attempts go through all of them.
+  static absl::StatusOr<Socket> Connect(const ServerUrl& url,
+                                        unsigned attempt = 0);
+
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Socket();
+
+  // Returns whether the connection stands, once poll() has told POLLOUT.
+  absl::Status FinishConnect() const;
+
+  // Sends as many bytes as there is room for now, maybe none, and returns how
+  // many.
+  absl::StatusOr<size_t> Send(absl::string_view bytes) const;
+
+  // Returns how many bytes have been received into `buffer`; nothing if none
+  // are there. The end of the stream is an error.
+  absl::StatusOr<std::optional<size_t>> Receive(absl::Span<char> buffer) const;
+
+  // Ends the stream in both directions: a thread in poll() wakes up.
+  void Shutdown() const;
+
+  int fd() const { return fd_; }
+
+ private:
+  explicit Socket(int fd) : fd_(fd) {}
+
+  static absl::StatusOr<Socket> ConnectTo(const sockaddr* address,
+                                          socklen_t size);
+
+  int fd_;
+};
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_SOCKET_H_

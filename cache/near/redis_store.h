@@ -1,0 +1,115 @@
+// The remote store of near caches in a Redis server.
+//
+//   wheelcache::RedisStoreOptions options;
+//   options.url = "redis://127.0.0.1:6379/0";
+//   auto store = wheelcache::RedisStore::Create(options);
+//   if (!store.ok()) return store.status();
+//
+// The server is Redis 6.0 or later, or Valkey: one primary, not a cluster. The
+// login needs the rights +get +mget +pttl +set +del ~<key_prefix>* of ACL
+// SETUSER, and to be told of writes +ping +info +role +select +client|id
+// +client|setname +client|tracking +subscribe &__redis__:invalidate.
+//
+// Connections: one for all reads, one for all writes, and one for each
+// listener, which gets the invalidations of its prefix in BCAST mode. A lost
+// connection is opened again after up to 50 ms, after failures up to 5 s. A
+// listener's session ends when its connection is lost, when the server is no
+// primary any more, or when reads or writes reach another server.
+//
+// Guarantees. Those of RemoteStore. A timeout closes no connection; a reply
+// that comes late is discarded. No SIGPIPE is raised.
+//
+// Threads. As for RemoteStore. A store has one I/O thread, which calls the
+// listeners; replies are read by the threads that wait for them.
+//
+// Errors. Create returns InvalidArgument for a bad option, naming it. It does
+// not wait for the server: what is wrong with that, calls and OnLoss say.
+// Beyond the codes of RemoteStore: Unauthenticated and PermissionDenied of the
+// login; InvalidArgument for a key whose value is no string; Unimplemented
+// where the server is too old or a node of a cluster; Unknown for the server's
+// other errors.
+//
+// fork(). In a child, all calls return FailedPrecondition, and destroying the
+// store leaks it. Create a store there.
+//
+// Cost. A call takes one round trip, and no other thread is on its way. Where
+// the URL has a name instead of an address, the I/O thread asks the resolver
+// for each new connection, and leases run out if it does not answer.
+
+#ifndef WHEELCACHE_CACHE_NEAR_REDIS_STORE_H_
+#define WHEELCACHE_CACHE_NEAR_REDIS_STORE_H_
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "wheelcache/cache/near/remote_store.h"
+#include "wheelcache/wheel/base/export.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache {
+
+namespace internal {
+class RedisLinks;
+}
+
+struct RedisStoreOptions {
+  // redis://[user[:password]@]host[:port][/database], or
+  // unix://[user[:password]@]/path/of/the/socket[?db=database]. In user and
+  // password, %40 stands for "@", and so on.
+  std::string url = "redis://127.0.0.1:6379";
+
+  // How CLIENT LIST shows the connections: printable ASCII without spaces.
+  std::string client_name = "wheelcache";
+
+  // The limit of an attempt to connect and to log in.
+  absl::Duration connect_timeout = absl::Seconds(2);
+
+  // A connection on which the server leaves a command unanswered for so long is
+  // opened anew. Longer than the server's longest pause.
+  absl::Duration unanswered_limit = absl::Seconds(5);
+
+  // Beyond so many commands without a reply, calls return ResourceExhausted. Of
+  // a Fetch, each key counts as a command, and all together as another one.
+  int max_in_flight = 10'000;
+};
+
+class WHEELCACHE_EXPORT RedisStore final : public RemoteStore {
+ public:
+  static absl::StatusOr<std::unique_ptr<RedisStore>> Create(
+      const RedisStoreOptions& options = {});
+
+  ~RedisStore() override;
+
+  Clock& clock() const override { return Clock::Monotonic(); }
+
+  std::vector<absl::StatusOr<Fetched>> Fetch(
+      absl::Span<const absl::string_view> keys,
+      absl::Duration timeout) override;
+  absl::Status Put(const Write& write, absl::Duration timeout) override;
+  absl::StatusOr<bool> Remove(absl::string_view key,
+                              absl::Duration timeout) override;
+  absl::Status Attach(absl::string_view prefix, absl::Duration max_staleness,
+                      Listener* listener) override;
+  void Detach(Listener* listener) override;
+
+ private:
+  explicit RedisStore(std::unique_ptr<internal::RedisLinks> links);
+
+  // Returns FailedPrecondition in the child of a fork().
+  absl::Status CheckProcess() const;
+
+  std::unique_ptr<internal::RedisLinks> links_;
+  const pid_t process_;
+};
+
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_NEAR_REDIS_STORE_H_

@@ -1,0 +1,225 @@
+#include "wheelcache/tests/testing/redis_server.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <hiredis/hiredis.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+namespace wheelcache::testing {
+namespace {
+
+constexpr absl::Duration kStartLimit = absl::Seconds(30);
+
+// The first is how Debian's redis-tools brings the server: by its name it knows
+// what to be.
+constexpr const char* kBinaries[] = {"/usr/bin/redis-check-rdb",
+                                     "/usr/bin/redis-server",
+                                     "/usr/local/bin/redis-server"};
+
+sockaddr_in Loopback(int port) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+std::string TextOf(const redisReply& reply) {
+  switch (reply.type) {
+    case REDIS_REPLY_NIL:
+      return "(nil)";
+    case REDIS_REPLY_INTEGER:
+      return absl::StrCat(reply.integer);
+    case REDIS_REPLY_ARRAY: {
+      std::string text;
+      for (size_t i = 0; i < reply.elements; ++i) {
+        absl::StrAppend(&text, i == 0 ? "" : " ", TextOf(*reply.element[i]));
+      }
+      return text;
+    }
+    default:
+      return std::string(reply.str, reply.len);
+  }
+}
+
+}  // namespace
+
+int FreePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = Loopback(0);
+  socklen_t size = sizeof(address);
+  bind(fd, reinterpret_cast<sockaddr*>(&address), size);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+absl::StatusOr<std::unique_ptr<RedisServer>> RedisServer::Start(
+    std::vector<std::string> options) {
+  absl::Status status;
+  // Another process may take the free port first.
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    std::unique_ptr<RedisServer> server(new RedisServer(FreePort(), options));
+    status = server->Launch();
+    if (status.ok()) return server;
+  }
+  return status;
+}
+
+RedisServer::RedisServer(int port, std::vector<std::string> options)
+    : port_(port), options_(std::move(options)) {}
+
+RedisServer::~RedisServer() {
+  Kill();
+  unlink(socket_path().c_str());
+}
+
+std::string RedisServer::socket_path() const {
+  return absl::StrCat("/tmp/wheelcache-test-", getpid(), "-", port_, ".sock");
+}
+
+void RedisServer::Kill() {
+  if (process_ < 0) return;
+  kill(process_, SIGKILL);
+  waitpid(process_, nullptr, 0);
+  process_ = -1;
+}
+
+absl::Status RedisServer::Restart() { return Launch(); }
+
+void RedisServer::Stop() const { kill(process_, SIGSTOP); }
+
+void RedisServer::Continue() const { kill(process_, SIGCONT); }
+
+absl::Status RedisServer::Launch() {
+  const char* const folder = std::getenv("TEST_TMPDIR");
+  std::vector<std::string> arguments = {
+      "redis-server", "--port", absl::StrCat(port_), "--bind", "127.0.0.1",
+      "--unixsocket", socket_path(), "--save", "", "--dir",
+      folder == nullptr ? "/tmp" : folder, "--enable-debug-command", "local",
+      // Expires keys soon that nobody reads.
+      "--hz", "100"};
+  arguments.insert(arguments.end(), options_.begin(), options_.end());
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+
+  const pid_t parent = getpid();
+  process_ = fork();
+  if (process_ == 0) {
+    // Only calls that are safe after a fork() among threads.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
+    const int null = open("/dev/null", O_RDWR);
+    dup2(null, STDIN_FILENO);
+    dup2(null, STDOUT_FILENO);
+    dup2(null, STDERR_FILENO);
+    for (const char* binary : kBinaries) execv(binary, pointers.data());
+    _exit(127);
+  }
+  return AwaitAnswer();
+}
+
+absl::Status RedisServer::AwaitAnswer() {
+  const absl::Time limit = absl::Now() + kStartLimit;
+  while (absl::Now() < limit) {
+    int status = 0;
+    if (waitpid(process_, &status, WNOHANG) == process_) {
+      process_ = -1;
+      if (WIFEXITED(status) && WEXITSTATUS(status) == 127) {
+        return absl::NotFoundError(
+            absl::StrCat("there is no Redis server: neither ", kBinaries[0],
+                         " nor ", kBinaries[1], "; install redis-tools"));
+      }
+      return absl::InternalError("redis-server ended at once");
+    }
+    if (RedisClient(port_).Run({"PING"}) != "(closed)") {
+      return absl::OkStatus();
+    }
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  return absl::DeadlineExceededError("redis-server does not answer");
+}
+
+class RedisClient::Parser {
+ public:
+  Parser() : reader_(redisReaderCreate()) {}
+  ~Parser() { redisReaderFree(reader_); }
+
+  // Reads from the socket until there is a reply.
+  std::string Next(int fd) {
+    std::array<char, 1 << 14> buffer;
+    while (true) {
+      void* reply = nullptr;
+      if (redisReaderGetReply(reader_, &reply) != REDIS_OK) return "(broken)";
+      if (reply != nullptr) {
+        std::string text = TextOf(*static_cast<redisReply*>(reply));
+        freeReplyObject(reply);
+        return text;
+      }
+      const ssize_t size = recv(fd, buffer.data(), buffer.size(), 0);
+      if (size <= 0) return "(closed)";
+      redisReaderFeed(reader_, buffer.data(), static_cast<size_t>(size));
+    }
+  }
+
+ private:
+  redisReader* const reader_;
+};
+
+RedisClient::RedisClient(int port)
+    : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
+      parser_(std::make_unique<Parser>()) {
+  const sockaddr_in address = Loopback(port);
+  if (connect(fd_, reinterpret_cast<const sockaddr*>(&address),
+              sizeof(address)) != 0) {
+    close(fd_);
+    fd_ = -1;
+  }
+}
+
+RedisClient::~RedisClient() {
+  if (fd_ >= 0) close(fd_);
+}
+
+std::string RedisClient::Run(const std::vector<absl::string_view>& arguments) {
+  Send(arguments);
+  return Receive();
+}
+
+void RedisClient::Send(const std::vector<absl::string_view>& arguments) {
+  std::string bytes = absl::StrCat("*", arguments.size(), "\r\n");
+  for (const absl::string_view argument : arguments) {
+    absl::StrAppend(&bytes, "$", argument.size(), "\r\n", argument, "\r\n");
+  }
+  for (size_t sent = 0; sent < bytes.size();) {
+    const ssize_t size =
+        send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (size <= 0) return;
+    sent += static_cast<size_t>(size);
+  }
+}
+
+std::string RedisClient::Receive() { return parser_->Next(fd_); }
+
+}  // namespace wheelcache::testing
