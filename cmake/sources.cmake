@@ -184,9 +184,25 @@ set(near_SOURCES
   cache/near/fake_server.cc
   cache/near/fake_store.cc
   cache/near/heartbeat.cc
+  cache/near/internal/redis/command.cc
+  cache/near/internal/redis/connector.cc
+  cache/near/internal/redis/data_link.cc
+  cache/near/internal/redis/fetch.cc
+  cache/near/internal/redis/io_thread.cc
+  cache/near/internal/redis/login.cc
+  cache/near/internal/redis/pipeline.cc
+  cache/near/internal/redis/poll_until.cc
+  cache/near/internal/redis/redis_links.cc
+  cache/near/internal/redis/reply.cc
+  cache/near/internal/redis/reply_status.cc
+  cache/near/internal/redis/server_url.cc
+  cache/near/internal/redis/socket.cc
+  cache/near/internal/redis/subscription.cc
+  cache/near/internal/redis/wire.cc
   cache/near/near_core.cc
   cache/near/near_options.cc
-  cache/near/near_stats.cc)
+  cache/near/near_stats.cc
+  cache/near/redis_store.cc)
 
 set(near_HEADERS
   cache/near/codec.h
@@ -194,10 +210,30 @@ set(near_HEADERS
   cache/near/fake_store.h
   cache/near/heartbeat.h
   cache/near/hit_counters.h
+  cache/near/internal/redis/backoff.h
+  cache/near/internal/redis/command.h
+  cache/near/internal/redis/connector.h
+  cache/near/internal/redis/data_link.h
+  cache/near/internal/redis/fetch.h
+  cache/near/internal/redis/io_thread.h
+  cache/near/internal/redis/link.h
+  cache/near/internal/redis/login.h
+  cache/near/internal/redis/pipeline.h
+  cache/near/internal/redis/poll_request.h
+  cache/near/internal/redis/poll_until.h
+  cache/near/internal/redis/redis_links.h
+  cache/near/internal/redis/reply.h
+  cache/near/internal/redis/reply_status.h
+  cache/near/internal/redis/seed.h
+  cache/near/internal/redis/server_url.h
+  cache/near/internal/redis/socket.h
+  cache/near/internal/redis/subscription.h
+  cache/near/internal/redis/wire.h
   cache/near/near_cache.h
   cache/near/near_core.h
   cache/near/near_options.h
   cache/near/near_stats.h
+  cache/near/redis_store.h
   cache/near/remote_store.h
   cache/near/stored_value.h)
 
@@ -205,6 +241,7 @@ set(near_ABSEIL
   absl::core_headers
   absl::flat_hash_map
   absl::function_ref
+  absl::inlined_vector
   absl::memory
   absl::span
   absl::status

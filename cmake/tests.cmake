@@ -9,7 +9,8 @@ set(wheelcache_testing_SOURCES
   tests/testing/cache_driver_refreshes.cc
   tests/testing/child.cc
   tests/testing/html_page.cc
-  tests/testing/prometheus_text.cc)
+  tests/testing/prometheus_text.cc
+  tests/testing/redis_server.cc)
 
 if(TARGET wheelcache::wheelcache)
   wheelcache_test(advice_test tests/cache/internal/status/advice_test.cc)
@@ -129,4 +130,6 @@ endif()
 if(TARGET wheelcache::near)
   wheelcache_test(heartbeat_test tests/cache/near/heartbeat_test.cc)
   wheelcache_test(near_cache_test tests/cache/near/near_cache_test.cc)
+  wheelcache_test(redis_invalidation_test tests/cache/near/redis/redis_invalidation_test.cc)
+  wheelcache_test(redis_store_test tests/cache/near/redis/redis_store_test.cc)
 endif()

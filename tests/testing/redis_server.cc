@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <hiredis/hiredis.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -20,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
@@ -42,24 +42,6 @@ sockaddr_in Loopback(int port) {
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   return address;
-}
-
-std::string TextOf(const redisReply& reply) {
-  switch (reply.type) {
-    case REDIS_REPLY_NIL:
-      return "(nil)";
-    case REDIS_REPLY_INTEGER:
-      return absl::StrCat(reply.integer);
-    case REDIS_REPLY_ARRAY: {
-      std::string text;
-      for (size_t i = 0; i < reply.elements; ++i) {
-        absl::StrAppend(&text, i == 0 ? "" : " ", TextOf(*reply.element[i]));
-      }
-      return text;
-    }
-    default:
-      return std::string(reply.str, reply.len);
-  }
 }
 
 }  // namespace
@@ -161,35 +143,8 @@ absl::Status RedisServer::AwaitAnswer() {
   return absl::DeadlineExceededError("redis-server does not answer");
 }
 
-class RedisClient::Parser {
- public:
-  Parser() : reader_(redisReaderCreate()) {}
-  ~Parser() { redisReaderFree(reader_); }
-
-  // Reads from the socket until there is a reply.
-  std::string Next(int fd) {
-    std::array<char, 1 << 14> buffer;
-    while (true) {
-      void* reply = nullptr;
-      if (redisReaderGetReply(reader_, &reply) != REDIS_OK) return "(broken)";
-      if (reply != nullptr) {
-        std::string text = TextOf(*static_cast<redisReply*>(reply));
-        freeReplyObject(reply);
-        return text;
-      }
-      const ssize_t size = recv(fd, buffer.data(), buffer.size(), 0);
-      if (size <= 0) return "(closed)";
-      redisReaderFeed(reader_, buffer.data(), static_cast<size_t>(size));
-    }
-  }
-
- private:
-  redisReader* const reader_;
-};
-
 RedisClient::RedisClient(int port)
-    : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
-      parser_(std::make_unique<Parser>()) {
+    : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   const sockaddr_in address = Loopback(port);
   if (connect(fd_, reinterpret_cast<const sockaddr*>(&address),
               sizeof(address)) != 0) {
@@ -220,6 +175,67 @@ void RedisClient::Send(const std::vector<absl::string_view>& arguments) {
   }
 }
 
-std::string RedisClient::Receive() { return parser_->Next(fd_); }
+std::string RedisClient::Receive() {
+  std::string text;
+  return ReceiveInto(&text) ? text : "(closed)";
+}
+
+// Of the five types of RESP2, the first character tells.
+bool RedisClient::ReceiveInto(std::string* text) {
+  std::string line;
+  if (!TakeLine(&line)) return false;
+  const char type = line[0];
+  line.erase(0, 1);
+  int count = 0;
+  switch (type) {
+    case '$':
+      if (!absl::SimpleAtoi(line, &count)) return false;
+      if (count < 0) return AppendTo(text, "(nil)");
+      return TakeBytes(static_cast<size_t>(count), &line) &&
+             AppendTo(text, line);
+    case '*':
+      if (!absl::SimpleAtoi(line, &count)) return false;
+      if (count < 0) return AppendTo(text, "(nil)");
+      for (int i = 0; i < count; ++i) {
+        if (i != 0) text->push_back(' ');
+        if (!ReceiveInto(text)) return false;
+      }
+      return true;
+    default:  // A status, an error or a number.
+      return AppendTo(text, line);
+  }
+}
+
+bool RedisClient::AppendTo(std::string* text, absl::string_view more) {
+  text->append(more.data(), more.size());
+  return true;
+}
+
+bool RedisClient::TakeLine(std::string* line) {
+  size_t end = 0;
+  while ((end = received_.find("\r\n")) == std::string::npos) {
+    if (!ReceiveMore()) return false;
+  }
+  *line = received_.substr(0, end);
+  received_.erase(0, end + 2);
+  return !line->empty();
+}
+
+bool RedisClient::TakeBytes(size_t count, std::string* bytes) {
+  while (received_.size() < count + 2) {
+    if (!ReceiveMore()) return false;
+  }
+  *bytes = received_.substr(0, count);
+  received_.erase(0, count + 2);
+  return true;
+}
+
+bool RedisClient::ReceiveMore() {
+  std::array<char, 1 << 14> buffer;
+  const ssize_t size = recv(fd_, buffer.data(), buffer.size(), 0);
+  if (size <= 0) return false;
+  received_.append(buffer.data(), static_cast<size_t>(size));
+  return true;
+}
 
 }  // namespace wheelcache::testing

@@ -16,6 +16,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -81,10 +82,14 @@ class RedisClient final {
   std::string Receive();
 
  private:
-  class Parser;
+  bool ReceiveInto(std::string* text);
+  static bool AppendTo(std::string* text, absl::string_view more);
+  bool TakeLine(std::string* line);
+  bool TakeBytes(size_t count, std::string* bytes);
+  bool ReceiveMore();
 
   int fd_;
-  const std::unique_ptr<Parser> parser_;
+  std::string received_;
 };
 
 // Returns a port of 127.0.0.1 that nothing listened on a moment ago.
