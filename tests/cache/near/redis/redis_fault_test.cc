@@ -1,0 +1,314 @@
+// What breaks between a RedisStore and its server: sessions end, leases run
+// out, calls end in time, and all of it comes back.
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "wheelcache/cache/near/redis_store.h"
+#include "wheelcache/tests/testing/recording_listener.h"
+#include "wheelcache/tests/testing/redis_server.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache {
+namespace {
+
+using testing::RecordingListener;
+using testing::RedisClient;
+using testing::RedisServer;
+
+constexpr absl::Duration kTimeout = absl::Seconds(30);
+
+// Of tests that see a lease run out.
+constexpr absl::Duration kShortStaleness = absl::Milliseconds(120);
+
+class RedisFaultTest : public ::testing::Test {
+ protected:
+  void Start(std::vector<std::string> server_options = {},
+             absl::Duration max_staleness = absl::Seconds(3),
+             RedisStoreOptions options = {}) {
+    auto server = RedisServer::Start(std::move(server_options));
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    other_ = std::make_unique<RedisClient>(server_->port());
+    options.url = server_->url();
+    auto store = RedisStore::Create(options);
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+    ASSERT_TRUE(store_->Attach("p:", max_staleness, &listener_).ok());
+    ASSERT_TRUE(listener_.AwaitLease());
+    ASSERT_TRUE(store_->Put({"p:key", "value"}, kTimeout).ok());
+    listener_.Await([&] { return listener_.keys.count("p:key") == 1; });
+    listener_.Clear();
+  }
+  void TearDown() override {
+    if (store_ != nullptr) store_->Detach(&listener_);
+  }
+
+  // The numbers of the store's connections at the server, but for that with
+  // the subscription, or that one alone.
+  std::vector<std::string> Connections(bool subscribed) {
+    std::vector<std::string> ids;
+    const std::string list = other_->Run({"CLIENT", "LIST"});
+    for (const absl::string_view line : absl::StrSplit(list, '\n')) {
+      if (!absl::StrContains(line, "name=wheelcache ")) continue;
+      if (absl::StrContains(line, " sub=1 ") != subscribed) continue;
+      const absl::string_view id = line.substr(0, line.find(' '));
+      ids.emplace_back(id.substr(id.find('=') + 1));
+    }
+    return ids;
+  }
+
+  // Kills connections, and waits until the store has new ones.
+  void KillAndAwait(bool subscribed) {
+    const std::vector<std::string> killed = Connections(subscribed);
+    EXPECT_FALSE(killed.empty());
+    for (const std::string& id : killed) {
+      EXPECT_EQ(other_->Run({"CLIENT", "KILL", "ID", id}), "1");
+    }
+    EXPECT_TRUE(
+        Until([&] { return Connections(subscribed).size() == killed.size(); }));
+  }
+
+  // Repeats until the condition holds, generously.
+  bool Until(const std::function<bool()>& condition) {
+    const int64_t limit = store_->clock().NanosAfter(absl::Seconds(30));
+    while (!condition()) {
+      if (store_->clock().NowNanos() > limit) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+
+  absl::Status Fetch(absl::Duration timeout = kTimeout) {
+    return store_->Fetch({"p:key"}, timeout)[0].status();
+  }
+
+  std::unique_ptr<RedisServer> server_;
+  std::unique_ptr<RedisClient> other_;
+  RecordingListener listener_;
+  std::unique_ptr<RedisStore> store_;
+};
+
+TEST_F(RedisFaultTest, KilledServerEndsTheSessionAtOnce) {
+  Start();
+  server_->Kill();
+  const absl::Status why = listener_.AwaitLoss();
+  EXPECT_EQ(why.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(Until([&] { return absl::IsUnavailable(Fetch()); }));
+}
+
+TEST_F(RedisFaultTest, RestartedServerGetsANewSession) {
+  Start();
+  const uint64_t session = listener_.Session();
+  server_->Kill();
+  EXPECT_FALSE(listener_.AwaitLoss().ok());
+  ASSERT_TRUE(server_->Restart().ok());
+  EXPECT_TRUE(listener_.AwaitLease(session));
+  EXPECT_TRUE(Until([&] { return Fetch().ok(); }));
+  EXPECT_EQ(store_->Fetch({"p:key"}, kTimeout)[0]->bytes, std::nullopt);
+}
+
+TEST_F(RedisFaultTest, KilledSubscriptionIsANewSession) {
+  Start();
+  const uint64_t session = listener_.Session();
+  KillAndAwait(/*subscribed=*/true);
+  EXPECT_TRUE(listener_.AwaitLease(session));
+  listener_.Clear();
+  EXPECT_EQ(other_->Run({"SET", "p:key", "new"}), "OK");
+  EXPECT_TRUE(listener_.Await([&] { return listener_.keys.size() == 1; }));
+}
+
+TEST_F(RedisFaultTest, KilledDataConnectionsLeaveTheSession) {
+  Start();
+  const uint64_t session = listener_.Session();
+  KillAndAwait(/*subscribed=*/false);
+  EXPECT_TRUE(Fetch().ok());
+  EXPECT_TRUE(store_->Put({"p:key", "new"}, kTimeout).ok());
+  EXPECT_TRUE(listener_.Await([&] { return listener_.keys.size() == 1; }));
+  EXPECT_EQ(listener_.Session(), session);
+}
+
+TEST_F(RedisFaultTest, CallThatWaitsForALostConnectionIsUnavailable) {
+  Start();
+  const std::vector<std::string> connections = Connections(false);
+  server_->Stop();
+  absl::Status status;
+  std::thread caller([&] { status = Fetch(); });
+  server_->Kill();
+  caller.join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+}
+
+TEST_F(RedisFaultTest, StoppedServerLetsTheLeaseRunOut) {
+  Start({}, kShortStaleness);
+  server_->Stop();
+  const int64_t stopped = store_->clock().NowNanos();
+  // No answer, no renewal, and then the session is over.
+  EXPECT_EQ(listener_.AwaitLoss().code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(listener_.Await([&] {
+    return listener_.until <= Clock::NanosAfter(stopped, kShortStaleness);
+  }));
+  server_->Continue();
+  EXPECT_TRUE(listener_.AwaitLease());
+}
+
+TEST_F(RedisFaultTest, CallsToAStoppedServerEndInTime) {
+  Start();
+  server_->Stop();
+  constexpr absl::Duration kShort = absl::Milliseconds(20);
+  const int64_t begin = store_->clock().NowNanos();
+  EXPECT_EQ(Fetch(kShort).code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(store_->Put({"p:key", "new"}, kShort).code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(store_->Remove("p:key", kShort).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_GE(store_->clock().NowNanos(), Clock::NanosAfter(begin, 3 * kShort));
+  server_->Continue();
+  EXPECT_TRUE(Fetch().ok());
+}
+
+TEST_F(RedisFaultTest, LateRepliesGoToNobodyElse) {
+  Start();
+  const std::vector<std::string> before = Connections(false);
+  for (int round = 0; round < 3; ++round) {
+    other_->Run({"SET", "p:key", absl::StrCat("old", round)});
+    server_->Stop();
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_EQ(Fetch(absl::Milliseconds(2)).code(),
+                absl::StatusCode::kDeadlineExceeded);
+      EXPECT_EQ(store_->Remove("absent", absl::Milliseconds(2)).status().code(),
+                absl::StatusCode::kDeadlineExceeded);
+    }
+    server_->Continue();
+    // Behind the late ones.
+    EXPECT_TRUE(store_->Put({"p:new", "value"}, kTimeout).ok());
+    EXPECT_TRUE(*store_->Remove("p:new", kTimeout));
+    EXPECT_EQ(store_->Fetch({"p:key"}, kTimeout)[0]->bytes,
+              absl::StrCat("old", round));
+  }
+  EXPECT_EQ(Connections(false), before);
+}
+
+TEST_F(RedisFaultTest, DelayedServerAnswersOnTheSameConnections) {
+  Start();
+  const std::vector<std::string> before = Connections(false);
+  other_->Send({"DEBUG", "SLEEP", "0.1"});
+  EXPECT_TRUE(Until(
+      [&] { return absl::IsDeadlineExceeded(Fetch(absl::Milliseconds(5))); }));
+  EXPECT_TRUE(Fetch().ok());
+  EXPECT_EQ(other_->Receive(), "OK");
+  EXPECT_EQ(Connections(false), before);
+}
+
+TEST_F(RedisFaultTest, CallsBeyondTheLimitInFlightAreRefused) {
+  RedisStoreOptions options;
+  options.max_in_flight = 10;
+  Start({}, absl::Seconds(3), options);
+  server_->Stop();
+  EXPECT_TRUE(Until(
+      [&] { return absl::IsResourceExhausted(Fetch(absl::Milliseconds(1))); }));
+  server_->Continue();
+  EXPECT_TRUE(Until([&] { return Fetch().ok(); }));
+}
+
+TEST_F(RedisFaultTest, ConnectionThatStaysUnansweredIsOpenedAnew) {
+  RedisStoreOptions options;
+  options.unanswered_limit = absl::Milliseconds(50);
+  options.connect_timeout = absl::Milliseconds(50);
+  Start({}, kShortStaleness, options);
+  server_->Stop();
+  EXPECT_TRUE(Until([&] { return absl::IsUnavailable(Fetch()); }));
+  server_->Continue();
+  EXPECT_TRUE(Until([&] { return Fetch().ok(); }));
+  EXPECT_TRUE(listener_.AwaitLease());
+}
+
+TEST_F(RedisFaultTest, LoadingServerIsUnavailableAndGivesNoLease) {
+  Start({"--key-load-delay", "2000", "--loading-process-events-interval-bytes",
+         "1024"});
+  for (int i = 0; i < 200; ++i) {
+    other_->Send({"SET", absl::StrCat("key", i), std::string(100, 'x')});
+  }
+  for (int i = 0; i < 200; ++i) other_->Receive();
+  const uint64_t session = listener_.Session();
+  other_->Send({"DEBUG", "RELOAD"});
+  absl::Status loading;
+  EXPECT_TRUE(Until([&] {
+    loading = Fetch();
+    return !loading.ok();
+  }));
+  EXPECT_EQ(loading.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::StrContains(loading.message(), "LOADING")) << loading;
+  EXPECT_EQ(other_->Receive(), "OK");
+  EXPECT_TRUE(Until([&] { return Fetch().ok(); }));
+  EXPECT_TRUE(listener_.AwaitLease());
+  // Whether a PING fell into the loading is a matter of chance.
+  EXPECT_GE(listener_.Session(), session);
+}
+
+TEST_F(RedisFaultTest, SlowReaderOfInvalidationsLosesItsSession) {
+  Start({"--client-output-buffer-limit", "pubsub 10kb 0 0"});
+  const uint64_t session = listener_.Session();
+  // One message of more than the limit and what the socket takes.
+  std::vector<std::string> names;
+  std::vector<absl::string_view> command = {"MSET"};
+  for (int i = 0; i < 3000; ++i) {
+    names.push_back(absl::StrCat("p:", i, std::string(5000, 'x')));
+  }
+  for (const std::string& name : names) {
+    command.push_back(name);
+    command.push_back("");
+  }
+  EXPECT_EQ(other_->Run(command), "OK");
+  EXPECT_EQ(listener_.AwaitLoss().code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(listener_.AwaitLease(session));
+}
+
+TEST_F(RedisFaultTest, DeadConnectionRaisesNoSigpipe) {
+  Start();
+  // Default action: it would end the test.
+  for (int i = 0; i < 20; ++i) {
+    for (const std::string& id : Connections(false)) {
+      other_->Send({"CLIENT", "KILL", "ID", id});
+    }
+    for (int j = 0; j < 5; ++j) Fetch().IgnoreError();
+    store_->Put({"p:key", std::string(100'000, 'x')}, kTimeout).IgnoreError();
+    other_ = std::make_unique<RedisClient>(server_->port());
+  }
+  EXPECT_TRUE(Until([&] { return Fetch().ok(); }));
+}
+
+TEST_F(RedisFaultTest, LargeValuesPassInBothDirections) {
+  Start();
+  const std::string large(20 << 20, 'x');
+  ASSERT_TRUE(store_->Put({"p:large", large}, kTimeout).ok());
+  const auto fetched = store_->Fetch({"p:large"}, kTimeout);
+  ASSERT_TRUE(fetched[0].ok()) << fetched[0].status();
+  EXPECT_TRUE(fetched[0]->bytes == large);
+}
+
+TEST_F(RedisFaultTest, StoreGoesWhileTheServerStandsStill) {
+  Start();
+  server_->Stop();
+  EXPECT_EQ(Fetch(absl::Milliseconds(1)).code(),
+            absl::StatusCode::kDeadlineExceeded);
+  store_->Detach(&listener_);
+  store_ = nullptr;
+}
+
+}  // namespace
+}  // namespace wheelcache
