@@ -180,10 +180,13 @@ bool FakeServer::StepOf(Session* session, int64_t now_nanos) {
 }
 
 bool FakeServer::DeliverTo(Session* session, int64_t now_nanos) {
-  if (session->messages.empty() || session->store->holds_messages_ ||
-      session->messages.front().due_nanos > now_nanos) {
+  FakeStore& store = *session->store;
+  if (session->messages.empty() ||
+      session->messages.front().due_nanos > now_nanos ||
+      (store.holds_messages_ && store.released_ == 0)) {
     return false;
   }
+  if (store.holds_messages_) --store.released_;
   const Message message = std::move(session->messages.front());
   session->messages.pop_front();
   RemoteStore::Listener* const listener = session->listener;

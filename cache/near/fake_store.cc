@@ -200,6 +200,13 @@ void FakeStore::HoldMessages() {
   holds_messages_ = true;
 }
 
+void FakeStore::ReleaseMessages(int count) {
+  MutexLock lock(&server_.mu_);
+  released_ += count;
+  server_.PumpLocked();
+  released_ = 0;
+}
+
 void FakeStore::ReleaseMessages() {
   MutexLock lock(&server_.mu_);
   holds_messages_ = false;

@@ -92,8 +92,10 @@ class WHEELCACHE_EXPORT FakeStore final : public RemoteStore {
   // the connection up.
   void LoseMessages();
 
-  // Messages wait until they are released.
+  // Messages wait, PONGs included, until they are released: the next few of
+  // them, or these and all that follow.
   void HoldMessages();
+  void ReleaseMessages(int count);
   void ReleaseMessages();
 
   // How long messages take that the server sends from now on.
@@ -113,6 +115,7 @@ class WHEELCACHE_EXPORT FakeStore final : public RemoteStore {
   std::shared_ptr<const Interposer> interposer_;
   bool reachable_ = true;
   bool holds_messages_ = false;
+  int released_ = 0;  // May be delivered nevertheless.
   int64_t message_delay_nanos_ = 0;
 };
 

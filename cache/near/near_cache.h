@@ -231,6 +231,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool NearCache<Value, Codec>::FindLocally(
   const uint64_t session = core_.LeasedSession();
   look->session = session;
   if (ABSL_PREDICT_FALSE(session == 0)) return false;
+  internal::Interleave("near: after the lease");
   bool has_value = false;
   const bool found = local_->Visit(key, [&](typename Stored::View stored) {
     look->outdated = Stored::Session(stored) != session;

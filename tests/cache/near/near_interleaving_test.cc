@@ -1,0 +1,314 @@
+// Near caches to which something happens between two steps of a call.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
+#include "wheelcache/cache/near/fake_store.h"
+#include "wheelcache/cache/near/near_cache.h"
+#include "wheelcache/tests/cache/near/near_environment.h"
+#include "wheelcache/tests/testing/interruption.h"
+#include "wheelcache/tests/testing/notification.h"
+
+namespace wheelcache {
+namespace {
+
+using testing::Notification;
+
+class NearInterleavingTest : public NearEnvironment {
+ protected:
+  NearInterleavingTest() {
+    internal::SetInterleaving(&testing::Interrupt);
+    server_.Set("key", "old");
+  }
+  ~NearInterleavingTest() override {
+    internal::SetInterleaving(nullptr);
+    EXPECT_EQ(testing::interruption.point, "") << "nothing came to this point";
+    testing::interruption = {};
+  }
+
+  static void At(const std::string& point, std::function<void()> action) {
+    testing::interruption = {point, std::move(action)};
+  }
+  static constexpr bool kHasPoints =
+#ifdef NDEBUG
+      false;
+#else
+      true;
+#endif
+};
+
+TEST_F(NearInterleavingTest, InvalidationSupersedesAFetchBetweenAnyTwoSteps) {
+  for (const Step step : {Step::kSent, Step::kExecuted}) {
+    server_.Set("key", "old");
+    auto near = New<std::string>();
+    Once(step, [&] { server_.Set("key", "new"); });
+    EXPECT_TRUE(near->Get("key").ok());
+    EXPECT_EQ(*near->Get("key"), "new");
+    EXPECT_EQ(near->stats().superseded, 1);
+  }
+}
+
+TEST_F(NearInterleavingTest, InvalidationSupersedesTheFetchOfAnAbsentKey) {
+  auto near = New<std::string>();
+  Once(Step::kExecuted, [&] { server_.Set("other", "new"); });
+  EXPECT_EQ(*near->Get("other"), std::nullopt);
+  EXPECT_EQ(*near->Get("other"), "new");
+}
+
+TEST_F(NearInterleavingTest, FlushSupersedesAFetch) {
+  auto near = New<std::string>();
+  Once(Step::kExecuted, [&] { server_.FlushAll(); });
+  EXPECT_EQ(*near->Get("key"), "old");
+  EXPECT_EQ(*near->Get("key"), std::nullopt);
+}
+
+TEST_F(NearInterleavingTest, OwnWritesSupersedeAFetchBeforeTheyAreTold) {
+  auto near = New<std::string>();
+  store_.HoldMessages();
+  Once(Step::kExecuted, [&] { EXPECT_TRUE(near->Set("key", "new").ok()); });
+  EXPECT_EQ(*near->Get("key"), "old");
+  EXPECT_EQ(*near->Get("key"), "new");
+  Once(Step::kExecuted, [&] { EXPECT_TRUE(*near->Del("key")); });
+  EXPECT_EQ(*near->GetFresh("key"), "new");
+  EXPECT_EQ(*near->Get("key"), std::nullopt);
+}
+
+TEST_F(NearInterleavingTest, ReadDuringASetIsNotKeptAfterIt) {
+  auto near = New<std::string>();
+  store_.HoldMessages();
+  Once(Step::kSent, [&] { EXPECT_EQ(*near->Get("key"), "old"); });
+  EXPECT_TRUE(near->Set("key", "new").ok());
+  EXPECT_EQ(*near->Get("key"), "new");
+}
+
+TEST_F(NearInterleavingTest, FetchOfALostSessionIsNotServedInTheNext) {
+  for (const Step step : {Step::kSent, Step::kExecuted}) {
+    for (const bool stale : {false, true}) {
+      server_.Set("key", "old");
+      options_.stale_if_error = stale;
+      auto near = New<std::string>();
+      Once(step, [&] {
+        store_.Disconnect();
+        if (step == Step::kExecuted) server_.Set("key", "new");
+        RunFor(absl::Seconds(1));
+      });
+      EXPECT_EQ(*near->Get("key"), "old");
+      if (step == Step::kSent) server_.Set("key", "new");
+      EXPECT_EQ(near->stats().sessions, 2);
+      EXPECT_EQ(*near->Get("key"), "new");
+    }
+  }
+}
+
+TEST_F(NearInterleavingTest, SessionThatIsLostWhileFetchingKeepsNothing) {
+  auto near = New<std::string>();
+  Once(Step::kSent, [&] { store_.Disconnect(); });
+  EXPECT_EQ(*near->Get("key"), "old");
+  server_.Set("key", "new");  // Nobody is told.
+  RunFor(absl::Seconds(1));
+  EXPECT_EQ(*near->Get("key"), "new");
+}
+
+TEST_F(NearInterleavingTest, WhatAnotherCallStoresMeanwhileIsAHit) {
+  if (!kHasPoints) GTEST_SKIP();
+  auto near = New<std::string>();
+  At("near: after the look-up", [&] { EXPECT_TRUE(near->Get("key").ok()); });
+  EXPECT_EQ(*near->Get("key"), "old");
+  EXPECT_EQ(fetches(), 1);
+  EXPECT_EQ(near->stats().joined, 1);
+  EXPECT_EQ(near->stats().reads(), 2);
+}
+
+// The lease that the call has seen is over, but the entry is of now.
+TEST_F(NearInterleavingTest, WhatANewSessionStoresMeanwhileWillDo) {
+  if (!kHasPoints) GTEST_SKIP();
+  auto near = New<std::string>();
+  At("near: after the look-up", [&] {
+    store_.Disconnect();
+    RunFor(absl::Seconds(1));
+    EXPECT_TRUE(near->Get("key").ok());
+  });
+  EXPECT_EQ(*near->Get("key"), "old");
+  EXPECT_EQ(fetches(), 1);
+}
+
+TEST_F(NearInterleavingTest, WhatTheSessionOfTheLeaseStoresMeanwhileWillDo) {
+  if (!kHasPoints) GTEST_SKIP();
+  options_.stale_if_error = true;  // Keeps entries of old sessions.
+  auto near = New<std::string>();
+  At("near: after the look-up", [&] {
+    EXPECT_EQ(*near->Get("key"), "old");
+    store_.Disconnect();
+    server_.Set("key", "new");  // Nobody is told.
+    RunFor(absl::Seconds(1));
+  });
+  EXPECT_EQ(*near->Get("key"), "old");  // It began before the write.
+  EXPECT_EQ(*near->Get("key"), "new");
+}
+
+TEST_F(NearInterleavingTest, WhatAnOlderSessionHasStoredIsNotTaken) {
+  if (!kHasPoints) GTEST_SKIP();
+  options_.stale_if_error = true;
+  auto near = New<std::string>();
+  EXPECT_EQ(*near->Get("key"), "old");
+  store_.Disconnect();
+  server_.Set("key", "new");  // Nobody is told.
+  RunFor(absl::Seconds(10));
+  // A read that has found nothing, as the entry of another session came.
+  At("near: after the look-up", [&] { clock_.Advance(absl::Seconds(1)); });
+  EXPECT_EQ(*near->Get("key"), "new");
+}
+
+TEST_F(NearInterleavingTest, LeaseThatEndsDuringALookUpStillCounts) {
+  if (!kHasPoints) GTEST_SKIP();
+  auto near = New<std::string>();
+  EXPECT_EQ(*near->Get("key"), "old");
+  At("near: after the lease", [&] {
+    store_.Disconnect();
+    server_.Set("key", "new");
+    RunFor(absl::Seconds(10));
+  });
+  // It began under the lease, and the entry has gone with the session.
+  EXPECT_EQ(*near->Get("key"), "new");
+}
+
+// Threads that join the fetch of another one.
+
+TEST_F(NearInterleavingTest, ManyThreadsThatMissFetchOnce) {
+  auto near = New<std::string>();
+  Notification fetching;
+  Notification go_on;
+  Once(Step::kSent, [&] {
+    fetching.Notify();
+    go_on.Wait();
+  });
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] { EXPECT_EQ(*near->Get("key"), "old"); });
+  fetching.Wait();
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] { EXPECT_EQ(*near->Get("key"), "old"); });
+  }
+  while (near->stats().local.load_waits < 8) std::this_thread::yield();
+  go_on.Notify();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(fetches(), 1);
+  EXPECT_EQ(near->stats().joined, 8);
+}
+
+// The leader is suspended between the answer and the end of its load. A read
+// that joins it much later must not return what it has.
+TEST_F(NearInterleavingTest, FetchThatBeganTooLongAgoIsNotJoined) {
+  auto near = New<std::string>();
+  store_.Disconnect();  // Without a lease.
+  Notification fetched;
+  Notification go_on;
+  Once(Step::kExecuted, [&] {
+    fetched.Notify();
+    go_on.Wait();
+  });
+  std::thread leader([&] { EXPECT_EQ(*near->Get("key"), "old"); });
+  fetched.Wait();
+  store_.set_reachable(true);
+  server_.Set("key", "new");
+  store_.HoldMessages();  // No session comes.
+  clock_.Advance(options_.max_staleness);
+  std::thread joins([&] { EXPECT_EQ(*near->Get("key"), "new"); });
+  while (near->stats().local.load_waits < 1) std::this_thread::yield();
+  go_on.Notify();
+  leader.join();
+  joins.join();
+  EXPECT_EQ(near->stats().joined, 0);
+  EXPECT_EQ(fetches(), 2);
+}
+
+TEST_F(NearInterleavingTest, FetchThatBeganLatelyIsJoinedWithoutALease) {
+  auto near = New<std::string>();
+  store_.Disconnect();
+  Notification fetched;
+  Notification go_on;
+  Once(Step::kExecuted, [&] {
+    fetched.Notify();
+    go_on.Wait();
+  });
+  std::thread leader([&] { EXPECT_EQ(*near->Get("key"), "old"); });
+  fetched.Wait();
+  clock_.Advance(options_.max_staleness / 2);
+  std::thread joins([&] { EXPECT_EQ(*near->Get("key"), "old"); });
+  while (near->stats().local.load_waits < 1) std::this_thread::yield();
+  go_on.Notify();
+  leader.join();
+  joins.join();
+  EXPECT_EQ(near->stats().joined, 1);
+}
+
+TEST_F(NearInterleavingTest, JoinedFailureReachesAll) {
+  auto near = New<std::string>();
+  Notification fetching;
+  Notification go_on;
+  Once(Step::kSent, [&] {
+    fetching.Notify();
+    go_on.Wait();
+    store_.set_reachable(false);
+  });
+  // Kept until both threads have ended: ThreadSanitizer does not see how a
+  // prebuilt Abseil counts the references of a Status.
+  absl::Status first;
+  absl::Status second;
+  std::thread leader([&] { first = near->Get("key").status(); });
+  fetching.Wait();
+  std::thread joins([&] { second = near->Get("key").status(); });
+  while (near->stats().local.load_waits < 1) std::this_thread::yield();
+  go_on.Notify();
+  leader.join();
+  joins.join();
+  EXPECT_TRUE(absl::IsUnavailable(first));
+  EXPECT_TRUE(absl::IsUnavailable(second));
+  EXPECT_EQ(near->stats().failed_reads, 2);
+}
+
+// A wait for others, and one's own fetch before it, share command_timeout.
+TEST_F(NearInterleavingTest, GetManyWaitsForOthersForWhatIsLeftOfItsTime) {
+  auto near = New<std::string>();
+  Notification fetching;
+  Notification go_on;
+  Once(Step::kSent, [&] {
+    fetching.Notify();
+    go_on.Wait();
+  });
+  std::thread leader([&] { EXPECT_TRUE(near->Get("key").ok()); });
+  fetching.Wait();
+  // Its own fetch takes the whole time.
+  Once(Step::kExecuted, [&] { clock_.Advance(options_.command_timeout); });
+  const auto results = near->GetMany({"key", "other"});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(results[0].status()));
+  EXPECT_TRUE(results[1].ok());
+  go_on.Notify();
+  leader.join();
+}
+
+TEST_F(NearInterleavingTest, OverlappingBatchesInOppositeOrdersEnd) {
+  auto near = New<std::string>();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      for (int n = 0; n < 200; ++n) {
+        const auto results = i % 2 == 0 ? near->GetMany({"a", "b", "key"})
+                                        : near->GetMany({"key", "b", "a"});
+        for (const auto& result : results) EXPECT_TRUE(result.ok());
+        server_.Set("a", std::to_string(n));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace wheelcache

@@ -1,0 +1,328 @@
+// Sessions and leases: what a near cache serves while the server, a connection
+// or a message is missing, and when it recovers.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "wheelcache/cache/near/fake_server.h"
+#include "wheelcache/cache/near/fake_store.h"
+#include "wheelcache/cache/near/near_cache.h"
+#include "wheelcache/cache/near/near_options.h"
+#include "wheelcache/cache/near/near_stats.h"
+#include "wheelcache/tests/cache/near/near_environment.h"
+#include "wheelcache/wheel/reaper.h"
+#include "wheelcache/wheel/simulated_clock.h"
+
+namespace wheelcache {
+namespace {
+
+using ::testing::HasSubstr;
+
+class NearLeaseTest : public NearEnvironment {
+ protected:
+  NearLeaseTest() { server_.Set("key", "old"); }
+};
+
+TEST_F(NearLeaseTest, HalfOpenConnectionEndsLocalHitsAtTheBound) {
+  auto near = New<std::string>();
+  EXPECT_EQ(*near->Get("key"), "old");
+  RunFor(absl::Seconds(10));
+  const absl::Duration left = near->stats().lease_left;
+  EXPECT_GE(left, absl::Seconds(2));  // With L = 3 s.
+  store_.LoseMessages();
+  server_.Set("key", "new");
+  RunFor(left - absl::Nanoseconds(1));
+  EXPECT_EQ(*near->Get("key"), "old");
+  clock_.Advance(absl::Nanoseconds(1));
+  EXPECT_EQ(*near->Get("key"), "new");
+  EXPECT_EQ(near->stats().unleased_reads, 1);
+}
+
+TEST_F(NearLeaseTest, HalfOpenConnectionIsGivenUpAndReplaced) {
+  auto near = New<std::string>();
+  store_.LoseMessages();
+  RunFor(options_.max_staleness + absl::Seconds(1));
+  EXPECT_EQ(near->stats().sessions, 2);
+  EXPECT_EQ(near->stats().losses, 1);
+  EXPECT_TRUE(near->WaitUntilReady(absl::ZeroDuration()).ok());
+}
+
+TEST_F(NearLeaseTest, CoarseClockServesNothingBeyondTheLease) {
+  SimulatedClock clock(absl::ZeroDuration(), absl::Milliseconds(700));
+  FakeServer server(&clock);
+  FakeStore store(&server);
+  options_.local.clock = &clock;
+  options_.max_staleness = absl::Seconds(1);
+  auto near = *NearCache<std::string>::Create(options_, &store);
+  server.Set("key", "old");
+  EXPECT_EQ(*near->Get("key"), "old");
+  store.LoseMessages();
+  server.Set("key", "new");
+  clock.Advance(absl::Milliseconds(999));
+  EXPECT_EQ(*near->Get("key"), "old");
+  clock.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(*near->Get("key"), "new");
+}
+
+TEST_F(NearLeaseTest, LostConnectionEndsLocalHitsAtOnce) {
+  auto near = New<std::string>();
+  EXPECT_EQ(*near->Get("key"), "old");
+  store_.Disconnect();
+  EXPECT_EQ(near->stats().lease_left, absl::ZeroDuration());
+  EXPECT_EQ(*near->Get("key"), "old");  // Of the server.
+  EXPECT_EQ(*near->Get("key"), "old");  // Not kept.
+  EXPECT_EQ(fetches(), 3);
+  server_.Set("key", "new");
+  EXPECT_EQ(*near->Get("key"), "new");
+}
+
+TEST_F(NearLeaseTest, NewSessionStartsWithAnEmptyLocalTier) {
+  auto near = New<std::string>();
+  EXPECT_EQ(*near->Get("key"), "old");
+  EXPECT_EQ(near->stats().local.entries, 1);
+  store_.Disconnect();
+  server_.Set("key", "new");  // Nobody is told.
+  RunFor(absl::Seconds(1));
+  EXPECT_EQ(near->stats().sessions, 2);
+  EXPECT_EQ(near->stats().local.entries, 0);
+  EXPECT_EQ(*near->Get("key"), "new");
+  EXPECT_EQ(*near->Get("key"), "new");
+  EXPECT_EQ(fetches(), 2);
+}
+
+TEST_F(NearLeaseTest, RestartedServerShowsNothingOfBefore) {
+  auto near = New<std::string>();
+  EXPECT_EQ(*near->Get("key"), "old");
+  server_.Restart();
+  EXPECT_EQ(*near->Get("key"), std::nullopt);
+  RunFor(absl::Seconds(6));
+  EXPECT_EQ(*near->Get("key"), std::nullopt);
+  EXPECT_TRUE(near->WaitUntilReady(absl::ZeroDuration()).ok());
+}
+
+TEST_F(NearLeaseTest, StoppedServerIsServedUntilTheBoundAndThenFails) {
+  auto near = New<std::string>();
+  RunFor(absl::Seconds(10));
+  EXPECT_EQ(*near->Get("key"), "old");
+  server_.Stop();
+  const absl::Duration left = near->stats().lease_left;
+  RunFor(left - absl::Nanoseconds(1));
+  EXPECT_EQ(*near->Get("key"), "old");
+  RunFor(absl::Nanoseconds(1));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(near->Get("key").status()));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(near->GetMany({"key"})[0].status()));
+  EXPECT_EQ(near->stats().timeouts, 2);
+  RunFor(absl::Seconds(10));
+  server_.Continue();
+  RunFor(absl::Seconds(6));
+  EXPECT_EQ(*near->Get("key"), "old");
+  EXPECT_TRUE(near->WaitUntilReady(absl::ZeroDuration()).ok());
+}
+
+TEST_F(NearLeaseTest, PauseOfTheProcessServesNothingOld) {
+  auto near = New<std::string>();
+  EXPECT_EQ(*near->Get("key"), "old");
+  store_.HoldMessages();
+  server_.Set("key", "new");
+  clock_.Advance(absl::Seconds(100));
+  EXPECT_EQ(*near->Get("key"), "new");
+  store_.ReleaseMessages();
+  EXPECT_TRUE(near->WaitUntilReady(absl::ZeroDuration()).ok());
+}
+
+TEST_F(NearLeaseTest, WriteThatTimesOutMayStillHappen) {
+  auto near = New<std::string>();
+  EXPECT_EQ(*near->Get("key"), "old");
+  server_.Stop();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(near->Set("key", "new")));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(near->Del("absent").status()));
+  server_.Continue();
+  EXPECT_EQ(*near->Get("key"), "new");
+  EXPECT_EQ(near->stats().failed_writes, 2);
+}
+
+TEST_F(NearLeaseTest, FailedWriteStillDeletesLocally) {
+  auto near = New<std::string>();
+  EXPECT_EQ(*near->Get("key"), "old");
+  store_.HoldMessages();
+  Fail(Step::kExecuted, absl::UnavailableError("lost"));
+  EXPECT_TRUE(absl::IsUnavailable(near->Set("key", "new")));
+  Succeed();
+  EXPECT_EQ(*near->Get("key"), "new");
+}
+
+TEST_F(NearLeaseTest, StaleValueIsServedOnErrorIfAsked) {
+  options_.stale_if_error = true;
+  auto near = New<std::string>();
+  EXPECT_EQ(*near->Get("key"), "old");
+  server_.Stop();
+  RunFor(absl::Seconds(60));
+  EXPECT_EQ(*near->Get("key"), "old");
+  EXPECT_EQ(*near->GetMany({"key"})[0], "old");
+  EXPECT_FALSE(near->Get("other").ok());
+  EXPECT_EQ(near->stats().stale_served, 2);
+  EXPECT_FALSE(near->GetFresh("key").ok());
+}
+
+TEST_F(NearLeaseTest, StaleValueEndsWithItsLocalTtl) {
+  options_.stale_if_error = true;
+  options_.max_local_ttl = absl::Seconds(30);
+  auto near = New<std::string>();
+  EXPECT_EQ(*near->Get("key"), "old");
+  store_.set_reachable(false);
+  clock_.Advance(absl::Seconds(30) - absl::Nanoseconds(1));
+  EXPECT_EQ(*near->Get("key"), "old");
+  clock_.Advance(absl::Nanoseconds(1));
+  EXPECT_TRUE(absl::IsUnavailable(near->Get("key").status()));
+}
+
+TEST_F(NearLeaseTest, OtherErrorsAreNotAnsweredWithStaleValues) {
+  options_.stale_if_error = true;
+  auto near = New<std::string>();
+  EXPECT_EQ(*near->Get("key"), "old");
+  store_.Disconnect();
+  Fail(Step::kSent, absl::PermissionDeniedError("NOPERM"));
+  EXPECT_TRUE(absl::IsPermissionDenied(near->Get("key").status()));
+}
+
+TEST_F(NearLeaseTest, WhatIsReadWithoutASessionIsKeptForErrorsAlone) {
+  options_.stale_if_error = true;
+  auto near = New<std::string>();
+  store_.Disconnect();
+  EXPECT_EQ(*near->Get("key"), "old");
+  EXPECT_EQ(*near->Get("key"), "old");
+  EXPECT_EQ(fetches(), 2);
+  server_.Set("key", "new");  // Nobody is told.
+  RunFor(absl::Seconds(1));
+  EXPECT_EQ(*near->Get("key"), "new");
+  store_.set_reachable(false);
+  EXPECT_EQ(*near->Get("key"), "new");
+  EXPECT_EQ(near->stats().stale_served, 1);
+}
+
+TEST_F(NearLeaseTest, OldSessionsAreNotServedThoughKeptForErrors) {
+  options_.stale_if_error = true;
+  auto near = New<std::string>();
+  EXPECT_EQ(*near->Get("key"), "old");
+  store_.Disconnect();
+  server_.Set("key", "new");
+  RunFor(absl::Seconds(1));
+  EXPECT_EQ(near->stats().sessions, 2);
+  EXPECT_EQ(*near->Get("key"), "new");
+  EXPECT_EQ(*near->Get("key"), "new");
+  EXPECT_EQ(fetches(), 2);
+}
+
+TEST_F(NearLeaseTest, NothingStaleIsServedUnlessAsked) {
+  auto near = New<std::string>();
+  EXPECT_EQ(*near->Get("key"), "old");
+  store_.set_reachable(false);
+  EXPECT_TRUE(absl::IsUnavailable(near->Get("key").status()));
+  EXPECT_EQ(near->stats().failed_reads, 1);
+}
+
+TEST_F(NearLeaseTest, WaitUntilReadySaysWhyThereIsNoLease) {
+  options_.local.name = "users";
+  store_.set_reachable(false);
+  auto near = New<std::string>();
+  EXPECT_EQ(near->WaitUntilReady(absl::ZeroDuration()),
+            absl::UnavailableError("near cache \"users\" has no lease: connect:"
+                                   " connection refused"));
+  store_.set_reachable(true);
+  RunFor(absl::Seconds(6));
+  EXPECT_TRUE(near->WaitUntilReady(absl::ZeroDuration()).ok());
+  store_.LoseMessages();
+  clock_.Advance(options_.max_staleness - absl::Milliseconds(1));
+  EXPECT_TRUE(
+      absl::IsDeadlineExceeded(near->WaitUntilReady(absl::ZeroDuration())));
+}
+
+TEST_F(NearLeaseTest, WaitUntilReadyWaitsForTheSession) {
+  SimulatedClock clock;
+  Reaper reaper(clock);
+  FakeServer server(&clock, &reaper);
+  FakeStore store(&server);
+  store.set_reachable(false);
+  options_.local.clock = &clock;
+  auto near = *NearCache<std::string>::Create(options_, &store);
+  absl::Status ready = absl::UnknownError("");
+  std::thread waiter([&] { ready = near->WaitUntilReady(absl::Seconds(100)); });
+  clock.RunFor(absl::Seconds(3));
+  store.set_reachable(true);
+  clock.RunFor(absl::Seconds(6));
+  waiter.join();
+  EXPECT_EQ(ready, absl::OkStatus());
+}
+
+TEST_F(NearLeaseTest, WaitUntilReadyEndsWithItsTimeout) {
+  SimulatedClock clock;
+  Reaper reaper(clock);
+  FakeServer server(&clock, &reaper);
+  FakeStore store(&server);
+  store.set_reachable(false);
+  options_.local.clock = &clock;
+  auto near = *NearCache<std::string>::Create(options_, &store);
+  std::atomic<bool> done{false};
+  std::thread waiter([&] {
+    EXPECT_TRUE(absl::IsUnavailable(near->WaitUntilReady(absl::Seconds(2))));
+    done = true;
+  });
+  while (!done) {
+    clock.RunFor(absl::Seconds(1));
+    std::this_thread::yield();
+  }
+  waiter.join();
+}
+
+TEST_F(NearLeaseTest, ReaperKeepsTheLeaseWithoutAnyCall) {
+  SimulatedClock clock;
+  Reaper reaper(clock);
+  FakeServer server(&clock, &reaper);
+  FakeStore store(&server);
+  options_.local.clock = &clock;
+  auto near = *NearCache<std::string>::Create(options_, &store);
+  server.Set("key", "value");
+  EXPECT_EQ(*near->Get("key"), "value");
+  clock.RunFor(absl::Seconds(60));
+  EXPECT_GE(near->stats().lease_left, absl::Seconds(2));
+  EXPECT_EQ(*near->Get("key"), "value");
+  EXPECT_EQ(near->stats().local_hits, 1);
+}
+
+TEST_F(NearLeaseTest, EachBoundIsKept) {
+  for (const absl::Duration bound :
+       {absl::Milliseconds(10), absl::Milliseconds(30), absl::Hours(1000)}) {
+    options_.max_staleness = bound;
+    options_.command_timeout = absl::Milliseconds(10);
+    auto near = New<std::string>();
+    EXPECT_EQ(*near->Get("key"), "old");
+    EXPECT_EQ(near->stats().lease_left, bound);
+    store_.LoseMessages();
+    server_.Set("key", "new");
+    clock_.Advance(bound - absl::Nanoseconds(1));
+    EXPECT_EQ(*near->Get("key"), bound < absl::Minutes(10) ? "old" : "new");
+    clock_.Advance(absl::Nanoseconds(1));
+    EXPECT_EQ(*near->Get("key"), "new");
+    server_.Set("key", "old");
+  }
+}
+
+TEST_F(NearLeaseTest, DestroyedNearCacheIsToldNothing) {
+  auto near = New<std::string>();
+  near.reset();
+  server_.Set("key", "new");
+  RunFor(absl::Seconds(10));
+  near = New<std::string>();
+  EXPECT_EQ(*near->Get("key"), "new");
+}
+
+}  // namespace
+}  // namespace wheelcache
