@@ -10,7 +10,8 @@ set(wheelcache_testing_SOURCES
   tests/testing/child.cc
   tests/testing/html_page.cc
   tests/testing/prometheus_text.cc
-  tests/testing/redis_server.cc)
+  tests/testing/redis_server.cc
+  tests/testing/relay.cc)
 
 if(TARGET wheelcache::wheelcache)
   wheelcache_test(advice_test tests/cache/internal/status/advice_test.cc)
@@ -130,8 +131,14 @@ endif()
 if(TARGET wheelcache::near)
   wheelcache_test(heartbeat_test tests/cache/near/heartbeat_test.cc)
   wheelcache_test(near_cache_test tests/cache/near/near_cache_test.cc)
+  wheelcache_test(near_interleaving_test tests/cache/near/near_interleaving_test.cc)
+  wheelcache_test(near_lease_test tests/cache/near/near_lease_test.cc)
+  wheelcache_test(near_promise_test tests/cache/near/near_promise_test.cc)
+  wheelcache_test(near_redis_test tests/cache/near/redis/near_redis_test.cc)
   wheelcache_test(redis_fault_test tests/cache/near/redis/redis_fault_test.cc)
+  wheelcache_test(redis_fork_test tests/cache/near/redis/redis_fork_test.cc)
   wheelcache_test(redis_invalidation_test tests/cache/near/redis/redis_invalidation_test.cc)
   wheelcache_test(redis_login_test tests/cache/near/redis/redis_login_test.cc)
+  wheelcache_test(redis_pong_test tests/cache/near/redis/redis_pong_test.cc)
   wheelcache_test(redis_store_test tests/cache/near/redis/redis_store_test.cc)
 endif()
