@@ -16,6 +16,8 @@
 #ifndef WHEELCACHE_CACHE_WEIGH_H_
 #define WHEELCACHE_CACHE_WEIGH_H_
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -39,7 +41,8 @@ namespace internal {
 // 16, or to pages where the block is mapped.
 inline uint64_t MallocBytes(uint64_t bytes) {
   constexpr uint64_t kMapped = 128 << 10;
-  const uint64_t unit = bytes < kMapped ? 16 : 4096;
+  const uint64_t unit =
+      bytes < kMapped ? 16 : static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   return std::max<uint64_t>((bytes + 8 + unit - 1) / unit * unit, 32);
 }
 

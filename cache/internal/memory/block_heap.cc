@@ -93,8 +93,8 @@ void BlockHeap::Release(Ref given, Ref given_end, Ref begin, Ref end) {
   const uint32_t last = EndPage(end);
   if (given_end - given >= kLarge) {
     // The neighbours kept the pages of their links and sizes until now.
-    ReleasePages(std::max(first, (given - 1) / kPage),
-                 std::min(last, (given_end + 1) / kPage + 1));
+    ReleasePages(std::max(first, SystemPageBegin((given - 1) / kPage)),
+                 std::min(last, SystemPageEnd((given_end + 1) / kPage)));
     return;
   }
   constexpr uint32_t kPages = kUnit / kPage;
@@ -106,7 +106,7 @@ void BlockHeap::Release(Ref given, Ref given_end, Ref begin, Ref end) {
 }
 
 int BlockHeap::ReleasePages(uint32_t begin, uint32_t end) {
-  const uint32_t at_once = Chunks::PagesAtOnce();
+  const uint32_t at_once = pages_at_once_;
   const auto is_resident = [&](uint32_t page) {
     return (chunks_.UnitOf(page * kPage).released >> page % 16 & 1) == 0;
   };
@@ -133,6 +133,9 @@ int BlockHeap::ReleasePages(uint32_t begin, uint32_t end) {
 }
 
 void BlockHeap::UsePagesAgain(uint32_t begin, uint32_t end) {
+  // The system's own pages become resident as a whole.
+  begin = SystemPageBegin(begin);
+  end = SystemPageEnd(end - 1);
   while (begin < end) {
     Chunks::Unit& unit = chunks_.UnitOf(begin * kPage);
     const uint32_t unit_end = std::min(begin / 16 * 16 + 16, end);
@@ -351,6 +354,7 @@ absl::Status BlockHeap::CheckBins() const {
 
 absl::Status BlockHeap::CheckUnits() const {
   uint64_t free = 0;
+  uint64_t marked = 0;  // As released.
   uint64_t released = 0;
   uint64_t binned = 0;
   Ref last_end = 0;  // Of the free block before.
@@ -358,7 +362,7 @@ absl::Status BlockHeap::CheckUnits() const {
   std::vector<bool> spanned(counts.size());
   absl::Status status;
   for (Ref unit = 0; unit < carved_; unit += kUnit) {
-    released +=
+    marked +=
         uint64_t{kPage} *
         static_cast<uint64_t>(absl::popcount(chunks_.UnitOf(unit).released));
     ForEachFreeIn(unit, [&](Ref ref, uint32_t granules) {
@@ -380,10 +384,9 @@ absl::Status BlockHeap::CheckUnits() const {
         counts[last_unit] += end - last_unit * kUnit;
         spanned[last_unit] = true;
       }
-      // Takes the pages that may be released away, to find others.
       for (uint32_t p = FirstPage(ref); p < EndPage(end); ++p) {
         const bool is = chunks_.UnitOf(p * kPage).released >> p % 16 & 1;
-        if (is) released -= kPage;
+        if (is) released += kPage;
       }
     });
     if (!status.ok()) return status;
@@ -391,8 +394,11 @@ absl::Status BlockHeap::CheckUnits() const {
   if (free != free_granules_) {
     return absl::InternalError("more or less is free than was counted");
   }
-  if (released != 0) {
+  if (marked != released) {
     return absl::InternalError("a page was released that is not free");
+  }
+  if (marked != released_) {
+    return absl::InternalError("more or less is released than was counted");
   }
   for (Ref unit = 0; unit < carved_; unit += kUnit) {
     if (chunks_.UnitOf(unit).free != counts[unit / kUnit] ||

@@ -189,6 +189,14 @@ class WHEELCACHE_EXPORT BlockHeap {
     return (begin + 2 + kPage - 1) / kPage;
   }
   static uint32_t EndPage(Ref end) { return (end - 1) / kPage; }
+  // The first page of the system's own page that this one is in, and the one
+  // behind the last of them.
+  uint32_t SystemPageBegin(uint32_t page) const {
+    return page / pages_at_once_ * pages_at_once_;
+  }
+  uint32_t SystemPageEnd(uint32_t page) const {
+    return SystemPageBegin(page) + pages_at_once_;
+  }
   // Notes that these granules will be written to.
   void UseAgain(Ref begin, Ref end) {
     if (released_ > 0) UsePagesAgain(begin / kPage, (end - 1) / kPage + 1);
@@ -212,6 +220,7 @@ class WHEELCACHE_EXPORT BlockHeap {
   bool untouched() const { return carved_ == kFirstBlock; }
 
   Chunks& chunks_;
+  const uint32_t pages_at_once_ = Chunks::PagesAtOnce();
   Ref carved_ = kFirstBlock;
   uint64_t free_granules_ = 0;
   uint64_t released_ = 0;  // Granules, all of them free.
