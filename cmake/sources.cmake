@@ -37,6 +37,7 @@ set(wheelcache_SOURCES
   cache/internal/status/charts.cc
   cache/internal/status/escape.cc
   cache/internal/status/format.cc
+  cache/internal/status/picture.cc
   cache/internal/status/style_sheet.cc
   cache/internal/threads/asymmetric_fence.cc
   cache/internal/threads/interleave.cc
@@ -125,6 +126,7 @@ set(wheelcache_HEADERS
   cache/internal/status/charts.h
   cache/internal/status/escape.h
   cache/internal/status/format.h
+  cache/internal/status/picture.h
   cache/internal/status/style_sheet.h
   cache/internal/threads/asymmetric_fence.h
   cache/internal/threads/interleave.h

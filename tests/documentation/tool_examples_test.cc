@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <memory>
@@ -22,15 +24,24 @@
 #include "wheelcache/tools/load_testing/latency_histogram.h"
 #include "wheelcache/tools/load_testing/zipf_sampler.h"
 #include "wheelcache/tools/trace_replay/barrier.h"
+#include "wheelcache/tools/trace_replay/bounds.h"
 #include "wheelcache/tools/trace_replay/command_line.h"
 #include "wheelcache/tools/trace_replay/flags.h"
 #include "wheelcache/tools/trace_replay/line_reader.h"
+#include "wheelcache/tools/trace_replay/loaded_trace.h"
+#include "wheelcache/tools/trace_replay/output_file.h"
+#include "wheelcache/tools/trace_replay/parallel.h"
 #include "wheelcache/tools/trace_replay/player.h"
 #include "wheelcache/tools/trace_replay/progress_bar.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/replayer.h"
 #include "wheelcache/tools/trace_replay/request.h"
 #include "wheelcache/tools/trace_replay/request_batch.h"
+#include "wheelcache/tools/trace_replay/sweep.h"
+#include "wheelcache/tools/trace_replay/sweep_advice.h"
+#include "wheelcache/tools/trace_replay/sweep_limits.h"
+#include "wheelcache/tools/trace_replay/sweep_options.h"
+#include "wheelcache/tools/trace_replay/sweep_page.h"
 #include "wheelcache/tools/trace_replay/trace_line.h"
 #include "wheelcache/tools/trace_replay/trace_reader.h"
 #include "wheelcache/tools/trace_replay/workload.h"
@@ -41,6 +52,7 @@ namespace replay {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 using load_testing::LatencyHistogram;
@@ -133,6 +145,89 @@ TEST_F(ReplayExamples, LineReader) {
   EXPECT_TRUE(CountLines(fd, &lines).ok());
   close(fd);
   EXPECT_EQ(lines, 2);
+}
+
+absl::Status LoadAndReplay(RequestSource& source,
+                           const ReplayOptions& options) {
+  absl::StatusOr<LoadedTrace> trace = LoadedTrace::Load(source);
+  if (!trace.ok()) return trace.status();
+  LoadedTrace::Reader reader(*trace);  // The same requests each time.
+  absl::StatusOr<ReplayResult> result = Replay(reader, options);
+  EXPECT_EQ(result->counts.hits, 1);
+  return absl::OkStatus();
+}
+
+TEST_F(ReplayExamples, LoadedTrace) {
+  const auto trace = *TraceReader::Open(path_);
+  EXPECT_TRUE(LoadAndReplay(*trace, options).ok());
+}
+
+TEST_F(ReplayExamples, Bounds) {
+  const auto source = *TraceReader::Open(path_);
+  const LoadedTrace trace = *LoadedTrace::Load(*source);
+  const std::vector<uint32_t> next_reads =
+      NextReads(trace, /*read_through=*/true);
+  int64_t hits = MostHits(next_reads, /*max_entries=*/1000);
+  EXPECT_EQ(hits, 1);
+}
+
+absl::Status WriteToFile(absl::string_view text) {
+  absl::StatusOr<OutputFile> file = OutputFile::Open("sweep.html");
+  if (!file.ok()) return file.status();
+  absl::Status status = file->Write(text);
+  return status;
+}
+
+TEST_F(ReplayExamples, OutputFile) {
+  ASSERT_EQ(chdir(::testing::TempDir().c_str()), 0);
+  EXPECT_TRUE(WriteToFile("<p>").ok());
+  std::string content;
+  std::getline(std::ifstream("sweep.html"), content);
+  EXPECT_EQ(content, "<p>");
+}
+
+TEST_F(ReplayExamples, Parallel) {
+  const std::vector<int> jobs = {1, 2, 3};
+  std::atomic<int> sum = 0;
+  const auto Run = [&](int job) { sum += job; };
+  RunInParallel(/*threads=*/2, jobs.size(), [&](size_t i) { Run(jobs[i]); });
+  EXPECT_EQ(sum, 6);
+}
+
+int drawn = 0;
+void Draw(const std::vector<int64_t>& limits, const SweepCurve& curve) {
+  EXPECT_EQ(limits.size(), curve.hits.size());
+  ++drawn;
+}
+
+absl::Status SweepIt(RequestSource& source) {
+  SweepOptions options;
+  options.ttls = {absl::Minutes(1), absl::InfiniteDuration()};
+  absl::StatusOr<Sweep> sweep = RunSweep(source, options);
+  if (!sweep.ok()) return sweep.status();
+  for (const SweepCurve& curve : sweep->curves) Draw(sweep->limits, curve);
+  return absl::OkStatus();
+}
+
+TEST_F(ReplayExamples, Sweep) {
+  drawn = 0;
+  const auto trace = *TraceReader::Open(path_);
+  EXPECT_TRUE(SweepIt(*trace).ok());
+  EXPECT_EQ(drawn, 2);
+}
+
+TEST_F(ReplayExamples, SweepAdviceAndPage) {
+  const auto trace = *TraceReader::Open(path_);
+  const Sweep sweep = *RunSweep(*trace, SweepOptions());
+  const SweepChoice choice = Choose(sweep);
+  const std::string sentence = Advise(sweep, choice);
+  std::string html = SweepPage("oltp.csv", sweep);
+  EXPECT_THAT(html, HasSubstr(sentence));
+}
+
+TEST_F(ReplayExamples, SweepLimits) {
+  EXPECT_THAT(SweepLimits(76'349, 4), ElementsAre(300, 1'900, 12'000, 76'349));
+  SweepLimits(76'349, 4);  // {300, 1'900, 12'000, 76'349}
 }
 
 TEST_F(ReplayExamples, Player) {

@@ -1,8 +1,10 @@
 #include "wheelcache/tools/trace_replay/command_line.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,6 +16,7 @@
 #include "wheelcache/cache/options.h"
 #include "wheelcache/tools/trace_replay/flags.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
+#include "wheelcache/tools/trace_replay/sweep_options.h"
 
 namespace wheelcache {
 namespace replay {
@@ -68,14 +71,46 @@ absl::StatusOr<Given> TakeFlag(absl::Span<const char* const>& arguments) {
       absl::StrCat("unknown flag --", name, "; --help lists the flags"));
 }
 
+// Returns the rule of flags together that is broken, or an empty string.
+absl::string_view BrokenRule(const Settings& settings) {
+  if (settings.sweep) {
+    return settings.trace.empty() ? "--sweep needs a trace: --trace=FILE" : "";
+  }
+  if (settings.by.has_value()) return "--by needs --sweep";
+  if (settings.sizes.has_value()) return "--sizes needs --sweep";
+  if (!settings.html.empty()) return "--html needs --sweep";
+  if (settings.ttls.size() > 1) return "several TTLs in --ttl need --sweep";
+  return "";
+}
+
+// Fills in what was not given.
+void SetDefaults(Settings& settings) {
+  ReplayOptions& replay = settings.replay;
+  if (!settings.by.has_value()) {
+    settings.by = replay.max_bytes != 0 && replay.max_entries == 0
+                      ? SweepBy::kBytes
+                      : SweepBy::kEntries;
+  }
+  if (settings.ttls.empty()) settings.ttls = {replay.ttl};
+  if (replay.threads == 0) {
+    const int cores = static_cast<int>(std::thread::hardware_concurrency());
+    replay.threads = settings.sweep ? std::max(cores, 1) : 1;
+  }
+  if (replay.max_entries == 0) {
+    const bool limited = settings.sweep || replay.max_bytes != 0;
+    replay.max_entries = limited ? kUnlimited : kDefaultMaxEntries;
+  }
+  if (replay.max_bytes == 0) replay.max_bytes = kUnlimited;
+}
+
 }  // namespace
 
 absl::StatusOr<Settings> ParseCommandLine(
     absl::Span<const char* const> arguments) {
   Settings settings;
   ReplayOptions& replay = settings.replay;
-  // 0 is no valid limit: it marks one that was not given.
-  replay.max_entries = replay.max_bytes = 0;
+  // 0 is valid for none of them: it marks what was not given.
+  replay.max_entries = replay.max_bytes = replay.threads = 0;
   while (!arguments.empty()) {
     absl::StatusOr<Given> given = TakeFlag(arguments);
     if (!given.ok()) return given.status();
@@ -85,11 +120,9 @@ absl::StatusOr<Settings> ParseCommandLine(
                                 ": must be ", rule));
     }
   }
-  if (replay.max_entries == 0) {
-    replay.max_entries =
-        replay.max_bytes == 0 ? kDefaultMaxEntries : kUnlimited;
-  }
-  if (replay.max_bytes == 0) replay.max_bytes = kUnlimited;
+  const absl::string_view rule = BrokenRule(settings);
+  if (!rule.empty() && !settings.help) return Wrong(rule);
+  SetDefaults(settings);
   return settings;
 }
 

@@ -1,14 +1,19 @@
 #include "wheelcache/tools/trace_replay/flags.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <set>
 #include <string>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "wheelcache/cache/options.h"
+#include "wheelcache/tools/trace_replay/sweep_options.h"
 
 namespace wheelcache {
 namespace replay {
@@ -16,6 +21,8 @@ namespace {
 
 constexpr int64_t kMaxThreads = 256;
 constexpr int64_t kMaxShards = 256;
+constexpr int64_t kMinSizes = 2;
+constexpr int64_t kMaxSizes = 256;
 
 // The setters: each stores the value, or returns the rule that it breaks.
 
@@ -48,7 +55,8 @@ std::string SetShards(absl::string_view text, int& result) {
                       ", or 0 for the cache's own choice");
 }
 
-std::string SetTtl(absl::string_view text, absl::Duration& result) {
+// Returns zero if the text is no duration above zero.
+absl::Duration ParseTtl(absl::string_view text) {
   int64_t seconds;
   absl::Duration ttl;
   if (absl::SimpleAtoi(text, &seconds)) {
@@ -56,12 +64,39 @@ std::string SetTtl(absl::string_view text, absl::Duration& result) {
   } else if (!absl::ParseDuration(text, &ttl)) {
     ttl = absl::ZeroDuration();
   }
-  if (ttl > absl::ZeroDuration()) {
-    result = ttl;
-    return "";
+  return std::max(ttl, absl::ZeroDuration());
+}
+
+std::string SetTtls(absl::string_view text, Settings& settings) {
+  std::set<absl::Duration> ttls;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    ttls.insert(ParseTtl(part));
   }
-  return "a duration above 0, such as 90s, 5m or inf; a plain number counts "
-         "seconds";
+  if (*ttls.begin() == absl::ZeroDuration()) {
+    return "a duration above 0, such as 90s, 5m or inf; a plain number counts "
+           "seconds";
+  }
+  settings.ttls.assign(ttls.begin(), ttls.end());
+  settings.replay.ttl = settings.ttls.back();
+  return "";
+}
+
+std::string SetBy(absl::string_view text, std::optional<SweepBy>& result) {
+  if (text == "entries") {
+    result = SweepBy::kEntries;
+  } else if (text == "bytes") {
+    result = SweepBy::kBytes;
+  } else {
+    return "entries or bytes";
+  }
+  return "";
+}
+
+std::string SetSizes(absl::string_view text, std::optional<int>& result) {
+  int sizes = 0;
+  const std::string rule = SetInteger(text, kMinSizes, kMaxSizes, sizes);
+  if (rule.empty()) result = sizes;
+  return rule;
 }
 
 std::string SetJitter(absl::string_view text, double& result) {
@@ -76,6 +111,12 @@ std::string SetJitter(absl::string_view text, double& result) {
 
 std::string SetTrace(absl::string_view text, std::string& result) {
   if (text.empty()) return "the path of a file, or - for standard input";
+  result = std::string(text);
+  return "";
+}
+
+std::string SetHtml(absl::string_view text, std::string& result) {
+  if (text.empty()) return "the path of a file";
   result = std::string(text);
   return "";
 }
@@ -103,8 +144,9 @@ constexpr Flag kFlags[] = {
      }},
     {"ttl", "T",
      "the TTL of a value whose request names none (0): 90s, 5m,\n"
-     "1h30m, a number of seconds, or inf. Default: inf",
-     [](absl::string_view v, Settings& s) { return SetTtl(v, s.replay.ttl); }},
+     "1h30m, a number of seconds, or inf. Default: inf. With\n"
+     "--sweep also several, separated by commas",
+     [](absl::string_view v, Settings& s) { return SetTtls(v, s); }},
     {"jitter", "F",
      "each TTL is varied at random by up to this fraction of it,\n"
      "from 0 to 1, with a fixed seed. Default: 0.05",
@@ -120,10 +162,23 @@ constexpr Flag kFlags[] = {
      }},
     {"threads", "N",
      "threads, 1 to 256. Keys are partitioned among them, so that\n"
-     "the requests for a key keep their order. Default: 1",
+     "the requests for a key keep their order. Default: 1. With\n"
+     "--sweep: replays at a time. Default: the cores",
      [](absl::string_view v, Settings& s) {
        return SetInteger(v, 1, kMaxThreads, s.replay.threads);
      }},
+    {"sweep", "",
+     "replay with many limits and print the hit ratio of each; see\n"
+     "\"Sweep\" below. Needs --trace. Default: false",
+     [](absl::string_view v, Settings& s) { return SetBool(v, s.sweep); }},
+    {"by", "LIMIT",
+     "the limit that a sweep varies: entries or bytes. Default:\n"
+     "bytes if --max_bytes alone is given, else entries",
+     [](absl::string_view v, Settings& s) { return SetBy(v, s.by); }},
+    {"sizes", "N", "the number of limits of a sweep, 2 to 256. Default: 16",
+     [](absl::string_view v, Settings& s) { return SetSizes(v, s.sizes); }},
+    {"html", "FILE", "write the curves of a sweep to a page of its own",
+     [](absl::string_view v, Settings& s) { return SetHtml(v, s.html); }},
     {"read_through", "",
      "after a get or gets that misses, set the value. Default:\n"
      "true; --noread_through turns it off",

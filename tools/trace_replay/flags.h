@@ -7,11 +7,15 @@
 #ifndef WHEELCACHE_TOOLS_TRACE_REPLAY_FLAGS_H_
 #define WHEELCACHE_TOOLS_TRACE_REPLAY_FLAGS_H_
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
+#include "wheelcache/tools/trace_replay/sweep_options.h"
 
 namespace wheelcache {
 namespace replay {
@@ -20,6 +24,14 @@ namespace replay {
 struct Settings {
   ReplayOptions replay;
   std::string trace;  // Empty: the built-in workload.
+
+  bool sweep = false;
+  // Of a sweep alone.
+  std::optional<SweepBy> by;
+  std::optional<int> sizes;
+  std::vector<absl::Duration> ttls;  // Ascending. With one: replay.ttl.
+  std::string html;                  // Empty: no page.
+
   bool skip_bad_lines = false;
   bool json = false;
   bool progress = true;

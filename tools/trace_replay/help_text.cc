@@ -19,6 +19,7 @@ hits, evictions, expirations, memory and speed.
 
   trace_replay
   trace_replay --trace=oltp.csv --max_entries=5000 --ttl=60s
+  trace_replay --trace=oltp.csv --sweep --ttl=60s,5m --html=oltp.html
   zstd -dc oltp.csv.zst | trace_replay --trace=- --max_entries=5000
 
 Flags
@@ -49,6 +50,15 @@ An entry is charged key_size + value_size of its request and the cache's own
 overhead of some 50 bytes. Values are charged but not allocated, so that large
 traces fit in memory. A value above 4 GiB or --max_bytes is not stored.
 
+Sweep
+Reads the trace once and keeps it in memory, 24 bytes a request and each key
+once. Replays it with 16 limits for each TTL, the largest being the one that is
+given or what holds all keys, the others down to a 256th of it. Reports what
+single replays with the same flags would, and the most hits that any policy
+could have: Belady's bound for entries; for bytes one that is a little higher.
+The knee is where the curve is highest above the straight line from zero to the
+largest limit: from there on, what is added gains less than on average.
+
 Report
 The speed excludes the time for reading or generating the trace. Latencies are
 those of the cache's Get and Set alone, sampled from one call in eight to limit
@@ -56,7 +66,7 @@ the overhead; each includes 20 to 50 ns for reading the clock. Peaks are sampled
 after every write.
 
 Exit status: 0; 2 for a bad flag or trace, with nothing on standard output; 1 if
-the report cannot be written.
+the report or the page cannot be written.
 
 Built-in workload
 )";

@@ -15,6 +15,7 @@ namespace {
 // Not by absl::Hash, which selects the cache's shards: each worker would have
 // shards to itself, and their locks would never be contended.
 int WorkerOf(absl::string_view key, int workers) {
+  if (workers == 1) return 0;
   const std::string_view bytes(key.data(), key.size());
   return static_cast<int>(std::hash<std::string_view>()(bytes) % workers);
 }

@@ -13,41 +13,17 @@
 #include "absl/types/span.h"
 #include "wheelcache/cache/histogram.h"
 #include "wheelcache/cache/internal/status/format.h"
+#include "wheelcache/cache/internal/status/picture.h"
 #include "wheelcache/cache/stats.h"
 
 namespace wheelcache::internal {
 namespace {
 
-// In units of the picture, which is as wide as the page lets it be.
-constexpr double kWidth = 340;
-constexpr double kHeight = 120;
+constexpr PictureSize kSize = {340, 120};
 constexpr double kBottom = 100;  // Where bars stand and lines have zero.
 constexpr double kTop = 8;
 constexpr double kLeft = 46;  // Of the lines; room for the labels of the axis.
 constexpr double kRight = 336;
-
-enum class Anchor { kStart, kMiddle, kEnd };
-
-std::string Text(double x, double y, Anchor anchor, absl::string_view text) {
-  constexpr const char* kNames[] = {"start", "middle", "end"};
-  return absl::StrFormat(
-      "<text class=\"axis\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>",
-      x, y, kNames[static_cast<int>(anchor)], text);
-}
-
-std::string GridLine(double left, double y) {
-  return absl::StrFormat(
-      "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>",
-      left, kRight, y, y);
-}
-
-// `name` tells those who do not see the picture what it is.
-std::string Picture(absl::string_view name, absl::string_view content) {
-  return absl::StrFormat(
-      "<svg class=\"chart\" role=\"img\" aria-label=\"%s\" viewBox=\"0 0 %.0f "
-      "%.0f\">%s</svg>\n",
-      name, kWidth, kHeight, content);
-}
 
 // A label below the upper end of a bucket.
 struct Tick {
@@ -80,7 +56,7 @@ std::string DrawBars(const BarChart& chart, const Histogram& histogram) {
   const double step = (kRight - 4) / static_cast<double>(chart.bars);
   const int64_t most = std::max<int64_t>(
       *std::max_element(histogram.counts.begin(), histogram.counts.end()), 1);
-  std::string content = GridLine(4, kBottom);
+  std::string content = GridLine(4, kRight, kBottom);
   for (size_t i = 0; i < chart.bars; ++i) {
     const int64_t count = histogram.counts[i];
     double height = (kBottom - kTop) * static_cast<double>(count) /
@@ -94,10 +70,10 @@ std::string DrawBars(const BarChart& chart, const Histogram& histogram) {
         height, DescribeBucket(chart, histogram, i));
   }
   for (const Tick& tick : chart.ticks) {
-    content += Text(4 + step * static_cast<double>(tick.bucket + 1),
-                    kHeight - 5, Anchor::kMiddle, tick.label);
+    content += AxisLabel(4 + step * static_cast<double>(tick.bucket + 1),
+                         kSize.height - 5, Anchor::kMiddle, tick.label);
   }
-  return Picture(chart.name, content);
+  return Picture(chart.name, kSize, content);
 }
 
 // The hit ratio from one sample to the next, or less than 0 without a read.
@@ -152,16 +128,16 @@ std::string HitRatioChart(absl::Span<const CacheSample> samples) {
   std::string content;
   for (const double ratio : {0.0, 0.5, 1.0}) {
     const double y = kBottom - (kBottom - kTop) * ratio;
-    content += GridLine(kLeft, y);
-    content += Text(kLeft - 5, y + 4, Anchor::kEnd,
-                    absl::StrFormat("%.0f %%", 100 * ratio));
+    content += GridLine(kLeft, kRight, y);
+    content += AxisLabel(kLeft - 5, y + 4, Anchor::kEnd,
+                         absl::StrFormat("%.0f %%", 100 * ratio));
   }
   absl::StrAppend(&content, "<path class=\"line\" d=\"", path, "\"/>");
-  content +=
-      Text(kLeft, kHeight - 5, Anchor::kStart,
-           absl::StrCat(FormatSeconds(absl::ToDoubleSeconds(span)), " ago"));
-  content += Text(kRight, kHeight - 5, Anchor::kEnd, "last look");
-  return Picture("Hit ratio over time", content);
+  content += AxisLabel(
+      kLeft, kSize.height - 5, Anchor::kStart,
+      absl::StrCat(FormatSeconds(absl::ToDoubleSeconds(span)), " ago"));
+  content += AxisLabel(kRight, kSize.height - 5, Anchor::kEnd, "last look");
+  return Picture("Hit ratio over time", kSize, content);
 }
 
 std::string AgeChart(const Histogram& seconds) {

@@ -2,6 +2,7 @@
 
 #include "wheelcache/tools/trace_replay/command_line.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,11 +17,13 @@
 #include "wheelcache/cache/options.h"
 #include "wheelcache/tools/trace_replay/flags.h"
 #include "wheelcache/tools/trace_replay/help_text.h"
+#include "wheelcache/tools/trace_replay/sweep_options.h"
 
 namespace wheelcache {
 namespace replay {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Settings Parse(const std::vector<const char*>& arguments) {
@@ -69,6 +72,48 @@ TEST(CommandLineTest, EveryFlagStoresItsValue) {
   EXPECT_TRUE(settings.json);
   EXPECT_FALSE(settings.progress);
   EXPECT_TRUE(settings.help);
+}
+
+TEST(CommandLineTest, EveryFlagOfASweepStoresItsValue) {
+  const Settings settings =
+      Parse({"--sweep", "--trace=t.csv", "--by=bytes", "--sizes=20",
+             "--ttl=inf,60,5m,1m", "--html=s.html", "--max_entries=9"});
+  EXPECT_TRUE(settings.sweep);
+  EXPECT_EQ(settings.by, SweepBy::kBytes);
+  EXPECT_EQ(settings.sizes, 20);
+  EXPECT_THAT(settings.ttls, ElementsAre(absl::Minutes(1), absl::Minutes(5),
+                                         absl::InfiniteDuration()));
+  EXPECT_EQ(settings.html, "s.html");
+  EXPECT_EQ(settings.replay.max_entries, 9);
+  EXPECT_EQ(settings.replay.max_bytes, kUnlimited);
+}
+
+TEST(CommandLineTest, DefaultsOfASweepAreThoseOfTheHelp) {
+  const Settings settings = Parse({"--sweep", "--trace=t.csv"});
+  EXPECT_EQ(settings.by, SweepBy::kEntries);
+  EXPECT_EQ(settings.sizes, std::nullopt);
+  EXPECT_THAT(settings.ttls, ElementsAre(absl::InfiniteDuration()));
+  EXPECT_EQ(settings.replay.max_entries, kUnlimited);
+  EXPECT_EQ(settings.replay.max_bytes, kUnlimited);
+  EXPECT_GE(settings.replay.threads, 1);
+  EXPECT_EQ(settings.html, "");
+  EXPECT_EQ(Parse({"--sweep", "--trace=-", "--max_bytes=9"}).by,
+            SweepBy::kBytes);
+  EXPECT_EQ(
+      Parse({"--sweep", "--trace=-", "--max_bytes=9", "--max_entries=9"}).by,
+      SweepBy::kEntries);
+  EXPECT_EQ(Parse({"--sweep", "--trace=-", "--max_bytes=9", "--by=entries"}).by,
+            SweepBy::kEntries);
+}
+
+TEST(CommandLineTest, FlagsOfASweepNeedOne) {
+  EXPECT_EQ(ErrorOf({"--sweep"}), "--sweep needs a trace: --trace=FILE");
+  EXPECT_EQ(ErrorOf({"--by=bytes"}), "--by needs --sweep");
+  EXPECT_EQ(ErrorOf({"--sizes=9", "--trace=t.csv"}), "--sizes needs --sweep");
+  EXPECT_EQ(ErrorOf({"--html=s.html", "--nosweep"}), "--html needs --sweep");
+  EXPECT_EQ(ErrorOf({"--ttl=1m,5m"}), "several TTLs in --ttl need --sweep");
+  EXPECT_EQ(Parse({"--ttl=1m,60"}).replay.ttl, absl::Minutes(1));
+  EXPECT_TRUE(Parse({"--sweep", "--help"}).help);
 }
 
 TEST(CommandLineTest, ValueMayBeTheNextArgument) {
@@ -137,6 +182,10 @@ TEST(CommandLineTest, EachOtherFlagNamesItsRule) {
   EXPECT_THAT(ErrorOf({"--shards=-1"}), HasSubstr("up to 256"));
   EXPECT_EQ(ErrorOf({"--threads=0"}),
             "--threads=0: must be a whole number from 1 to 256");
+  EXPECT_EQ(ErrorOf({"--by=keys"}), "--by=keys: must be entries or bytes");
+  EXPECT_EQ(ErrorOf({"--sizes=1"}),
+            "--sizes=1: must be a whole number from 2 to 256");
+  EXPECT_EQ(ErrorOf({"--html="}), "--html=: must be the path of a file");
   EXPECT_EQ(ErrorOf({"--json=perhaps"}),
             "--json=perhaps: must be true or false");
   EXPECT_EQ(ErrorOf({"--trace="}),

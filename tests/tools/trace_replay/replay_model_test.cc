@@ -2,16 +2,13 @@
 // oracle: every count must be the same. Runs anywhere, without a trace file.
 
 #include <cstdint>
-#include <iterator>
-#include <random>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/tests/tools/trace_replay/lru_oracle.h"
+#include "wheelcache/tests/tools/trace_replay/random_trace.h"
 #include "wheelcache/tests/tools/trace_replay/text_source.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/replayer.h"
@@ -22,39 +19,6 @@ namespace replay {
 namespace {
 
 constexpr int kRequests = 3'000;
-
-class Random {
- public:
-  explicit Random(unsigned seed) : bits_(seed) {}
-  int64_t From(int64_t min, int64_t max) {
-    return std::uniform_int_distribution<int64_t>(min, max)(bits_);
-  }
-  bool OneIn(int64_t n) { return From(1, n) == 1; }
-
- private:
-  std::mt19937 bits_;
-};
-
-// Few keys and short TTLs, so that all causes of removal interleave. Time
-// stands still, steps, jumps and goes back.
-std::string RandomTrace(Random& random) {
-  constexpr absl::string_view kOperations[] = {
-      "get", "get",    "get",     "gets",   "set",  "add", "replace",
-      "cas", "append", "prepend", "delete", "incr", "decr"};
-  const int64_t keys = random.From(1, 60);
-  int64_t seconds = 1000;
-  std::string trace;
-  for (int i = 0; i < kRequests; ++i) {
-    if (random.OneIn(4)) seconds += random.From(0, 2);
-    if (random.OneIn(500)) seconds += random.From(0, 999'999);
-    const int64_t back = random.OneIn(50) ? random.From(0, 19) : 0;
-    absl::StrAppend(&trace, seconds - back, ",key", random.From(1, keys), ",",
-                    random.From(0, 19), ",", random.From(0, 299), ",0,",
-                    kOperations[random.From(0, std::size(kOperations) - 1)],
-                    ",", random.OneIn(3) ? random.From(0, 39) : 0, "\n");
-  }
-  return trace;
-}
 
 ReplayOptions RandomOptions(Random& random) {
   ReplayOptions options;
@@ -78,7 +42,7 @@ TEST(ReplayModelTest, EveryCountIsThatOfTheOracle) {
   for (unsigned seed = 1; seed <= 60; ++seed) {
     Random random(seed);
     const ReplayOptions options = RandomOptions(random);
-    const std::string trace = RandomTrace(random);
+    const std::string trace = RandomTrace(random, kRequests);
 
     LruOracle oracle(options, overhead);
     TextSource for_oracle(trace);

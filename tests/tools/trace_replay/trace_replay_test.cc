@@ -186,6 +186,107 @@ TEST_F(TraceReplayTest, RelativePathUnderBazelRunStartsAtTheUsersFolder) {
   EXPECT_THAT(outcome.out, StartsWith("good.csv: "));
 }
 
+// Each of six keys once, and then twice more, one a second.
+std::string SweepTrace() {
+  std::string trace;
+  for (int i = 0; i < 18; ++i) {
+    absl::StrAppend(&trace, i, ",k", i % 6, ",2,50,0,get,0\n");
+  }
+  return trace;
+}
+
+TEST_F(TraceReplayTest, SweepPrintsTheFiguresOfSingleReplays) {
+  WriteTrace("sweep.csv", SweepTrace());
+  constexpr absl::string_view kExact = " --trace=sweep.csv --shards=1 --json";
+  const Outcome sweep =
+      Run(absl::StrCat("--sweep --ttl=8,inf --jitter=0", kExact));
+  EXPECT_EQ(sweep.status, 0);
+  EXPECT_EQ(sweep.err, "");
+  EXPECT_THAT(sweep.out, HasSubstr("\"limits\": [1, 2, 3, 4, 6]"));
+  for (const absl::string_view ttl : {"8s", "inf"}) {
+    std::string hits;
+    for (const int limit : {1, 2, 3, 4, 6}) {
+      const std::string single =
+          Run(absl::StrCat("--jitter=0 --max_entries=", limit, " --ttl=", ttl,
+                           kExact))
+              .out;
+      const size_t begin = single.find("\"hits\": ") + 8;
+      const size_t end = single.find(',', begin);
+      absl::StrAppend(&hits, hits.empty() ? "" : ", ",
+                      single.substr(begin, end - begin));
+    }
+    EXPECT_THAT(sweep.out,
+                HasSubstr(absl::StrCat("\"policy\": \"lru\", \"ttl\": \"", ttl,
+                                       "\", \"hits\": [", hits, "]")));
+  }
+}
+
+TEST_F(TraceReplayTest, SweepReadsStandardInputAndPrintsATable) {
+  WriteTrace("sweep.csv", SweepTrace());
+  const Outcome outcome =
+      RunShell("cat sweep.csv | $PROGRAM --sweep --trace=- --by=bytes");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out,
+              AllOf(StartsWith("standard input: hit ratio by max_bytes\n"
+                               "18 requests, 18 reads, 6 keys\n"),
+                    HasSubstr("\nChoose max_bytes = ")));
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST_F(TraceReplayTest, SweepWritesAPage) {
+  WriteTrace("sweep.csv", SweepTrace());
+  WriteTrace("page.html", std::string(100'000, 'x'));  // Is replaced.
+  const Outcome outcome =
+      Run("--sweep --trace=sweep.csv --html=page.html --json");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out, StartsWith("{\"requests\": 18, "));
+  EXPECT_THAT(ReadFile(Path("page.html")),
+              AllOf(StartsWith("<!DOCTYPE html>"), EndsWith("</html>\n")));
+  const Outcome piped =
+      RunShell("$PROGRAM --sweep --trace=sweep.csv --html=/dev/stderr");
+  EXPECT_EQ(piped.status, 0);
+  EXPECT_THAT(piped.err, StartsWith("<!DOCTYPE html>"));
+}
+
+TEST_F(TraceReplayTest, PageThatCannotBeWrittenIsNamed) {
+  WriteTrace("sweep.csv", SweepTrace());
+  const Outcome missing = Run("--sweep --trace=sweep.csv --html=no/page.html");
+  EXPECT_EQ(missing.status, 2);
+  EXPECT_EQ(missing.out, "");
+  EXPECT_EQ(missing.err,
+            "trace_replay: --html=no/page.html: cannot open the file: No such "
+            "file or directory\n");
+  const Outcome full = Run("--sweep --trace=sweep.csv --html=/dev/full");
+  EXPECT_EQ(full.status, 1);
+  EXPECT_EQ(full.out, "");
+  EXPECT_EQ(full.err,
+            "trace_replay: --html=/dev/full: cannot write: No space left on "
+            "device\n");
+}
+
+TEST_F(TraceReplayTest, SweepOfABadTraceIsStatusTwo) {
+  const Outcome none = Run("--sweep");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_EQ(none.out, "");
+  EXPECT_EQ(none.err, "trace_replay: --sweep needs a trace: --trace=FILE\n");
+  const Outcome empty = Run("--sweep --trace=/dev/null");
+  EXPECT_EQ(empty.status, 2);
+  EXPECT_EQ(empty.out, "");
+  EXPECT_EQ(empty.err, "trace_replay: --trace=/dev/null: holds no request\n");
+  // Ends within its last line.
+  WriteTrace("cut.csv", SweepTrace().substr(0, 100));
+  const Outcome cut = Run("--sweep --trace=cut.csv");
+  EXPECT_EQ(cut.status, 2);
+  EXPECT_EQ(cut.out, "");
+  EXPECT_EQ(cut.err,
+            "trace_replay: cut.csv, line 6: expected 7 columns, found 5: "
+            "'5,k5,2,50,'\n");
+  const Outcome skipped =
+      Run("--sweep --trace=cut.csv --skip_bad_lines --json");
+  EXPECT_EQ(skipped.status, 0);
+  EXPECT_THAT(skipped.out, EndsWith(", \"bad_lines\": 1}\n"));
+}
+
 // Runs the program with a pseudoterminal as its standard error.
 class TraceReplayTerminalTest : public TraceReplayTest {
  protected:
@@ -220,6 +321,13 @@ TEST_F(TraceReplayTerminalTest, ProgressBarIsDrawnAndErased) {
   EXPECT_EQ(Drawn(""),
             "\r[##############################] 100%  3 requests, 0 s left"
             "\x1b[K\r\x1b[K");
+}
+
+TEST_F(TraceReplayTerminalTest, SweepDrawsWhatIsLeftOfAllReplays) {
+  WriteTrace("good.csv", kGoodTrace);
+  EXPECT_THAT(Drawn("--sweep"),
+              AllOf(StartsWith("\r["), HasSubstr(" requests, "),
+                    HasSubstr(" s left"), EndsWith("\x1b[K\r\x1b[K")));
 }
 
 TEST_F(TraceReplayTerminalTest, NoProgressDrawsNothing) {

@@ -1,0 +1,185 @@
+#include "wheelcache/tools/trace_replay/sweep_page.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "wheelcache/cache/internal/status/escape.h"
+#include "wheelcache/cache/internal/status/format.h"
+#include "wheelcache/cache/internal/status/style_sheet.h"
+#include "wheelcache/tools/trace_replay/sweep.h"
+#include "wheelcache/tools/trace_replay/sweep_advice.h"
+#include "wheelcache/tools/trace_replay/sweep_chart.h"
+#include "wheelcache/tools/trace_replay/sweep_options.h"
+#include "wheelcache/tools/trace_replay/sweep_report.h"
+
+namespace wheelcache::replay {
+namespace {
+
+using internal::FormatBytes;
+using internal::FormatCount;
+using internal::FormatShare;
+
+// On top of the style sheet of the status page.
+constexpr absl::string_view kStyle = R"css(
+:root { --other: #c2570c; }
+@media (prefers-color-scheme: dark) { :root { --other: #f0913e; } }
+.series0 { --line: var(--data); }
+.series1 { --line: var(--other); }
+.bound { --line: var(--quiet); }
+.line { stroke: var(--line); stroke-linejoin: round; }
+.point { fill: var(--line); }
+.bound .line { stroke-width: 1.5; stroke-dasharray: 5 4; }
+.bound .point { opacity: 0; }
+.chosen { stroke: var(--note-rule); stroke-width: 1; }
+.legend { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; }
+.legend span::before {
+  content: ""; display: inline-block; width: 1.3em; margin-right: .45em;
+  vertical-align: middle; border-top: 3px solid var(--line);
+}
+.legend .bound::before { border-top-style: dashed; }
+.advice { padding-left: .8rem; margin: 1rem 0 0; }
+.chosen-row td { font-weight: 600; background: var(--note); }
+.chart { margin-top: .5rem; }
+@media (min-width: 48rem) { .chart .axis { font-size: 8.5px; } }
+)css";
+
+std::string TtlName(absl::Duration ttl) {
+  if (ttl == absl::InfiniteDuration()) return "No TTL";
+  return absl::StrCat("TTL ",
+                      internal::FormatSeconds(absl::ToDoubleSeconds(ttl)));
+}
+
+std::string LimitText(const Sweep& sweep, int64_t limit) {
+  if (sweep.by == SweepBy::kEntries) return FormatCount(limit);
+  return FormatBytes(limit);
+}
+
+// The lines of a TTL: its policies and its bound.
+std::vector<SweepLine> LinesOf(const Sweep& sweep, size_t ttl) {
+  std::vector<SweepLine> lines;
+  for (size_t i = 0; i < sweep.policies(); ++i) {
+    const SweepCurve& curve = sweep.curves[ttl * sweep.policies() + i];
+    lines.push_back({absl::StrCat("series", i), std::string(curve.policy.title),
+                     &curve.hits});
+  }
+  lines.push_back(
+      {"bound", std::string(BoundName(sweep)), &sweep.bounds[ttl].hits});
+  return lines;
+}
+
+std::string Legend(const std::vector<SweepLine>& lines) {
+  std::string items;
+  for (const SweepLine& line : lines) {
+    absl::StrAppend(&items, "<span class=\"", line.css_class, "\">", line.title,
+                    "</span>\n");
+  }
+  return absl::StrCat("<div class=\"legend quiet\">\n", items, "</div>\n");
+}
+
+// What the cells of a column are named after.
+std::string ColumnName(const Sweep& sweep, size_t ttl, size_t column) {
+  if (column == sweep.policies()) return "bound";
+  return std::string(sweep.curves[ttl * sweep.policies() + column].policy.name);
+}
+
+std::string Row(const Sweep& sweep, const std::vector<SweepLine>& lines,
+                size_t ttl, size_t limit) {
+  std::string cells;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    absl::StrAppendFormat(
+        &cells, "<td class=\"number\" data-metric=\"%s %d\">%s</td>",
+        ColumnName(sweep, ttl, i), sweep.limits[limit],
+        FormatShare(sweep.hit_ratio((*lines[i].hits)[limit])));
+  }
+  return absl::StrCat("<td class=\"number\">",
+                      LimitText(sweep, sweep.limits[limit]), "</td>", cells);
+}
+
+std::string Table(const Sweep& sweep, const SweepChoice& choice, size_t ttl) {
+  const std::vector<SweepLine> lines = LinesOf(sweep, ttl);
+  std::string html = absl::StrCat("<table>\n<tr><th class=\"number\">",
+                                  LimitName(sweep), "</th>");
+  for (const SweepLine& line : lines) {
+    absl::StrAppend(&html, "<th class=\"number\">", line.title, "</th>");
+  }
+  html += "</tr>\n";
+  for (size_t limit = 0; limit < sweep.limits.size(); ++limit) {
+    absl::StrAppend(
+        &html, limit == choice.limit ? "<tr class=\"chosen-row\">" : "<tr>",
+        Row(sweep, lines, ttl, limit), "</tr>\n");
+  }
+  html += "</table>\n";
+  return html;
+}
+
+std::string Section(const Sweep& sweep, const SweepChoice& choice, size_t ttl) {
+  const absl::Duration value = sweep.bounds[ttl].ttl;
+  const std::string name = TtlName(value);
+  const std::vector<SweepLine> lines = LinesOf(sweep, ttl);
+  return absl::StrCat(
+      "<section class=\"card\" data-cache=\"", absl::FormatDuration(value),
+      "\" data-id=\"1\">\n<h2>", name, "</h2>\n", Legend(lines),
+      "<div class=\"charts\">\n<div>",
+      DrawSweepChart(
+          sweep, {absl::StrCat("Hit ratio by ", LimitName(sweep), ", ", name),
+                  lines, choice.limit}),
+      "</div>\n<div>", Table(sweep, choice, ttl),
+      "</div>\n</div>\n</section>\n");
+}
+
+std::string Tile(absl::string_view title, absl::string_view big,
+                 absl::string_view small) {
+  return absl::StrCat("<div class=\"tile\"><h3>", title, "</h3><b>", big,
+                      "</b><span class=\"quiet\">", small, "</span></div>\n");
+}
+
+std::string Tiles(const Sweep& sweep, const SweepChoice& choice) {
+  const SweepCurve& curve = sweep.curves[choice.curve];
+  const SweepBound& bound = sweep.bounds[choice.curve / sweep.policies()];
+  return absl::StrCat(
+      "<div class=\"card tiles\">\n",
+      Tile("Limit", LimitText(sweep, sweep.limits[choice.limit]),
+           LimitName(sweep)),
+      Tile("Hit ratio", FormatShare(sweep.hit_ratio(curve.hits[choice.limit])),
+           "of the reads"),
+      Tile("Policy", curve.policy.title, TtlName(curve.ttl)),
+      Tile(BoundName(sweep),
+           FormatShare(sweep.hit_ratio(bound.hits[choice.limit])),
+           "no policy hits more often"),
+      "</div>\n");
+}
+
+std::string Summary(const Sweep& sweep) {
+  return absl::StrCat(FormatCount(sweep.requests), " requests, ",
+                      FormatCount(sweep.reads), " reads, ",
+                      FormatCount(sweep.keys), " keys");
+}
+
+}  // namespace
+
+std::string SweepPage(absl::string_view trace, const Sweep& sweep) {
+  const SweepChoice choice = Choose(sweep);
+  const std::string name = internal::EscapeHtml(trace);
+  std::string page = absl::StrCat(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, "
+      "initial-scale=1\">\n<title>Hit ratios of ",
+      name, "</title>\n<style>", internal::kStyleSheet, kStyle,
+      "</style>\n</head>\n<body>\n<h1>Hit ratio by ", LimitName(sweep),
+      "</h1>\n<p class=\"quiet\">", name, ": ", Summary(sweep),
+      "</p>\n<p class=\"advice\">", Advise(sweep, choice), "</p>\n",
+      Tiles(sweep, choice));
+  for (size_t ttl = 0; ttl < sweep.bounds.size(); ++ttl) {
+    page += Section(sweep, choice, ttl);
+  }
+  page += "</body>\n</html>\n";
+  return page;
+}
+
+}  // namespace wheelcache::replay
