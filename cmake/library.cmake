@@ -9,14 +9,16 @@ foreach(folder cache lru wheel)
     ${wheelcache_INCLUDE_DIR}/wheelcache/${folder} SYMBOLIC)
 endforeach()
 
-# wheelcache_add_library(<name> SOURCES ... HEADERS ... LIBRARIES ...)
+# wheelcache_add_library(<name> EXPORT_NAME <export name>
+#                        SOURCES ... HEADERS ... LIBRARIES ...)
 #
-# Adds a library with the alias wheelcache::<name>. All of its dependencies are
-# public: the code of a cache is compiled into its users, from headers.
+# Adds a library that users know as wheelcache::<export name>. All of its
+# dependencies are public: the code of a cache is compiled into its users, from
+# headers.
 function(wheelcache_add_library name)
-  cmake_parse_arguments(arg "" "" "SOURCES;HEADERS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "" "EXPORT_NAME" "SOURCES;HEADERS;LIBRARIES" ${ARGN})
   add_library(${name} ${arg_SOURCES} ${arg_HEADERS})
-  add_library(wheelcache::${name} ALIAS ${name})
+  add_library(wheelcache::${arg_EXPORT_NAME} ALIAS ${name})
 
   # Of the users' warnings, none is about these headers.
   target_include_directories(${name} SYSTEM
@@ -32,7 +34,9 @@ function(wheelcache_add_library name)
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   endif()
   set_target_properties(${name} PROPERTIES
+    EXPORT_NAME ${arg_EXPORT_NAME}
     CXX_EXTENSIONS OFF
+    UNITY_BUILD OFF  # Several files have a constant of the same name.
     CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON
     VERSION ${PROJECT_VERSION}

@@ -163,7 +163,7 @@ set(wheelcache_HEADERS
   wheel/timer_service.h
   wheel/timing_wheel.h)
 
-set(wheelcache_ABSEIL
+set(wheelcache_LIBRARIES
   absl::algorithm_container
   absl::any_invocable
   absl::bits
@@ -239,7 +239,8 @@ set(near_HEADERS
   cache/near/remote_store.h
   cache/near/stored_value.h)
 
-set(near_ABSEIL
+set(near_LIBRARIES
+  PkgConfig::hiredis
   absl::core_headers
   absl::flat_hash_map
   absl::function_ref

@@ -24,9 +24,13 @@ function(wheelcache_test name)
   set_tests_properties(${name} PROPERTIES TIMEOUT 300)
 endfunction()
 
-include(cmake/tests.cmake)
-
-add_library(wheelcache_testing STATIC ${wheelcache_testing_SOURCES})
+# What tests share: the sources in tests/testing.
+add_library(wheelcache_testing STATIC)
 target_include_directories(wheelcache_testing PUBLIC ${tests_include_dir})
 target_link_libraries(wheelcache_testing
   PUBLIC wheelcache::wheelcache GTest::gmock_main)
+if(TARGET wheelcache::near)
+  target_link_libraries(wheelcache_testing PUBLIC wheelcache::near)
+endif()
+
+include(cmake/tests.cmake)

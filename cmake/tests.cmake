@@ -1,19 +1,17 @@
 # Written by tools/cmake_lists from the BUILD files; .ci/run fails where the two
 # differ.
 
-set(wheelcache_testing_SOURCES
-  tests/testing/cache_driver.cc
-  tests/testing/cache_driver_compare.cc
-  tests/testing/cache_driver_conditional.cc
-  tests/testing/cache_driver_loads.cc
-  tests/testing/cache_driver_refreshes.cc
-  tests/testing/child.cc
-  tests/testing/html_page.cc
-  tests/testing/prometheus_text.cc
-  tests/testing/redis_server.cc
-  tests/testing/relay.cc)
-
 if(TARGET wheelcache::wheelcache)
+  target_sources(wheelcache_testing PRIVATE
+    tests/testing/cache_driver.cc
+    tests/testing/cache_driver_compare.cc
+    tests/testing/cache_driver_conditional.cc
+    tests/testing/cache_driver_loads.cc
+    tests/testing/cache_driver_refreshes.cc
+    tests/testing/child.cc
+    tests/testing/html_page.cc
+    tests/testing/prometheus_text.cc
+    tests/testing/relay.cc)
   wheelcache_test(advice_test tests/cache/internal/status/advice_test.cc)
   wheelcache_test(age_test tests/cache/internal/entry/age_test.cc)
   wheelcache_test(arena_depot_test tests/cache/internal/memory/arena_depot_test.cc)
@@ -130,6 +128,8 @@ if(TARGET wheelcache::wheelcache)
 endif()
 
 if(TARGET wheelcache::near)
+  target_sources(wheelcache_testing PRIVATE
+    tests/testing/redis_server.cc)
   wheelcache_test(heartbeat_test tests/cache/near/heartbeat_test.cc)
   wheelcache_test(near_cache_test tests/cache/near/near_cache_test.cc)
   wheelcache_test(near_interleaving_test tests/cache/near/near_interleaving_test.cc)

@@ -50,5 +50,15 @@ TEST(VersionTest, ChangelogBeginsWithIt) {
   EXPECT_EQ(changelog.find("\n## " WHEELCACHE_VERSION), heading);
 }
 
+TEST(VersionTest, PackagesHaveIt) {
+  EXPECT_EQ(ContentOf("tools/packaging/debian/changelog")
+                .find("wheelcache (" WHEELCACHE_VERSION "-"),
+            0);
+  EXPECT_THAT(ContentOf("tools/packaging/conan/conanfile.py"),
+              HasSubstr("\n    version = \"" WHEELCACHE_VERSION "\"\n"));
+  EXPECT_THAT(ContentOf("tools/packaging/vcpkg/vcpkg.json"),
+              HasSubstr("\n  \"version\": \"" WHEELCACHE_VERSION "\",\n"));
+}
+
 }  // namespace
 }  // namespace wheelcache

@@ -1,0 +1,53 @@
+"""A Conan 2 recipe of wheelcache. Never run: the project's CI reaches no Conan server.
+
+Before a release, name its archive in source(), and the licence, which has not been chosen yet.
+"""
+
+from conan import ConanFile
+from conan.tools.build import check_min_cppstd
+from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain, cmake_layout
+from conan.tools.files import get
+
+
+class WheelcacheConan(ConanFile):
+    name = "wheelcache"
+    version = "0.1.0"
+    description = "In-process key-value cache with a TTL per key, hard limits and LRU eviction"
+    topics = ("cache", "ttl", "lru")
+    package_type = "library"
+    settings = "os", "arch", "compiler", "build_type"
+    options = {"shared": [True, False], "fPIC": [True, False]}
+    default_options = {"shared": False, "fPIC": True}
+    implements = ["auto_shared_fpic"]
+
+    def validate(self):
+        check_min_cppstd(self, 17)
+
+    def requirements(self):
+        # The headers of a cache are compiled into its users.
+        self.requires("abseil/20240116.2", transitive_headers=True, transitive_libs=True)
+
+    def layout(self):
+        cmake_layout(self)
+
+    def source(self):
+        get(self, **self.conan_data["sources"][self.version], strip_root=True)
+
+    def generate(self):
+        CMakeDeps(self).generate()
+        CMakeToolchain(self).generate()
+
+    def build(self):
+        cmake = CMake(self)
+        cmake.configure()
+        cmake.build()
+
+    def package(self):
+        CMake(self).install()
+
+    def package_info(self):
+        self.cpp_info.libs = ["wheelcache"]
+        self.cpp_info.set_property("cmake_file_name", "wheelcache")
+        self.cpp_info.set_property("cmake_target_name", "wheelcache::wheelcache")
+        self.cpp_info.set_property("pkg_config_name", "wheelcache")
+        self.cpp_info.system_libs = ["pthread"]
