@@ -82,7 +82,8 @@ TEST(DocumentationTest, ExamplesOfPagesAreRun) {
 TEST(DocumentationTest, BlocksOfPagesTellTheirLanguage) {
   for (const File& page : FilesLike(".md")) {
     for (const CodeExample& example : ExamplesOfPage(page.content)) {
-      EXPECT_THAT(example.language, AnyOf("cmake", "cpp", "sh", "starlark", "text"))
+      EXPECT_THAT(example.language,
+                  AnyOf("cmake", "cpp", "sh", "starlark", "text"))
           << page.path << ":" << example.line - 1;
     }
   }
