@@ -25,6 +25,7 @@ std::string Unescape(absl::string_view text) {
                                     {"&gt;", ">"},
                                     {"&quot;", "\""},
                                     {"&#39;", "'"},
+                                    {"&nbsp;", " "},
                                     {"&amp;", "&"}});
 }
 

@@ -22,11 +22,11 @@ using internal::AxisLabel;
 using internal::FormatShare;
 
 // In units of the picture.
-constexpr internal::PictureSize kSize = {340, 230};
+constexpr internal::PictureSize kSize = {340, 250};
 constexpr double kLeft = 42;
 constexpr double kRight = 330;
 constexpr double kTop = 18;  // The label of the chosen limit is above.
-constexpr double kBottom = 205;
+constexpr double kBottom = 225;
 
 // Maps limits and hit ratios to places in the picture.
 class Axes {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "wheelcache/cache/internal/status/escape.h"
@@ -27,10 +28,14 @@ using internal::FormatShare;
 
 // On top of the style sheet of the status page.
 constexpr absl::string_view kStyle = R"css(
-:root { --other: #c2570c; }
-@media (prefers-color-scheme: dark) { :root { --other: #f0913e; } }
+:root { --other: #c2570c; --third: #1a7f5a; --fourth: #8a3ea8; }
+@media (prefers-color-scheme: dark) {
+  :root { --other: #f0913e; --third: #3fbf8f; --fourth: #c58be0; }
+}
 .series0 { --line: var(--data); }
 .series1 { --line: var(--other); }
+.series2 { --line: var(--third); }
+.series3 { --line: var(--fourth); }
 .bound { --line: var(--quiet); }
 .line { stroke: var(--line); stroke-linejoin: round; }
 .point { fill: var(--line); }
@@ -45,8 +50,8 @@ constexpr absl::string_view kStyle = R"css(
 .legend .bound::before { border-top-style: dashed; }
 .advice { padding-left: .8rem; margin: 1rem 0 0; }
 .chosen-row td { font-weight: 600; background: var(--note); }
-.chart { margin-top: .5rem; }
-@media (min-width: 48rem) { .chart .axis { font-size: 8.5px; } }
+.chart { margin-top: .5rem; max-width: 34rem; }
+@media (min-width: 48rem) { .chart .axis { font-size: 8px; } }
 )css";
 
 std::string TtlName(absl::Duration ttl) {
@@ -60,16 +65,34 @@ std::string LimitText(const Sweep& sweep, int64_t limit) {
   return FormatBytes(limit);
 }
 
+// The style sheet has colours for so many lines; they repeat.
+std::string SeriesClass(size_t i) {
+  constexpr size_t kColours = 4;
+  return absl::StrCat("series", i % kColours);
+}
+
 // The lines of a TTL: its policies and its bound.
 std::vector<SweepLine> LinesOf(const Sweep& sweep, size_t ttl) {
   std::vector<SweepLine> lines;
   for (size_t i = 0; i < sweep.policies(); ++i) {
     const SweepCurve& curve = sweep.curves[ttl * sweep.policies() + i];
-    lines.push_back({absl::StrCat("series", i), std::string(curve.policy.title),
-                     &curve.hits});
+    lines.push_back(
+        {SeriesClass(i), std::string(curve.policy.title), &curve.hits});
   }
   lines.push_back(
       {"bound", std::string(BoundName(sweep)), &sweep.bounds[ttl].hits});
+  return lines;
+}
+
+// The curves of the chosen policy, one for each TTL.
+std::vector<SweepLine> LinesByTtl(const Sweep& sweep,
+                                  const SweepChoice& choice) {
+  std::vector<SweepLine> lines;
+  const size_t policy = choice.curve % sweep.policies();
+  for (size_t ttl = 0; ttl < sweep.bounds.size(); ++ttl) {
+    const SweepCurve& curve = sweep.curves[ttl * sweep.policies() + policy];
+    lines.push_back({SeriesClass(ttl), TtlName(curve.ttl), &curve.hits});
+  }
   return lines;
 }
 
@@ -97,7 +120,8 @@ std::string Row(const Sweep& sweep, const std::vector<SweepLine>& lines,
         ColumnName(sweep, ttl, i), sweep.limits[limit],
         FormatShare(sweep.hit_ratio((*lines[i].hits)[limit])));
   }
-  return absl::StrCat("<td class=\"number\">",
+  return absl::StrCat("<td class=\"number\" title=\"",
+                      FormatCount(sweep.limits[limit]), "\">",
                       LimitText(sweep, sweep.limits[limit]), "</td>", cells);
 }
 
@@ -118,6 +142,13 @@ std::string Table(const Sweep& sweep, const SweepChoice& choice, size_t ttl) {
   return html;
 }
 
+std::string Chart(const Sweep& sweep, const SweepChoice& choice,
+                  absl::string_view name, const std::vector<SweepLine>& lines) {
+  return DrawSweepChart(
+      sweep, {absl::StrCat("Hit ratio by ", LimitName(sweep), ", ", name),
+              lines, choice.limit});
+}
+
 std::string Section(const Sweep& sweep, const SweepChoice& choice, size_t ttl) {
   const absl::Duration value = sweep.bounds[ttl].ttl;
   const std::string name = TtlName(value);
@@ -125,12 +156,44 @@ std::string Section(const Sweep& sweep, const SweepChoice& choice, size_t ttl) {
   return absl::StrCat(
       "<section class=\"card\" data-cache=\"", absl::FormatDuration(value),
       "\" data-id=\"1\">\n<h2>", name, "</h2>\n", Legend(lines),
-      "<div class=\"charts\">\n<div>",
-      DrawSweepChart(
-          sweep, {absl::StrCat("Hit ratio by ", LimitName(sweep), ", ", name),
-                  lines, choice.limit}),
+      "<div class=\"charts\">\n<div>", Chart(sweep, choice, name, lines),
       "</div>\n<div>", Table(sweep, choice, ttl),
       "</div>\n</div>\n</section>\n");
+}
+
+// The hit ratios with the chosen limit, a row for each TTL.
+std::string TtlTable(const Sweep& sweep, const SweepChoice& choice) {
+  const auto cell = [&](const std::vector<int64_t>& hits) {
+    return absl::StrCat("<td class=\"number\">",
+                        FormatShare(sweep.hit_ratio(hits[choice.limit])),
+                        "</td>");
+  };
+  std::string html =
+      absl::StrCat("<table>\n<tr><th>With ",
+                   LimitText(sweep, sweep.limits[choice.limit]), "</th>");
+  for (const SweepLine& line : LinesOf(sweep, 0)) {
+    absl::StrAppend(&html, "<th class=\"number\">", line.title, "</th>");
+  }
+  for (size_t ttl = 0; ttl < sweep.bounds.size(); ++ttl) {
+    const bool chosen = ttl == choice.curve / sweep.policies();
+    absl::StrAppend(&html, "</tr>\n<tr", chosen ? " class=\"chosen-row\"" : "",
+                    "><td>", TtlName(sweep.bounds[ttl].ttl), "</td>");
+    for (const SweepLine& line : LinesOf(sweep, ttl)) html += cell(*line.hits);
+  }
+  html += "</tr>\n</table>\n";
+  return html;
+}
+
+// What a longer TTL gains, if there are several.
+std::string CompareTtls(const Sweep& sweep, const SweepChoice& choice) {
+  if (sweep.bounds.size() < 2) return "";
+  const std::vector<SweepLine> lines = LinesByTtl(sweep, choice);
+  return absl::StrCat("<div class=\"card\">\n<h2>All TTLs, with ",
+                      sweep.curves[choice.curve].policy.title, "</h2>\n",
+                      Legend(lines), "<div class=\"charts\">\n<div>",
+                      Chart(sweep, choice, "for each TTL", lines),
+                      "</div>\n<div>", TtlTable(sweep, choice),
+                      "</div>\n</div>\n</div>\n");
 }
 
 std::string Tile(absl::string_view title, absl::string_view big,
@@ -155,6 +218,12 @@ std::string Tiles(const Sweep& sweep, const SweepChoice& choice) {
       "</div>\n");
 }
 
+// Keeps numbers and their units on one line.
+std::string WithoutBreaks(absl::string_view text) {
+  return absl::StrReplaceAll(text,
+                             {{" %", "&nbsp;%"}, {" = ", "&nbsp;=&nbsp;"}});
+}
+
 std::string Summary(const Sweep& sweep) {
   return absl::StrCat(FormatCount(sweep.requests), " requests, ",
                       FormatCount(sweep.reads), " reads, ",
@@ -173,8 +242,8 @@ std::string SweepPage(absl::string_view trace, const Sweep& sweep) {
       name, "</title>\n<style>", internal::kStyleSheet, kStyle,
       "</style>\n</head>\n<body>\n<h1>Hit ratio by ", LimitName(sweep),
       "</h1>\n<p class=\"quiet\">", name, ": ", Summary(sweep),
-      "</p>\n<p class=\"advice\">", Advise(sweep, choice), "</p>\n",
-      Tiles(sweep, choice));
+      "</p>\n<p class=\"advice\">", WithoutBreaks(Advise(sweep, choice)),
+      "</p>\n", Tiles(sweep, choice), CompareTtls(sweep, choice));
   for (size_t ttl = 0; ttl < sweep.bounds.size(); ++ttl) {
     page += Section(sweep, choice, ttl);
   }
