@@ -3,6 +3,7 @@
 
 if(TARGET wheelcache::wheelcache)
   target_sources(wheelcache_testing PRIVATE
+    tests/testing/browser.cc
     tests/testing/cache_driver.cc
     tests/testing/cache_driver_compare.cc
     tests/testing/cache_driver_conditional.cc
