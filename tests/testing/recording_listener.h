@@ -50,7 +50,8 @@ class RecordingListener final : public RemoteStore::Listener {
   void OnLoss(const absl::Status& why) override {
     MutexLock lock(&mu_);
     session = 0;
-    losses.push_back(why);
+    // Not a copy, whose references two threads would count.
+    losses.emplace_back(why.code(), why.message());
     changed_.SignalAll();
   }
 

@@ -95,8 +95,8 @@ void Relay::Set(Kind kind, Direction direction, Rule rule) {
 void Relay::Hold(Kind kind, Direction direction) {
   Set(kind, direction, {Mode::kHold, ""});
 }
-void Relay::HoldAfter(Kind kind, Direction direction, std::string text) {
-  Set(kind, direction, {Mode::kHoldAfter, std::move(text)});
+void Relay::HoldAfter(Kind kind, Direction direction, absl::string_view text) {
+  Set(kind, direction, {Mode::kHoldAfter, std::string(text)});
 }
 void Relay::Drop(Kind kind, Direction direction) {
   Set(kind, direction, {Mode::kDrop, ""});
@@ -131,6 +131,16 @@ bool Relay::AwaitHeld(Kind kind, Direction direction, absl::string_view text) {
   while (!HoldsLocked(kind, direction, text)) {
     if (absl::Now() > end) return false;
     changed_.WaitWithTimeout(&mu_, absl::Seconds(1));
+  }
+  return true;
+}
+
+bool Relay::AwaitPassed(Kind kind, Direction direction) {
+  const absl::Time end = absl::Now() + absl::Seconds(1);
+  MutexLock lock(&mu_);
+  while (rules_[kind][direction].mode == Mode::kHoldAfter) {
+    if (absl::Now() > end) return false;
+    changed_.WaitWithTimeout(&mu_, absl::Milliseconds(100));
   }
   return true;
 }

@@ -44,7 +44,10 @@ class Relay final {
   void Hold(Kind kind, Direction direction);
 
   // From now on, they stay behind the next occurrence of `text`, which passes.
-  void HoldAfter(Kind kind, Direction direction, std::string text);
+  void HoldAfter(Kind kind, Direction direction, absl::string_view text);
+
+  // Waits until that text has passed. Returns false if it does not come soon.
+  bool AwaitPassed(Kind kind, Direction direction);
 
   // From now on, they are lost, and so are those that were held.
   void Drop(Kind kind, Direction direction);

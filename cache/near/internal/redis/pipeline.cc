@@ -46,17 +46,17 @@ absl::StatusOr<std::vector<Reply>> Pipeline::Execute(const Batch& batch,
   AwaitRepliesLocked(exchange, deadline);
   if (!exchange.done) {
     AbandonLocked(&exchange);
-    exchange.status = absl::DeadlineExceededError(
-        absl::StrCat("no reply in ", absl::FormatDuration(timeout)));
+    exchange.failure = Reason(absl::DeadlineExceededError(
+        absl::StrCat("no reply in ", absl::FormatDuration(timeout))));
   }
   HandOverLocked();
-  if (!exchange.status.ok()) return exchange.status;
+  if (!exchange.failure.ok()) return exchange.failure.ToStatus();
   return std::move(exchange.replies);
 }
 
 absl::Status Pipeline::AwaitOpenLocked(int64_t deadline) {
   while (channel_ == nullptr) {
-    if (!refused_.ok()) return refused_;
+    if (!refused_.ok()) return refused_.ToStatus();
     const int64_t left = deadline - clock_.NowNanos();
     if (left <= 0) {
       return absl::DeadlineExceededError("no connection in time");
@@ -171,28 +171,28 @@ void Pipeline::Open(std::unique_ptr<Wire> wire) {
   MutexLock lock(&mu_);
   assert(channel_ == nullptr && in_flight_.empty());
   channel_ = std::make_shared<Channel>(std::move(wire));
-  lost_ = absl::OkStatus();
-  refused_ = absl::OkStatus();
+  lost_ = Reason();
+  refused_ = Reason();
   opened_or_refused_.SignalAll();
 }
 
 void Pipeline::Close(const absl::Status& why, bool then_fail) {
   MutexLock lock(&mu_);
   FailAllLocked(why);
-  lost_ = absl::OkStatus();
+  lost_ = Reason();
   if (!then_fail) return;
-  refused_ = why;
+  refused_ = Reason(why);
   opened_or_refused_.SignalAll();
 }
 
 absl::Status Pipeline::lost() const {
   MutexLock lock(&mu_);
-  return lost_;
+  return lost_.ToStatus();
 }
 
 void Pipeline::FindLostLocked(const absl::Status& why) {
   FailAllLocked(why);
-  lost_ = why;
+  lost_ = Reason(why);
   wake_();
 }
 
@@ -204,7 +204,7 @@ void Pipeline::FailAllLocked(const absl::Status& why) {
   commands_in_flight_ = 0;
   for (const InFlight& each : std::exchange(in_flight_, {})) {
     if (each.exchange == nullptr) continue;
-    each.exchange->status = why;
+    each.exchange->failure = Reason(why);
     each.exchange->done = true;
     if (each.exchange != &probe_) each.exchange->woken.Signal();
   }

@@ -1,0 +1,408 @@
+// Tries to break the promise of near caches (cache/near/near_cache.h) on a real
+// server: two of them, as in two processes, each with threads that read and
+// write, a foreign writer, and faults at random. The simulated form of it is
+// near_promise_test.cc.
+//
+// The writes of a key are versions: numbers that only grow, since each key has
+// one writer at a time. A read must return at least
+//  - the greatest version that was executed L before the read began;
+//  - the greatest that a Set of this near cache has returned OK for;
+//  - what this thread has read before.
+//
+// WHEELCACHE_TEST_OPERATIONS and WHEELCACHE_TEST_SEED say how much and which
+// faults; the threads make each run another one.
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/config.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "wheelcache/cache/near/near_cache.h"
+#include "wheelcache/cache/near/near_options.h"
+#include "wheelcache/cache/near/redis_store.h"
+#include "wheelcache/tests/testing/redis_server.h"
+#include "wheelcache/tests/testing/relay.h"
+#include "wheelcache/tests/testing/test_environment.h"
+#include "wheelcache/wheel/base/mutex.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache {
+namespace {
+
+using testing::RedisClient;
+using testing::RedisServer;
+using testing::Relay;
+
+constexpr absl::Duration kBound = absl::Milliseconds(150);  // L
+constexpr size_t kCaches = 2;
+constexpr size_t kKeys = 16;
+constexpr int kLeastFaults = 12;
+
+// Threads of a process. Under ThreadSanitizer none joins the fetch of another:
+// it does not see how a prebuilt Abseil counts the references of a Status.
+#ifdef ABSL_HAVE_THREAD_SANITIZER
+constexpr int kThreads = 1;
+#else
+constexpr int kThreads = 2;
+#endif
+
+int64_t Now() { return Clock::Monotonic().NowNanos(); }
+
+// Waits; no test here waits to see something expire.
+void Pause(absl::Duration time) { absl::SleepFor(time); }
+
+// What is known of a key. Where it is not known whether a write will happen
+// yet, the key gets another name, and all begins anew.
+class Key {
+ public:
+  explicit Key(size_t index) : index_(index) { Rename(); }
+
+  // Held while one writes.
+  Mutex writing;
+
+  struct Claim {
+    std::string name;
+    int64_t least;
+  };
+
+  // What a read that begins now must return at least.
+  Claim ClaimNow(size_t cache) {
+    const int64_t begin = Now();
+    MutexLock lock(&mu_);
+    // The last of those that are old enough stays, as the least version.
+    while (executed_.size() > 1 && executed_[1].nanos <= begin - Bound()) {
+      executed_.pop_front();
+    }
+    int64_t least = own_[cache];
+    if (!executed_.empty() && executed_[0].nanos <= begin - Bound()) {
+      least = std::max(least, executed_[0].version);
+    }
+    return {name_, least};
+  }
+
+  // Draws the version of the next write. REQUIRES: `writing` is held.
+  int64_t NextVersion() {
+    MutexLock lock(&mu_);
+    return ++version_;
+  }
+  std::string name() {
+    MutexLock lock(&mu_);
+    return name_;
+  }
+
+  // The write of a version has been executed at that time or before.
+  void Executed(int64_t version, int64_t nanos) {
+    MutexLock lock(&mu_);
+    executed_.push_back({version, nanos});
+  }
+  void ExecutedBy(size_t cache, int64_t version) {
+    Executed(version, Now());
+    MutexLock lock(&mu_);
+    own_[cache] = version;
+  }
+
+  // Begins anew, without a value. REQUIRES: `writing` is held.
+  void Rename() {
+    MutexLock lock(&mu_);
+    name_ = absl::StrCat(index_, ":", ++names_);
+    version_ = 0;
+    executed_.clear();
+    own_.fill(0);
+  }
+
+ private:
+  struct Write {
+    int64_t version;
+    int64_t nanos;
+  };
+
+  static int64_t Bound() { return absl::ToInt64Nanoseconds(kBound); }
+
+  const size_t index_;
+  Mutex mu_;
+  std::string name_ ABSL_GUARDED_BY(mu_);
+  int names_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t version_ ABSL_GUARDED_BY(mu_) = 0;
+  std::deque<Write> executed_ ABSL_GUARDED_BY(mu_);
+  std::array<int64_t, kCaches> own_ ABSL_GUARDED_BY(mu_) = {};
+};
+
+// One of the processes.
+struct Process {
+  std::unique_ptr<Relay> relay;
+  std::unique_ptr<RedisStore> store;
+  std::unique_ptr<NearCache<std::string>> near;
+};
+
+class Checker {
+ public:
+  Checker(std::unique_ptr<RedisServer> server, uint64_t seed)
+      : server_(std::move(server)), seed_(seed) {
+    for (size_t k = 0; k < kKeys; ++k) {
+      keys_.push_back(std::make_unique<Key>(k));
+    }
+    for (Process& process : processes_) {
+      process.relay = std::make_unique<Relay>(server_->port());
+      RedisStoreOptions store_options;
+      store_options.url = process.relay->url();
+      store_options.connect_timeout = kBound;
+      store_options.unanswered_limit = 4 * kBound;
+      process.store = *RedisStore::Create(store_options);
+      NearCacheOptions options;
+      options.key_prefix = "p:";
+      options.max_staleness = kBound;
+      options.command_timeout = kBound / 3;
+      process.near =
+          *NearCache<std::string>::Create(options, process.store.get());
+    }
+  }
+
+  // Returns the first violation.
+  std::string Run(int64_t operations) {
+    std::vector<std::thread> threads;
+    for (size_t c = 0; c < kCaches; ++c) {
+      for (int t = 0; t < kThreads; ++t) {
+        threads.emplace_back([this, c, t] { Use(c, 10 * c + t); });
+      }
+    }
+    threads.emplace_back([this] { WriteAsAnother(); });
+    std::mt19937_64 random(seed_);
+    int faults = 0;
+    while ((operations_ < operations || faults < kLeastFaults) &&
+           !is_violated_) {
+      Break(random);
+      ++faults;
+    }
+    is_over_ = true;
+    for (std::thread& thread : threads) thread.join();
+    MutexLock lock(&mu_);
+    return violation_;
+  }
+
+  int64_t local_hits() const {
+    return processes_[0].near->stats().local_hits +
+           processes_[1].near->stats().local_hits;
+  }
+
+ private:
+  static uint64_t Uniform(std::mt19937_64& random, uint64_t n) {
+    return std::uniform_int_distribution<uint64_t>(0, n - 1)(random);
+  }
+  static absl::Duration UpTo(std::mt19937_64& random, absl::Duration most) {
+    return most * std::uniform_real_distribution<double>(0, 1)(random);
+  }
+
+  // A thread of a process.
+  void Use(size_t c, uint64_t number) {
+    std::mt19937_64 random(seed_ * 100 + number);
+    struct Seen {
+      std::string name;
+      int64_t version = 0;
+    };
+    std::array<Seen, kKeys> seen;
+    while (!is_over_) {
+      const size_t k = Uniform(random, kKeys);
+      if (Uniform(random, 50) == 0) Set(c, *keys_[k]);
+      const Key::Claim claim = keys_[k]->ClaimNow(c);
+      if (seen[k].name != claim.name) seen[k] = {claim.name, 0};
+      const std::string violation = Read(c, claim, &seen[k].version);
+      // With another name by now, its writes may have been lost.
+      if (!violation.empty() && keys_[k]->name() == claim.name) {
+        Violate(violation);
+      }
+      // Some operations each millisecond, so that others may run.
+      if (++operations_ % 64 == 0) Pause(absl::Milliseconds(1));
+    }
+  }
+
+  // Returns what is wrong with it.
+  std::string Read(size_t c, const Key::Claim& claim, int64_t* seen) {
+    const auto result = processes_[c].near->Get(claim.name);
+    if (!result.ok()) return "";
+    int64_t version = 0;
+    if (result->has_value() && !absl::SimpleAtoi(**result, &version)) {
+      return absl::StrCat("\"", **result, "\" was never written");
+    }
+    if (version < std::max(claim.least, *seen)) {
+      return absl::StrCat("cache ", c, ", key ", claim.name, ": read version ",
+                          version, "; due was ", claim.least,
+                          "; the thread has seen ", *seen);
+    }
+    *seen = version;
+    return "";
+  }
+
+  void Set(size_t c, Key& key) {
+    MutexLock lock(&key.writing);
+    const int64_t version = key.NextVersion();
+    if (processes_[c].near->Set(key.name(), absl::StrCat(version)).ok()) {
+      key.ExecutedBy(c, version);
+    } else {
+      key.Rename();  // It may happen yet.
+    }
+  }
+
+  // Writes one key, and notes when the server says that it has.
+  void WriteAs(RedisClient& client, Key& key) {
+    const int64_t version = key.NextVersion();
+    const std::string reply = client.Run(
+        {"EVAL",
+         "redis.call('SET', KEYS[1], ARGV[1]) return redis.call('TIME')", "1",
+         "p:" + key.name(), absl::StrCat(version)});
+    const std::vector<std::string> words = absl::StrSplit(reply, ' ');
+    int64_t seconds = 0;
+    int64_t micros = 0;
+    if (words.size() == 2 && absl::SimpleAtoi(words[0], &seconds) &&
+        absl::SimpleAtoi(words[1], &micros)) {
+      const absl::Duration ago =
+          absl::Now() - absl::FromUnixMicros(seconds * 1'000'000 + micros + 1);
+      key.Executed(version, Now() - absl::ToInt64Nanoseconds(ago));
+    } else {
+      key.Rename();
+    }
+  }
+
+  void WriteAsAnother() {
+    std::mt19937_64 random(seed_ + 7);
+    auto client = std::make_unique<RedisClient>(server_->port());
+    while (!is_over_) {
+      if (client->Run({"PING"}) != "PONG") {
+        Pause(absl::Milliseconds(1));
+        client = std::make_unique<RedisClient>(server_->port());
+      }
+      Key& key = *keys_[Uniform(random, kKeys)];
+      MutexLock lock(&key.writing);
+      WriteAs(*client, key);
+      Pause(UpTo(random, absl::Milliseconds(2)));
+    }
+  }
+
+  void Break(std::mt19937_64& random) {
+    const absl::Duration length = UpTo(random, 2 * kBound);
+    Relay& relay = *processes_[Uniform(random, kCaches)].relay;
+    const auto kind = static_cast<Relay::Kind>(
+        Relay::kReads + Uniform(random, Relay::kKinds - Relay::kReads));
+    const auto direction =
+        static_cast<Relay::Direction>(Uniform(random, Relay::kDirections));
+    switch (Uniform(random, 8)) {
+      case 0:
+        server_->Stop();
+        Pause(length);
+        server_->Continue();
+        break;
+      case 1:
+        relay.Close(kind);
+        break;
+      case 2:
+        relay.Drop(kind, direction);
+        Pause(length);
+        // What comes after a gap is no stream any more.
+        relay.Close(kind);
+        relay.ReleaseAll();
+        break;
+      case 3:
+        KillAndRestart();
+        break;
+      case 4:
+        relay.Hold(Relay::kReads, Relay::kToClient);
+        Pause(length);
+        relay.ReleaseAll();
+        break;
+      case 5:
+        relay.Hold(kind, direction);
+        Pause(length);
+        relay.ReleaseAll();
+        break;
+      default:
+        WriteBehindAPong(relay, *keys_[Uniform(random, kKeys)]);
+        break;
+    }
+    Pause(UpTo(random, kBound));
+  }
+
+  // All data is lost: another server, in effect, with other keys.
+  void KillAndRestart() {
+    for (auto& key : keys_) key->writing.Lock();
+    for (auto& key : keys_) key->Rename();
+    server_->Kill();
+    const absl::Status status = server_->Restart();
+    if (!status.ok()) Violate(std::string(status.message()));
+    for (auto& key : keys_) key->writing.Unlock();
+  }
+
+  // A write whose invalidation comes after the PONG to a PING that was sent
+  // after it, and is then held back: see redis_pong_test.cc.
+  void WriteBehindAPong(Relay& relay, Key& key) {
+    RedisClient first(server_->port());
+    RedisClient slow(server_->port());
+    RedisClient writer(server_->port());
+    for (RedisClient* each : {&first, &slow, &writer}) each->Run({"PING"});
+    MutexLock lock(&key.writing);
+    // Right after a PONG, so that the next PING is a sixth of L away.
+    constexpr absl::string_view kPong = "$4\r\npong\r\n$0\r\n\r\n";
+    relay.HoldAfter(Relay::kSubscription, Relay::kToClient, kPong);
+    const bool passed =
+        relay.AwaitPassed(Relay::kSubscription, Relay::kToClient);
+    relay.ReleaseAll();
+    if (!passed) return;
+    first.Send({"DEBUG", "SLEEP", "0.003"});
+    std::thread write([&] { WriteAs(writer, key); });
+    Pause(absl::Milliseconds(1));
+    slow.Send({"DEBUG", "SLEEP", "0.06"});
+    relay.HoldAfter(Relay::kSubscription, Relay::kToClient, kPong);
+    relay.Inject(Relay::kSubscription, "\r\n");
+    write.join();
+    Pause(1.2 * kBound);
+    relay.ReleaseAll();
+  }
+
+  void Violate(std::string what) {
+    MutexLock lock(&mu_);
+    if (violation_.empty()) violation_ = std::move(what);
+    is_violated_ = true;
+  }
+
+  const std::unique_ptr<RedisServer> server_;
+  const uint64_t seed_;
+  std::vector<std::unique_ptr<Key>> keys_;
+  std::array<Process, kCaches> processes_;
+
+  std::atomic<int64_t> operations_{0};
+  std::atomic<bool> is_over_{false};
+  std::atomic<bool> is_violated_{false};
+  Mutex mu_;
+  std::string violation_ ABSL_GUARDED_BY(mu_);
+};
+
+TEST(NearRedisPromiseTest, HoldsWhateverBreaks) {
+  auto server = RedisServer::Start();
+  ASSERT_TRUE(server.ok()) << server.status();
+  Checker checker(*std::move(server), TestSeed());
+  EXPECT_EQ(checker.Run(static_cast<int64_t>(TestOperations())), "")
+      << "WHEELCACHE_TEST_SEED=" << TestSeed();
+  // It would prove nothing otherwise.
+  EXPECT_GT(checker.local_hits(), static_cast<int64_t>(TestOperations()) / 10);
+}
+
+}  // namespace
+}  // namespace wheelcache
