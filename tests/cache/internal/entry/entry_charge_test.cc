@@ -15,6 +15,7 @@
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/entry/layout.h"
+#include "wheelcache/cache/internal/memory/huge_pages.h"
 #include "wheelcache/cache/weigh.h"
 #include "wheelcache/tests/testing/typed_pool.h"
 
@@ -41,7 +42,8 @@ TEST(EntryChargeTest, ChargeFromSizesIncludesWhatLiesOutside) {
   const EntryRef text = strings.New("key", std::string(kMaxInside + 1, 'v'));
   EXPECT_GT(strings.Charge(text), int64_t{kMaxInside});
   // It has pages of its own.
-  EXPECT_LT(strings.Charge(text), int64_t{kMaxInside} + 4096 + 120);
+  EXPECT_LT(strings.Charge(text),
+            static_cast<int64_t>(kMaxInside + PageBytes(1) + 120));
   strings.Unpin(text);
   using Large = std::array<char, kMaxInside + 1>;
   TypedPool<int, Large> objects(Charges::kFromSizes);

@@ -20,6 +20,7 @@
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/entry/layout.h"
 #include "wheelcache/cache/internal/memory/arena.h"
+#include "wheelcache/cache/internal/memory/huge_pages.h"
 #include "wheelcache/cache/weigh.h"
 #include "wheelcache/tests/testing/typed_pool.h"
 
@@ -99,8 +100,8 @@ TEST(EntryLayoutTest, WhatIsLargeLiesOutsideAndIsCounted) {
                                                 std::string(100'000, 'v'));
   EXPECT_LE(text->footprint().inside, 64u);
   EXPECT_GT(EntryPool::MemoryOf(text->footprint()), 100'000u);
-  EXPECT_EQ(text->footprint().outside % 4096, 0u);  // Pages of its own.
-  EXPECT_LT(EntryPool::MemoryOf(text->footprint()), 100'200u + 4096u);
+  EXPECT_EQ(text->footprint().outside % PageBytes(1), 0u);  // Pages of its own.
+  EXPECT_LT(EntryPool::MemoryOf(text->footprint()), 100'200u + PageBytes(1));
   using Large = std::array<char, 100'000>;
   auto large = std::make_unique<Large>();
   large->back() = 'x';

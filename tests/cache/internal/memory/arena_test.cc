@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
+#include "wheelcache/cache/internal/memory/huge_pages.h"
 #include "wheelcache/tests/testing/arena_blocks.h"
 
 namespace wheelcache::internal {
@@ -153,9 +154,10 @@ TEST(ArenaTest, RandomSizesWasteLessThanATwentieth) {
 
 // Whether the memory at an address is the process's at present.
 bool IsResident(void* address) {
-  const auto page = reinterpret_cast<uintptr_t>(address) & ~uintptr_t{4095};
+  const size_t bytes = PageBytes(1);
+  const uintptr_t page = reinterpret_cast<uintptr_t>(address) / bytes * bytes;
   unsigned char resident = 0;
-  EXPECT_EQ(mincore(reinterpret_cast<void*>(page), 4096, &resident), 0);
+  EXPECT_EQ(mincore(reinterpret_cast<void*>(page), bytes, &resident), 0);
   return (resident & 1) != 0;
 }
 
