@@ -1,5 +1,6 @@
 // What tools/instructions counts: a hit, and Sets of new and of resident keys,
-// in a full cache of strings with the default options.
+// in a full cache of strings with the default options; and local hits of a near
+// cache.
 //
 // Callgrind counts inside the functions named Counted* alone, and starts a new
 // count after each EndOfPhase. The program prints the name and the number of
@@ -21,6 +22,10 @@
 #include "wheelcache/benchmarks/workload.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/internal/index/hash_strings.h"
+#include "wheelcache/cache/near/fake_server.h"
+#include "wheelcache/cache/near/fake_store.h"
+#include "wheelcache/cache/near/near_cache.h"
+#include "wheelcache/cache/near/near_options.h"
 #include "wheelcache/wheel/reaper.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
@@ -55,6 +60,19 @@ ABSL_ATTRIBUTE_NOINLINE void CountedHits(StringCache& cache, const Key* keys) {
   }
 }
 
+ABSL_ATTRIBUTE_NOINLINE void CountedGets(StringCache& cache, const Key* keys) {
+  for (int64_t i = 0; i < kBatch; ++i) {
+    benchmark::DoNotOptimize(cache.Get(keys[i].view()));
+  }
+}
+
+ABSL_ATTRIBUTE_NOINLINE void CountedNearGets(NearCache<std::string>& near,
+                                             const Key* keys) {
+  for (int64_t i = 0; i < kBatch; ++i) {
+    benchmark::DoNotOptimize(near.Get(keys[i].view()));
+  }
+}
+
 ABSL_ATTRIBUTE_NOINLINE void CountedSets(StringCache& cache, const Key* keys) {
   const absl::string_view value = ValueFor(0);
   for (int64_t i = 0; i < kBatch; ++i) cache.Set(keys[i].view(), value, kTtl);
@@ -68,6 +86,29 @@ std::vector<Key> MakeKeys(int64_t begin, int64_t end) {
   keys.reserve(end - begin);
   for (int64_t i = begin; i < end; ++i) keys.push_back(MakeKey(i));
   return keys;
+}
+
+// Gets of keys that are in the local tier. Returns whether they were hits.
+bool RunNearPhase(SimulatedClock& clock, Reaper& reaper,
+                  const std::vector<Key>& keys) {
+  FakeServer server(&clock, &reaper);
+  FakeStore store(&server);
+  NearCacheOptions options;
+  options.local.max_entries = kEntries;
+  options.local.clock = &clock;
+  options.local.reaper = &reaper;
+  const auto near = *NearCache<std::string>::Create(options, &store);
+  for (const Key& key : keys) {
+    server.Set(key.view(), ValueFor(0));
+    benchmark::DoNotOptimize(near->Get(key.view()));
+  }
+  for (size_t i = 0; i < keys.size(); i += kBatch) {
+    CountedNearGets(*near, &keys[i]);
+    clock.RunFor(kBatchTime);
+  }
+  std::printf("near_get\t%zu\n", keys.size());
+  EndOfPhase();
+  return near->stats().local_hits == kOperations;
 }
 
 int Main() {
@@ -97,10 +138,13 @@ int Main() {
   run_phase("set_new", keys, CountedSets);
   run_phase("hit", keys, CountedHits);
   run_phase("set_resident", keys, CountedSets);
+  run_phase("get", keys, CountedGets);
+  const bool near_hits = RunNearPhase(clock, reaper, keys);
 
   const CacheStats stats = cache->stats();
-  if (stats.evictions == kEntries + kOperations && stats.hits == kOperations &&
-      stats.replaced == kOperations) {
+  if (stats.evictions == kEntries + kOperations &&
+      stats.hits == 2 * kOperations && stats.replaced == kOperations &&
+      near_hits) {
     return 0;
   }
   std::fprintf(stderr, "instructions: not what the phases claim: %s\n",

@@ -101,8 +101,9 @@ std::string PrometheusText(absl::Span<const CacheReport> reports) {
   std::vector<Family> families;
   for (const CacheReport& report : reports) {
     const std::string labels = LabelsOf(report);
-    size_t next = 0;  // Metrics come in the same order each time.
-    report.stats.ForEachMetric([&](const Metric& metric) {
+    // Metrics come in the same order each time, those of near caches last.
+    size_t next = 0;
+    report.ForEachMetric([&](const Metric& metric) {
       if (next == 0 || families[next - 1].name() != metric.name) {
         if (next == families.size()) families.emplace_back(metric);
         ++next;

@@ -22,13 +22,22 @@
 #ifndef WHEELCACHE_CACHE_REGISTRY_H_
 #define WHEELCACHE_CACHE_REGISTRY_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "wheelcache/cache/histogram.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache {
+
+// A Metric that outlives its source. `metric.histogram` is that here.
+struct KeptMetric {
+  Metric metric;
+  std::shared_ptr<const Histogram> histogram;
+};
 
 struct CacheReport {
   std::string name;  // CacheOptions::name.
@@ -38,6 +47,14 @@ struct CacheReport {
   // Of the latest calls of ReportCaches, PrometheusText and StatusPage that
   // came 5 seconds or more after the one before; the oldest first, at most 120.
   std::vector<CacheSample> samples;
+
+  // Of a near cache (cache/near/near_cache.h), of which this is the local tier:
+  // its own metrics. Empty for other caches.
+  std::vector<KeptMetric> near;
+
+  // Calls `visit` with the metrics of `stats`, and then with those of `near`.
+  WHEELCACHE_EXPORT void ForEachMetric(
+      absl::FunctionRef<void(const Metric&)> visit) const;
 };
 
 // Returns a report of each registered cache, ordered by name and id.

@@ -118,6 +118,51 @@ std::string Tiles(const CacheReport& report) {
       "</div>\n");
 }
 
+// What a near cache says of itself. `label` is that of the metric, or empty.
+double NearValue(const CacheReport& report, absl::string_view name,
+                 absl::string_view label = "") {
+  for (const KeptMetric& kept : report.near) {
+    if (kept.metric.name == name && kept.metric.label == label) {
+      return kept.metric.value;
+    }
+  }
+  return 0;
+}
+
+std::string NearCount(const CacheReport& report, absl::string_view name,
+                      absl::string_view label = "") {
+  return FormatCount(static_cast<int64_t>(NearValue(report, name, label)));
+}
+
+std::string NearTiles(const CacheReport& report) {
+  if (report.near.empty()) return "";
+  constexpr absl::string_view kReads = "wheelcache_near_reads_total";
+  double reads = 0;
+  for (const KeptMetric& kept : report.near) {
+    if (kept.metric.name == kReads) reads += kept.metric.value;
+  }
+  const double local = NearValue(report, kReads, "outcome=\"local\"") +
+                       NearValue(report, kReads, "outcome=\"local_absent\"");
+  const double lease = NearValue(report, "wheelcache_near_lease_seconds");
+  return absl::StrCat(
+      "<div class=\"tiles near\">\n",
+      Draw({"Read locally", reads > 0 ? FormatShare(local / reads) : "–",
+            absl::StrCat("of ", FormatCount(static_cast<int64_t>(reads)),
+                         " reads of the near cache"),
+            internal::Meter(reads > 0 ? local / reads : 0)}),
+      Draw({"Lease", lease > 0 ? FormatSeconds(lease) : "none",
+            lease > 0 ? "left" : "all reads go to the store", ""}),
+      Draw({"Sessions", NearCount(report, "wheelcache_near_sessions_total"),
+            absl::StrCat(NearCount(report, "wheelcache_near_losses_total"),
+                         " losses"),
+            ""}),
+      Draw({"Failed reads", NearCount(report, kReads, "outcome=\"failed\""),
+            absl::StrCat(NearCount(report, "wheelcache_near_timeouts_total"),
+                         " timeouts"),
+            ""}),
+      "</div>\n");
+}
+
 // Charts.
 
 std::string Figure(absl::string_view title, absl::string_view content,
@@ -186,9 +231,9 @@ std::string NumberRow(absl::string_view name, double value) {
                       escaped, "\">", number, "</td></tr>\n");
 }
 
-std::string AllNumbers(const CacheStats& stats) {
+std::string AllNumbers(const CacheReport& report) {
   std::string rows;
-  stats.ForEachMetric([&](const Metric& metric) {
+  report.ForEachMetric([&](const Metric& metric) {
     if (metric.histogram != nullptr) {
       rows += NumberRow(absl::StrCat(metric.name, "_count"),
                         static_cast<double>(metric.histogram->count()));
@@ -219,8 +264,8 @@ std::string Card(const CacheReport& report, size_t number) {
   return absl::StrCat("<section class=\"card\" id=\"cache-", number,
                       "\" data-cache=\"", name, "\" data-id=\"", report.id,
                       "\">\n<h2>", name, NumberOf(report), "</h2>\n",
-                      Advice(report.stats), Tiles(report), Charts(report),
-                      AllNumbers(report.stats), "</section>\n");
+                      Advice(report.stats), Tiles(report), NearTiles(report),
+                      Charts(report), AllNumbers(report), "</section>\n");
 }
 
 std::string Summary(absl::Span<const CacheReport> reports) {

@@ -69,6 +69,7 @@
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/load.h"
 #include "wheelcache/cache/near/codec.h"
+#include "wheelcache/cache/near/fetch_stamp.h"
 #include "wheelcache/cache/near/near_core.h"
 #include "wheelcache/cache/near/near_options.h"
 #include "wheelcache/cache/near/near_stats.h"
@@ -124,6 +125,7 @@ class NearCache final {
  private:
   using Core = internal::NearCore;
   using Count = internal::NearCount;
+  using FetchStamp = internal::FetchStamp;
   using Stored = internal::StoredValue<Value>;
   using Local = Cache<std::string, typename Stored::Type>;
   using Handle = typename Local::Handle;
@@ -132,7 +134,8 @@ class NearCache final {
   // What a look-up in the local tier has found.
   struct Look {
     uint64_t session = 0;   // Whose lease there was; 0 for none.
-    bool outdated = false;  // An entry of another session.
+    bool outdated = false;  // An entry that is not to be served.
+    bool counted = false;   // By the local tier.
   };
 
   // How a read has obtained what it returns.
@@ -143,8 +146,15 @@ class NearCache final {
 
   ABSL_ATTRIBUTE_NOINLINE Result GetMissing(absl::string_view key, Look look);
 
-  // The lookup of each read. Returns whether it found what may be served.
+  // The look-up of each read. Returns whether it found what may be served, and
+  // copies that to *result, which is empty.
   bool FindLocally(absl::string_view key, Look* look, Result* result);
+
+  void CountMiss(const Look& look) {
+    if (look.session == 0) core_.Count(Count::kUnleasedReads);
+    if (!look.counted) return;
+    core_.Count(look.outdated ? Count::kOutdatedHits : Count::kRepeatedMisses);
+  }
 
   LoadOptions OptionsFor(const Look& look) const {
     LoadOptions load;
@@ -158,13 +168,13 @@ class NearCache final {
   // Fetches as the leader of a load, or apart from any.
   absl::StatusOr<LoadedValue> FetchOne(absl::string_view key,
                                        const Core::CallTime& call) {
-    const uint64_t session = core_.session();
+    const FetchStamp stamp = core_.NewStamp();
     internal::Interleave("near: before the fetch");
     auto fetched = core_.Fetch({key}, call);
     internal::Interleave("near: after the fetch");
-    return ToStore(key, session, std::move(fetched[0]));
+    return ToStore(key, stamp, std::move(fetched[0]));
   }
-  absl::StatusOr<LoadedValue> ToStore(absl::string_view key, uint64_t session,
+  absl::StatusOr<LoadedValue> ToStore(absl::string_view key, FetchStamp stamp,
                                       absl::StatusOr<Core::Fetched> fetched);
 
   // What a read returns of the end of a load.
@@ -178,6 +188,11 @@ class NearCache final {
   bool MayReturn(const Read& read, const Handle& handle) const;
   Result FetchApart(const Read& read);
   Result Failed(absl::string_view key, const absl::Status& status);
+  static std::optional<Value> Copy(typename Stored::View stored) {
+    std::optional<Value> value;
+    Stored::CopyTo(stored, &value);
+    return value;
+  }
   Result CountFetched(std::optional<Value> value) {
     core_.Count(value.has_value() ? Count::kFetchedHits
                                   : Count::kFetchedAbsences);
@@ -232,12 +247,13 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool NearCache<Value, Codec>::FindLocally(
   look->session = session;
   if (ABSL_PREDICT_FALSE(session == 0)) return false;
   internal::Interleave("near: after the lease");
+  look->counted = true;
   bool has_value = false;
   const bool found = local_->Visit(key, [&](typename Stored::View stored) {
-    look->outdated = Stored::Session(stored) != session;
+    look->outdated = Stored::Stamp(stored).session() != session;
     if (ABSL_PREDICT_FALSE(look->outdated)) return;
     has_value = Stored::HasValue(stored);
-    *result = Stored::Copy(stored);
+    Stored::CopyTo(stored, &**result);
   });
   if (ABSL_PREDICT_FALSE(!found || look->outdated)) return false;
   core_.CountHit(has_value);
@@ -249,8 +265,10 @@ typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::Get(
     absl::string_view key) {
   Look look;
   Result result = std::nullopt;
-  if (ABSL_PREDICT_TRUE(FindLocally(key, &look, &result))) return result;
-  return GetMissing(key, look);
+  if (ABSL_PREDICT_FALSE(!FindLocally(key, &look, &result))) {
+    result = GetMissing(key, look);
+  }
+  return result;
 }
 
 // The store sees this call's fetch, or that of a load that began after Del.
@@ -269,7 +287,7 @@ typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::GetMissing(
     absl::string_view key, Look look) {
   internal::Interleave("near: after the look-up");
   const Core::CallTime call = core_.BeginCall();
-  if (look.session == 0) core_.Count(Count::kUnleasedReads);
+  CountMiss(look);
   Source source = Source::kLocalOrJoined;
   const absl::StatusOr<Handle> handle =
       local_->FindOrLoad(key, OptionsFor(look), [&] {
@@ -281,7 +299,7 @@ typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::GetMissing(
 
 template <typename Value, typename Codec>
 absl::StatusOr<Loaded<typename internal::StoredValue<Value>::Type>>
-NearCache<Value, Codec>::ToStore(absl::string_view key, uint64_t session,
+NearCache<Value, Codec>::ToStore(absl::string_view key, FetchStamp stamp,
                                  absl::StatusOr<Core::Fetched> fetched) {
   if (!fetched.ok()) return fetched.status();
   std::optional<Value> value;
@@ -292,31 +310,32 @@ NearCache<Value, Codec>::ToStore(absl::string_view key, uint64_t session,
     }
     value = *std::move(decoded);
   }
-  return LoadedValue{Stored::Make(session, std::move(value)),
-                     core_.LocalTtl(*fetched, session)};
+  return LoadedValue{Stored::Make(stamp, std::move(value)),
+                     core_.LocalTtl(*fetched, stamp.session())};
 }
 
 template <typename Value, typename Codec>
 typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::ResultOf(
     const Read& read, const absl::StatusOr<Handle>& handle, Source source) {
   if (!handle.ok()) return Failed(read.key, handle.status());
-  if (source == Source::kOwnFetch) return CountFetched(Stored::Copy(**handle));
+  if (source == Source::kOwnFetch) return CountFetched(Copy(**handle));
   if (!MayReturn(read, *handle)) return FetchApart(read);
   core_.Count(Count::kJoined);
-  return Stored::Copy(**handle);
+  return Copy(**handle);
 }
 
 // The entry is one that another caller has stored since the look-up, or it
 // comes from a load that this call has joined. It will do if it belongs to the
 // session whose lease this call has seen: then it is as good as a local hit. Or
-// if its fetch began lately enough by itself: whoever leads a load may be
-// suspended between the answer of the store and the end of the load.
+// if it has no session, and its fetch began lately enough: whoever leads a load
+// may be suspended between the answer of the store and the end of the load.
 template <typename Value, typename Codec>
 bool NearCache<Value, Codec>::MayReturn(const Read& read,
                                         const Handle& handle) const {
   const uint64_t session = read.look.session;
-  return (session != 0 && Stored::Session(*handle) == session) ||
-         core_.IsRecent(handle.Age(), read.call);
+  const FetchStamp stamp = Stored::Stamp(*handle);
+  return (session != 0 && stamp.session() == session) ||
+         core_.IsRecent(stamp, read.call);
 }
 
 // Without joining anybody. What is older must not be seen after this: neither
@@ -327,7 +346,7 @@ typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::FetchApart(
   absl::StatusOr<LoadedValue> fetched = FetchOne(read.key, read.call);
   if (!fetched.ok()) return Failed(read.key, fetched.status());
   local_->Del(read.key);
-  return CountFetched(Stored::Copy(fetched->value));
+  return CountFetched(Copy(fetched->value));
 }
 
 template <typename Value, typename Codec>
@@ -337,7 +356,7 @@ typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::Failed(
   if (core_.MayServeStale(status)) {
     if (const auto stale = local_->Peek(key)) {
       core_.Count(Count::kStaleServed);
-      return Stored::Copy(*stale);
+      return Copy(*stale);
     }
   }
   core_.Count(Count::kFailedReads);
@@ -358,7 +377,7 @@ NearCache<Value, Codec>::GetMany(absl::Span<const absl::string_view> keys) {
     if (FindLocally(keys[i], &look, &results[i])) continue;
     all.session = look.session;
     all.outdated |= look.outdated;
-    if (look.session == 0) core_.Count(Count::kUnleasedReads);
+    CountMiss(look);
     missing.push_back(i);
     missing_keys.emplace_back(keys[i]);
   }
@@ -374,14 +393,13 @@ NearCache<Value, Codec>::GetMany(absl::Span<const absl::string_view> keys) {
             sources[position] = Source::kOwnFetch;
             wanted.push_back(missing_keys[position]);
           }
-          const uint64_t session = core_.session();
+          const FetchStamp stamp = core_.NewStamp();
           internal::Interleave("near: before the fetch");
           auto fetched = core_.Fetch(wanted, call);
           internal::Interleave("near: after the fetch");
           std::vector<absl::StatusOr<LoadedValue>> loaded;
           for (size_t i = 0; i < wanted.size(); ++i) {
-            loaded.push_back(
-                ToStore(wanted[i], session, std::move(fetched[i])));
+            loaded.push_back(ToStore(wanted[i], stamp, std::move(fetched[i])));
           }
           // The wait for others begins after this, and has what is left.
           load.wait = core_.TimeLeft(call);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -16,17 +17,17 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "wheelcache/cache/internal/engine/engine_registry.h"
+#include "wheelcache/cache/near/fetch_stamp.h"
 #include "wheelcache/cache/near/near_options.h"
 #include "wheelcache/cache/near/near_stats.h"
 #include "wheelcache/cache/near/remote_store.h"
+#include "wheelcache/cache/stats.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 namespace {
-
-// CacheHandle::Age is off by less than this.
-constexpr absl::Duration kAgeStep = absl::Milliseconds(20);
 
 // Why a child of fork() has no session; made beforehand.
 const absl::Status& Forked() {
@@ -56,10 +57,15 @@ NearCore::~NearCore() = default;
 
 absl::Status NearCore::Attach(Local local) {
   local_ = std::move(local);
+  EngineRegistry::Get().Extend(&local_.cache->options(), this);
   return store_.Attach(options_.key_prefix, options_.max_staleness, this);
 }
 
-void NearCore::Detach() { store_.Detach(this); }
+void NearCore::Detach() {
+  if (local_.cache == nullptr) return;
+  store_.Detach(this);
+  EngineRegistry::Get().Extend(&local_.cache->options(), nullptr);
+}
 
 NearCore::CallTime NearCore::BeginCall() const {
   const int64_t now = clock_.NowNanos();
@@ -132,10 +138,9 @@ absl::Duration NearCore::LocalTtl(const Fetched& fetched,
                   options_.max_local_ttl);
 }
 
-bool NearCore::IsRecent(absl::Duration age, const CallTime& call) const {
-  const absl::Duration elapsed =
-      clock_.Now() - absl::Nanoseconds(call.begin_nanos);
-  return age + kAgeStep < options_.max_staleness + elapsed;
+bool NearCore::IsRecent(FetchStamp stamp, const CallTime& call) const {
+  return stamp.BeganWithin(Clock::NanosAfter(0, options_.max_staleness),
+                           call.begin_nanos);
 }
 
 bool NearCore::MayServeStale(const absl::Status& status) const {
@@ -193,6 +198,7 @@ void NearCore::WakeWaiters() {
 NearCacheStats NearCore::stats() const {
   NearCacheStats stats;
   stats.local = local_.cache->stats();
+  Correct(&stats.local);
   stats.local_hits = hits_.Sum(true);
   stats.local_absences = hits_.Sum(false);
   stats.fetched_hits = CountOf(NearCount::kFetchedHits);
@@ -224,6 +230,16 @@ NearCacheStats NearCore::stats() const {
       static_cast<double>(round_trip_nanos_.load(std::memory_order_relaxed)) /
       1e9;
   return stats;
+}
+
+void NearCore::Correct(CacheStats* stats) const {
+  stats->misses -= CountOf(NearCount::kRepeatedMisses);
+  stats->hits -= CountOf(NearCount::kOutdatedHits);
+}
+
+void NearCore::ForEachMetric(
+    absl::FunctionRef<void(const Metric&)> visit) const {
+  stats().ForEachMetric(visit);
 }
 
 void NearCore::CountRoundTrip(int64_t begin_nanos) {

@@ -30,16 +30,21 @@
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "wheelcache/cache/any_cache.h"
+#include "wheelcache/cache/histogram.h"
+#include "wheelcache/cache/internal/engine/report_extension.h"
+#include "wheelcache/cache/near/fetch_stamp.h"
 #include "wheelcache/cache/near/hit_counters.h"
 #include "wheelcache/cache/near/near_options.h"
 #include "wheelcache/cache/near/near_stats.h"
 #include "wheelcache/cache/near/remote_store.h"
+#include "wheelcache/cache/stats.h"
 #include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
@@ -64,10 +69,15 @@ enum class NearCount {
   kFlushes,
   kSessions,
   kLosses,
+  // Look-ups that the local tier has counted, and that were made again to
+  // fetch: those that found nothing, and those that found what is not served.
+  kRepeatedMisses,
+  kOutdatedHits,
   kEnd,  // No count.
 };
 
-class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
+class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener,
+                                         private ReportExtension {
  public:
   using Fetched = RemoteStore::Fetched;
 
@@ -106,8 +116,11 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
     return HasEnded(until) ? 0 : session;
   }
 
-  // The session, whether or not it has a lease; 0 for none.
-  uint64_t session() const { return session_.load(std::memory_order_acquire); }
+  // The stamp of a fetch that begins after this.
+  FetchStamp NewStamp() const {
+    return FetchStamp::Of(session_.load(std::memory_order_acquire),
+                          clock_.NowNanos());
+  }
 
   const NearCacheOptions& options() const { return options_; }
   Clock& clock() const { return clock_; }
@@ -124,9 +137,9 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
   // How long what was fetched in a session is kept. Zero: not at all.
   absl::Duration LocalTtl(const Fetched& fetched, uint64_t session) const;
 
-  // Whether an entry of this age was fetched so lately that a call may return
-  // it without a lease.
-  bool IsRecent(absl::Duration age, const CallTime& call) const;
+  // Whether a fetch without a session began so lately that a call may return
+  // what it found: after all writes that the call has to see.
+  bool IsRecent(FetchStamp stamp, const CallTime& call) const;
 
   // Whether a read that fails so may return what is stale.
   bool MayServeStale(const absl::Status& status) const;
@@ -159,6 +172,10 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
   ABSL_ATTRIBUTE_NOINLINE bool HasEnded(int64_t until_nanos) const {
     return clock_.NowNanos() >= until_nanos;
   }
+
+  void Correct(CacheStats* stats) const override;
+  void ForEachMetric(
+      absl::FunctionRef<void(const Metric&)> visit) const override;
 
   std::string RemoteKey(absl::string_view key) const;
   absl::Status NotReady() const;

@@ -12,6 +12,7 @@ namespace {
 
 // Below it, one PING would follow the other without a pause.
 constexpr absl::Duration kLeastStaleness = absl::Milliseconds(10);
+constexpr absl::Duration kMostStaleness = absl::Hours(24);
 
 absl::Status Broken(const NearCacheOptions& options, absl::string_view field,
                     absl::string_view value, absl::string_view rule) {
@@ -21,10 +22,9 @@ absl::Status Broken(const NearCacheOptions& options, absl::string_view field,
 }
 
 absl::Status ValidateTimes(const NearCacheOptions& o) {
-  if (o.max_staleness < kLeastStaleness ||
-      o.max_staleness == absl::InfiniteDuration()) {
+  if (o.max_staleness < kLeastStaleness || o.max_staleness > kMostStaleness) {
     return Broken(o, "max_staleness", absl::FormatDuration(o.max_staleness),
-                  "must be at least 10ms, and finite");
+                  "must be from 10ms to 24h");
   }
   if (o.command_timeout <= absl::ZeroDuration() ||
       o.command_timeout > o.max_staleness) {

@@ -42,7 +42,7 @@ struct NearCacheOptions {
   std::string key_prefix;
 
   // The bound on staleness: see the promise in cache/near/near_cache.h. At
-  // least 10 ms; finite.
+  // least 10 ms, and at most a day.
   absl::Duration max_staleness = absl::Seconds(3);
 
   // The longest that a call waits, for the store and for others' fetches

@@ -71,8 +71,7 @@ struct NearCacheStats {
   // The seconds that commands to the store took, failed ones included.
   Histogram round_trip = {kRoundTripBounds};
 
-  // Those of the local tier. Its hits and misses are look-ups, of which a read
-  // may make several.
+  // Those of the local tier. Its hits and misses are those of Get and GetMany.
   CacheStats local;
 
   int64_t reads() const {

@@ -1,5 +1,5 @@
 // What the local tier of a near cache has under a key: the value, or that there
-// is none, and the session in which it was fetched.
+// is none, and the stamp of its fetch.
 //
 // A string lies behind its stamp in one string, so that the entry has both
 // inline. Any other type lies in an object.
@@ -16,23 +16,28 @@
 #include <string_view>
 #include <utility>
 
+#include "wheelcache/cache/near/fetch_stamp.h"
+
 namespace wheelcache::internal {
 
 template <typename Value>
 struct StoredValue {
   // The type that the local cache stores, and that by which it shows it.
   struct Type {
-    uint64_t session;
+    FetchStamp stamp;
     std::optional<Value> value;
   };
   using View = const Type&;
 
-  static Type Make(uint64_t session, std::optional<Value> value) {
-    return {session, std::move(value)};
+  static Type Make(FetchStamp stamp, std::optional<Value> value) {
+    return {stamp, std::move(value)};
   }
-  static uint64_t Session(View stored) { return stored.session; }
+  static FetchStamp Stamp(View stored) { return stored.stamp; }
   static bool HasValue(View stored) { return stored.value.has_value(); }
-  static std::optional<Value> Copy(View stored) { return stored.value; }
+  // Copies what is there to an optional that is empty.
+  static void CopyTo(View stored, std::optional<Value>* value) {
+    if (stored.value.has_value()) value->emplace(*stored.value);
+  }
 };
 
 template <>
@@ -40,26 +45,29 @@ struct StoredValue<std::string> {
   using Type = std::string;
   using View = std::string_view;
 
-  static Type Make(uint64_t session, std::optional<std::string> value) {
-    const uint64_t stamp = session << 1 | (value.has_value() ? 1 : 0);
+  static Type Make(FetchStamp stamp, std::optional<std::string> value) {
+    const uint64_t bits = stamp.bits() | (value.has_value() ? 1 : 0);
     std::string stored;
-    stored.reserve(sizeof(stamp) + (value.has_value() ? value->size() : 0));
-    stored.append(reinterpret_cast<const char*>(&stamp), sizeof(stamp));
+    stored.reserve(sizeof(bits) + (value.has_value() ? value->size() : 0));
+    stored.append(reinterpret_cast<const char*>(&bits), sizeof(bits));
     if (value.has_value()) stored.append(*value);
     return stored;
   }
-  static uint64_t Session(View stored) { return Stamp(stored) >> 1; }
-  static bool HasValue(View stored) { return (Stamp(stored) & 1) != 0; }
-  static std::optional<std::string> Copy(View stored) {
-    if (!HasValue(stored)) return std::nullopt;
-    return std::string(stored.substr(sizeof(uint64_t)));
+  static FetchStamp Stamp(View stored) {
+    return FetchStamp::FromBits(Bits(stored));
+  }
+  static bool HasValue(View stored) { return (Bits(stored) & 1) != 0; }
+  static void CopyTo(View stored, std::optional<std::string>* value) {
+    if (!HasValue(stored)) return;
+    stored.remove_prefix(sizeof(uint64_t));
+    value->emplace(stored.data(), stored.size());
   }
 
  private:
-  static uint64_t Stamp(View stored) {
-    uint64_t stamp;
-    std::memcpy(&stamp, stored.data(), sizeof(stamp));
-    return stamp;
+  static uint64_t Bits(View stored) {
+    uint64_t bits;
+    std::memcpy(&bits, stored.data(), sizeof(bits));
+    return bits;
   }
 };
 

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "wheelcache/cache/near/near_stats.h"
 #include "wheelcache/cache/stats.h"
 
 namespace wheelcache {
@@ -36,13 +37,15 @@ TEST(MetricsPageTest, TableHasEachMetricInItsOrder) {
     if (absl::StartsWith(line, "| `wheelcache_")) rows.emplace_back(line);
   }
   std::vector<std::string> metrics;
-  CacheStats().ForEachMetric([&](const Metric& metric) {
+  const auto add = [&](const Metric& metric) {
     const std::string label =
         metric.label.empty() ? "" : absl::StrCat("{", metric.label, "}");
     metrics.push_back(absl::StrCat("| `", metric.name, label, "` | ",
                                    NameOf(metric.kind), " | ", metric.help,
                                    " |"));
-  });
+  };
+  CacheStats().ForEachMetric(add);
+  NearCacheStats().ForEachMetric(add);
   EXPECT_THAT(rows, ::testing::ElementsAreArray(metrics));
 }
 

@@ -10,6 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "wheelcache/cache/internal/engine/history.h"
+#include "wheelcache/cache/options.h"
 #include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::internal {
@@ -60,6 +61,16 @@ void EngineRegistry::Remove(absl::string_view name, int id) {
   if (group.slots.empty()) groups_.erase(it);
 }
 
+void EngineRegistry::Extend(const CacheOptions* engine,
+                            const ReportExtension* extension) {
+  MutexLock lock(&mu_);
+  if (extension == nullptr) {
+    extensions_.erase(engine);
+  } else {
+    extensions_[engine] = extension;
+  }
+}
+
 size_t EngineRegistry::names() {
   MutexLock lock(&mu_);
   return groups_.size();
@@ -74,7 +85,8 @@ void EngineRegistry::ForEach(absl::FunctionRef<void(const Item&)> visit) {
       if (slot.history == nullptr) {
         slot.history.reset(new (std::nothrow) History);
       }
-      visit({*slot.engine, name, static_cast<int>(i) + 1, slot.history.get()});
+      visit({*slot.engine, name, static_cast<int>(i) + 1, slot.history.get(),
+             extensions_});
     }
   }
 }

@@ -14,8 +14,9 @@
 //
 // fork(). The child may go on using it.
 //
-// Errors. Add may throw std::bad_alloc and has changed nothing then. The rest
-// needs no memory; where there is none for a history, there is no history.
+// Errors. Add and Extend may throw std::bad_alloc and have changed nothing
+// then. The rest needs no memory; where there is none for a history, there is
+// no history.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_ENGINE_REGISTRY_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_ENGINE_REGISTRY_H_
@@ -31,6 +32,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "wheelcache/cache/internal/engine/history.h"
+#include "wheelcache/cache/options.h"
 #include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
@@ -38,9 +40,13 @@
 namespace wheelcache::internal {
 
 class Engine;
+class ReportExtension;
 
 class WHEELCACHE_EXPORT EngineRegistry {
  public:
+  // By the options that an engine has.
+  using Extensions = std::map<const CacheOptions*, const ReportExtension*>;
+
   // What ForEach shows of an engine.
   struct Item {
     const Engine& engine;
@@ -49,6 +55,9 @@ class WHEELCACHE_EXPORT EngineRegistry {
 
     // For whoever looks to add to. Null if there is no memory for it.
     History* history;
+
+    // Of all engines.
+    const Extensions& extensions;
   };
 
   // That of the process. Never destroyed: static caches may end at any time.
@@ -59,6 +68,10 @@ class WHEELCACHE_EXPORT EngineRegistry {
 
   // Takes out the engine with this name and id.
   void Remove(absl::string_view name, int id);
+
+  // Sets the extension of the engine that has these options; null for none.
+  // The one before it is not called any more.
+  void Extend(const CacheOptions* engine, const ReportExtension* extension);
 
   // Calls `visit` with each engine, ordered by name and id, under the lock of
   // the registry.
@@ -88,6 +101,7 @@ class WHEELCACHE_EXPORT EngineRegistry {
 
   Mutex mu_;
   std::map<std::string, Group, std::less<>> groups_ ABSL_GUARDED_BY(mu_);
+  Extensions extensions_ ABSL_GUARDED_BY(mu_);
 
   ForkRegistration fork_registration_{this};  // The last member.
 };

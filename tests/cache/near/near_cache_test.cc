@@ -259,7 +259,7 @@ TEST_F(NearCacheTest, OptionsThatBreakARuleAreNamed) {
   EXPECT_THAT(error(), HasSubstr("max_entries is 0, must be at least 1"));
   options_ = good;
   options_.max_staleness = absl::Milliseconds(9);
-  EXPECT_THAT(error(), HasSubstr("max_staleness is 9ms, must be at least"));
+  EXPECT_THAT(error(), HasSubstr("max_staleness is 9ms, must be from 10ms"));
   options_.max_staleness = absl::InfiniteDuration();
   EXPECT_THAT(error(), HasSubstr("max_staleness is inf, must be"));
   options_ = good;

@@ -127,8 +127,7 @@ TEST_F(NearInterleavingTest, WhatAnotherCallStoresMeanwhileIsAHit) {
   EXPECT_EQ(near->stats().reads(), 2);
 }
 
-// The lease that the call has seen is over, but the entry is of now.
-TEST_F(NearInterleavingTest, WhatANewSessionStoresMeanwhileWillDo) {
+TEST_F(NearInterleavingTest, WhatANewSessionStoresMeanwhileIsFetchedAgain) {
   if (!kHasPoints) GTEST_SKIP();
   auto near = New<std::string>();
   At("near: after the look-up", [&] {
@@ -137,7 +136,7 @@ TEST_F(NearInterleavingTest, WhatANewSessionStoresMeanwhileWillDo) {
     EXPECT_TRUE(near->Get("key").ok());
   });
   EXPECT_EQ(*near->Get("key"), "old");
-  EXPECT_EQ(fetches(), 1);
+  EXPECT_EQ(fetches(), 2);
 }
 
 TEST_F(NearInterleavingTest, WhatTheSessionOfTheLeaseStoresMeanwhileWillDo) {
@@ -227,6 +226,43 @@ TEST_F(NearInterleavingTest, FetchThatBeganTooLongAgoIsNotJoined) {
   joins.join();
   EXPECT_EQ(near->stats().joined, 0);
   EXPECT_EQ(fetches(), 2);
+}
+
+// The same, where what the leader has fetched would be kept: then the age of
+// the entry counts from its storing, and tells nothing of the fetch.
+TEST_F(NearInterleavingTest, FetchOfALostSessionIsNotJoinedAfterTheBound) {
+  for (const bool stale : {false, true}) {
+    for (const bool leader_has_session : {false, true}) {
+      server_.Set("key", "old");
+      options_.stale_if_error = stale;
+      auto near = New<std::string>();
+      if (!leader_has_session) store_.set_reachable(false);
+      Notification fetched;
+      Notification go_on;
+      store_.set_reachable(true);
+      Once(Step::kExecuted, [&] {
+        fetched.Notify();
+        go_on.Wait();
+      });
+      std::thread leader([&] { EXPECT_EQ(*near->Get("key"), "old"); });
+      fetched.Wait();
+      store_.HoldMessages();  // No other session comes.
+      store_.Disconnect();
+      server_.Set("key", "new");  // Nobody is told.
+      clock_.Advance(options_.max_staleness);
+      const auto waits = near->stats().local.load_waits;
+      std::thread joins([&] { EXPECT_EQ(*near->Get("key"), "new"); });
+      while (near->stats().local.load_waits == waits) {
+        std::this_thread::yield();
+      }
+      go_on.Notify();
+      leader.join();
+      joins.join();
+      EXPECT_EQ(near->stats().joined, 0);
+      near.reset();
+      store_.ReleaseMessages();
+    }
+  }
 }
 
 TEST_F(NearInterleavingTest, FetchThatBeganLatelyIsJoinedWithoutALease) {
