@@ -88,6 +88,7 @@ set(wheelcache_HEADERS
   cache/internal/engine/refresh_board.h
   cache/internal/engine/registration.h
   cache/internal/engine/removal_order.h
+  cache/internal/engine/report_extension.h
   cache/internal/engine/shard.h
   cache/internal/engine/shard_array.h
   cache/internal/engine/shared_state.h
@@ -210,6 +211,7 @@ set(near_HEADERS
   cache/near/codec.h
   cache/near/fake_server.h
   cache/near/fake_store.h
+  cache/near/fetch_stamp.h
   cache/near/heartbeat.h
   cache/near/hit_counters.h
   cache/near/internal/redis/backoff.h
