@@ -81,12 +81,12 @@ class CacheHandle {
 
   // How long ago the value was Set, or stored by a load; a Touch does not
   // change it. In steps of 20 ms: exact for a multiple of that, else off by
-  // less than a step either way. Reaches up to 2.6 years; greater ages are
+  // less than a step either way. Reaches up to 466 days; greater ages are
   // reported too small. Never negative: zero if the clock was turned back
   // since, by up to 31 days. The cache's clock must still exist.
   absl::Duration Age() const {
     return absl::Nanoseconds(
-        internal::AgeNanos(entry().created, clock_->NowNanos()));
+        internal::AgeNanos(entry().created(), clock_->NowNanos()));
   }
 
   // The bytes that were charged to the entry.

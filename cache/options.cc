@@ -71,8 +71,13 @@ absl::Status ValidateRefreshes(const CacheOptions& o, bool has_reload) {
   return absl::OkStatus();
 }
 
-// Shards, clock and maintenance.
+// Policy, shards, clock and maintenance.
 absl::Status ValidateEngine(const CacheOptions& o) {
+  if (o.policy != EvictionPolicy::kLru &&
+      o.policy != EvictionPolicy::kScanResistant) {
+    return Broken(o, "policy", static_cast<int>(o.policy),
+                  "must be kLru or kScanResistant");
+  }
   if (o.shards < 0 || o.shards > kMaxShards ||
       (o.shards & (o.shards - 1)) != 0) {
     return Broken(o, "shards", o.shards,

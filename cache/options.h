@@ -40,6 +40,12 @@ enum class JitterMode {
   kShorten,  // Uniform in [t - f * t, t]: never longer than was asked.
 };
 
+// Which live entry a Set that needs room evicts.
+enum class EvictionPolicy {
+  kLru,            // The least recently used.
+  kScanResistant,  // Rather one that is used seldom; see docs/policy.md.
+};
+
 struct CacheOptions {
   // Appears in the statistics line and in error messages, and labels the
   // cache's metrics.
@@ -53,6 +59,10 @@ struct CacheOptions {
   // At least 1 each; both may be set. Cache::SetLimits changes them.
   int64_t max_entries = kUnlimited;
   int64_t max_bytes = kUnlimited;
+
+  // Gains some points of hit ratio where many entries are used only once, for 9
+  // to 18 bytes of memory an entry besides max_bytes. Keeps all other promises.
+  EvictionPolicy policy = EvictionPolicy::kLru;
 
   // The TTL of a Set that names none. More than zero, or infinite.
   absl::Duration default_ttl = absl::InfiniteDuration();

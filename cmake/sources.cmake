@@ -3,10 +3,12 @@
 
 set(wheelcache_SOURCES
   cache/any_cache.cc
+  cache/internal/engine/admission.cc
   cache/internal/engine/compactor.cc
   cache/internal/engine/counters.cc
   cache/internal/engine/engine.cc
   cache/internal/engine/engine_registry.cc
+  cache/internal/engine/eviction_order.cc
   cache/internal/engine/eviction_record.cc
   cache/internal/engine/failures.cc
   cache/internal/engine/gate.cc
@@ -64,6 +66,7 @@ set(wheelcache_HEADERS
   cache/hash.h
   cache/histogram.h
   cache/hooks.h
+  cache/internal/engine/admission.h
   cache/internal/engine/budget.h
   cache/internal/engine/compactor.h
   cache/internal/engine/counters.h
@@ -71,6 +74,7 @@ set(wheelcache_HEADERS
   cache/internal/engine/due_board.h
   cache/internal/engine/engine.h
   cache/internal/engine/engine_registry.h
+  cache/internal/engine/eviction_order.h
   cache/internal/engine/eviction_record.h
   cache/internal/engine/failures.h
   cache/internal/engine/gate.h
@@ -144,6 +148,8 @@ set(wheelcache_HEADERS
   cache/ticket.h
   cache/view.h
   cache/weigh.h
+  lru/frequency_sketch.h
+  lru/ghost_list.h
   lru/lazy_lru_list.h
   lru/lru_list.h
   wheel/base/at_fork.h

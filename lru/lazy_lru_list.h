@@ -79,6 +79,10 @@ class LazyLruList {
   // than it, as far as order matters.
   void PushFront(Ref ref);
 
+  // Adds an element in the generation of its stamp, which may be anywhere.
+  // REQUIRES: it is in no list.
+  void Insert(Ref ref);
+
   // Takes an element out.
   // REQUIRES: it is in this list.
   void Remove(Ref ref);
@@ -99,8 +103,13 @@ class LazyLruList {
 
   // Returns the least recently used element, which is then back(), or null if
   // there is none. Decrements *budget for each element that it moves; also
-  // returns null if it must move one and *budget is 0.
-  Ref FindOldest(uint64_t* budget);
+  // returns null if it must move one and *budget is 0. Calls `moved(ref)` for
+  // each element that it moves: it was used since it was put there.
+  template <typename Moved>
+  Ref FindOldest(uint64_t* budget, Moved&& moved);
+  Ref FindOldest(uint64_t* budget) {
+    return FindOldest(budget, [](Ref) {});
+  }
 
   // The difference in stamps below which the order is not kept.
   uint32_t Resolution() const {
@@ -201,7 +210,23 @@ void LazyLruList<Store>::HandOnNewest(Ref ref) {
 }
 
 template <typename Store>
-auto LazyLruList<Store>::FindOldest(uint64_t* budget) -> Ref {
+void LazyLruList<Store>::Insert(Ref ref) {
+  const uint32_t stamp = store_.stamp(ref);
+  if (count_ == 0 || !IsBefore(stamp, begins_[0] + Resolution())) {
+    PushFront(ref);
+    return;
+  }
+  uint32_t generation = 0;
+  while (generation + 1 < count_ && IsBefore(stamp, begins_[generation])) {
+    ++generation;
+  }
+  list_.InsertNewer(newest_[generation], ref);
+  newest_[generation] = ref;
+}
+
+template <typename Store>
+template <typename Moved>
+auto LazyLruList<Store>::FindOldest(uint64_t* budget, Moved&& moved) -> Ref {
   while (!list_.empty()) {
     const Ref ref = list_.back();
     const uint32_t stamp = store_.stamp(ref);
@@ -212,6 +237,7 @@ auto LazyLruList<Store>::FindOldest(uint64_t* budget) -> Ref {
     Remove(ref);
     list_.InsertNewer(newest_[generation], ref);
     newest_[generation] = ref;
+    moved(ref);
   }
   return Ref{};
 }

@@ -57,13 +57,15 @@ struct Setup {
   int64_t coarse_lag = 0;  // In ticks.
   bool conditional = false;
   bool loads = false;  // Its calls are mostly such that load.
+  bool scan_resistant = false;
 
   friend std::ostream& operator<<(std::ostream& out, const Setup& setup) {
     return out << setup.threads << " threads with " << setup.calls
                << " calls each, " << setup.shards << " shards, "
                << setup.fillers << " fillers, coarse by " << setup.coarse_lag
                << (setup.conditional ? ", conditional calls" : "")
-               << (setup.loads ? ", loads" : "");
+               << (setup.loads ? ", loads" : "")
+               << (setup.scan_resistant ? ", scan-resistant" : "");
   }
 };
 
@@ -163,6 +165,7 @@ class Stage {
     options.reaper = nullptr;
     options.jitter = 0;
     options.shards = setup.shards;
+    if (setup.scan_resistant) options.policy = EvictionPolicy::kScanResistant;
     options.tick = kTick;
     Cache<int, int>::Hooks hooks;
     hooks.reload = [](int, int) -> absl::StatusOr<Loaded<int>> {
@@ -569,7 +572,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Setup{3, 5, 1, 6, 4, true}, Setup{4, 4, 4, 0, 0, true},
                       Setup{2, 6, 1, 0, 0, false, true},
                       Setup{3, 5, 1, 0, 4, true, true},
-                      Setup{4, 4, 4, 0, 0, false, true}));
+                      Setup{4, 4, 4, 0, 0, false, true},
+                      Setup{3, 5, 1, 6, 4, false, false, true},
+                      Setup{3, 5, 4, 0, 0, true, true, true}));
 
 }  // namespace
 }  // namespace wheelcache

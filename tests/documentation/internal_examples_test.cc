@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/hash.h"
+#include "wheelcache/cache/internal/engine/admission.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/engine.h"
 #include "wheelcache/cache/internal/engine/engine_registry.h"
@@ -27,6 +28,7 @@
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/internal/memory/arena.h"
+#include "wheelcache/cache/internal/memory/zero_pages.h"
 #include "wheelcache/cache/internal/status/advice.h"
 #include "wheelcache/cache/internal/status/format.h"
 #include "wheelcache/cache/options.h"
@@ -112,6 +114,21 @@ TEST(InternalExamples, RefreshBoard) {
 struct Page {
   char text[100];
 };
+
+TEST(InternalExamples, Admission) {
+  const ZeroPages pages(AdmissionMemory::BytesFor(1'000));
+  const Hash32 hash = 4711;
+  const Admission::Candidate candidate{hash, /*life_left=*/1};
+  const Admission::Candidate other{42, /*life_left=*/1};
+  Admission admission({pages.begin(), 1'000}, /*share=*/{1'000, kUnlimited});
+  admission.NoteSet(hash);                     // A new key,
+  admission.Add(Admission::kWindow, {1, 64});  // whose entry is in the window.
+  if (admission.WindowIsFullFor({1, 64}) && admission.Wins(candidate, other)) {
+    admission.NoteEvicted(other.hash, Admission::kMain);
+  }
+  EXPECT_FALSE(admission.WindowIsFullFor({1, 64}));
+  EXPECT_TRUE(admission.Wins(candidate, other));
+}
 
 TEST(InternalExamples, Age) {
   SimulatedClock clock;

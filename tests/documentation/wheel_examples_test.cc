@@ -16,6 +16,8 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "wheelcache/lru/frequency_sketch.h"
+#include "wheelcache/lru/ghost_list.h"
 #include "wheelcache/lru/lazy_lru_list.h"
 #include "wheelcache/lru/lru_list.h"
 #include "wheelcache/wheel/base/mutex.h"
@@ -74,6 +76,28 @@ TEST(LruExamples, LazyList) {
   list.Remove(victim);
   EXPECT_EQ(victim, &news);
   EXPECT_EQ(list.FindOldest(&budget), &index);
+}
+
+TEST(LruExamples, FrequencySketch) {
+  const uint32_t hash = 4711;
+  std::vector<wheelcache::FrequencySketch::Block> blocks(
+      wheelcache::FrequencySketch::BlocksFor(1'000));
+  wheelcache::FrequencySketch sketch(blocks.data(), blocks.size());
+  sketch.Fit(1'000);       // The elements whose frequencies matter.
+  sketch.Increment(hash);  // Of an element that occurs.
+  uint32_t frequency = sketch.Frequency(hash);
+  EXPECT_EQ(frequency, 1u);
+}
+
+TEST(LruExamples, GhostList) {
+  const uint32_t hash = 4711;
+  std::vector<wheelcache::GhostList::Bucket> buckets(
+      wheelcache::GhostList::BucketsFor(250));
+  wheelcache::GhostList ghosts(buckets.data(), buckets.size());
+  ghosts.Add(hash, wheelcache::GhostList::kFirst);
+  ghosts.Take(hash);  // kFirst: it came back.
+  ghosts.Take(hash);  // kNone: a ghost is taken once.
+  EXPECT_EQ(ghosts.size(wheelcache::GhostList::kFirst), 0);
 }
 
 std::vector<uint32_t> closed_sessions;

@@ -73,6 +73,11 @@ double FractionFrom(Tape& tape) {
   return any;
 }
 
+// Now and then one that there is not.
+EvictionPolicy PolicyFrom(Tape& tape) {
+  return static_cast<EvictionPolicy>(tape.Below(9) % 3);
+}
+
 // Each field keeps its default in half of the cases: otherwise hardly any
 // options would break no rule.
 CacheOptions OptionsFrom(Tape& tape) {
@@ -80,6 +85,7 @@ CacheOptions OptionsFrom(Tape& tape) {
   if (tape.OneIn(2)) options.name.assign(tape.Below(64), '"');
   if (tape.OneIn(2)) options.max_entries = IntFrom(tape);
   if (tape.OneIn(2)) options.max_bytes = IntFrom(tape);
+  if (tape.OneIn(2)) options.policy = PolicyFrom(tape);
   if (tape.OneIn(2)) options.default_ttl = DurationFrom(tape);
   if (tape.OneIn(2)) options.jitter = FractionFrom(tape);
   if (tape.OneIn(2)) options.jitter_mode = JitterMode::kShorten;
@@ -112,6 +118,10 @@ std::string BrokenField(const CacheOptions& options) {
   if (options.tick < absl::Nanoseconds(1)) return "tick";
   if (options.tick > absl::Hours(24)) return "tick";
   if (options.reclaim_delay < absl::ZeroDuration()) return "reclaim_delay";
+  if (options.policy != EvictionPolicy::kLru &&
+      options.policy != EvictionPolicy::kScanResistant) {
+    return "policy";
+  }
   if (options.shards != 0 && !IsPowerOfTwoUpTo256(options.shards)) {
     return "shards";
   }

@@ -49,6 +49,15 @@ class GenerationsModel {
     Prepend(&generations_[0], page);
   }
 
+  void Insert(uint32_t page) {
+    if (generations_.empty() ||
+        !IsBefore(pages_[page].stamp, generations_[0].begin + Resolution())) {
+      PushFront(page);
+    } else {
+      Prepend(&generations_[GenerationOf(page)], page);
+    }
+  }
+
   void Remove(uint32_t page) {
     for (size_t i = 0; i < generations_.size(); ++i) {
       std::vector<uint32_t>& pages = generations_[i].pages;
@@ -156,6 +165,15 @@ class LazyLruListModelTest : public ::testing::Test {
     model_.PushFront(page);
   }
 
+  // As of an earlier time.
+  void Insert(uint32_t page) {
+    if (pages_[page].in_list) return;
+    pages_[page].stamp = now_ - Random(1'000);
+    pages_[page].in_list = true;
+    list_.Insert(page);
+    model_.Insert(page);
+  }
+
   void Remove(uint32_t page) {
     if (!pages_[page].in_list) return;
     pages_[page].in_list = false;
@@ -173,9 +191,13 @@ class LazyLruListModelTest : public ::testing::Test {
 
   void FindOldest(uint64_t budget) {
     uint64_t models_budget = budget;
-    const uint32_t oldest = list_.FindOldest(&budget);
+    const uint64_t at_first = budget;
+    uint64_t moved = 0;
+    const uint32_t oldest =
+        list_.FindOldest(&budget, [&](uint32_t) { ++moved; });
     ASSERT_EQ(oldest, model_.FindOldest(&models_budget));
     ASSERT_EQ(budget, models_budget);
+    ASSERT_EQ(moved, at_first - budget);
     if (oldest != 0 && Random(2) > 0) Remove(oldest);
   }
 
@@ -183,7 +205,7 @@ class LazyLruListModelTest : public ::testing::Test {
   void CallAtRandom() {
     if (Random(200) == 0) grows_ = !grows_;
     const uint32_t page = 1 + Random(kPages);
-    switch (grows_ ? 1 + 3 * Random(2) : Random(8)) {
+    switch (grows_ ? 1 + 3 * Random(2) : Random(9)) {
       case 0:
         return Remove(page);
       case 1:
@@ -191,6 +213,8 @@ class LazyLruListModelTest : public ::testing::Test {
       case 2:
       case 3:
         return FindOldest(Random(5));
+      case 8:
+        return Insert(page);
       default:
         return PushOrUse(page);
     }

@@ -31,6 +31,11 @@ struct CacheSetup {
   enum Refreshes { kNone, kByReaders, kByTasks };
   int refreshes = kNone;
 
+  bool scan_resistant = false;
+
+  // Whether the least recently used entry is the victim.
+  bool evicts_oldest() const { return shards == 1 && !scan_resistant; }
+
   // With small steps, several shards, or a reaper to leave it to, a Set may
   // leave expired entries for later; then the driver has them reclaimed before
   // it goes on.
@@ -141,7 +146,8 @@ inline std::ostream& operator<<(std::ostream& out, const CacheSetup& s) {
              << ", " << s.tick_nanos << ", " << s.coarse_lag_nanos << ", "
              << s.maintenance_budget << ", "
              << (s.has_reaper ? "true" : "false") << ", " << s.start_nanos
-             << ", " << s.refreshes << "}";
+             << ", " << s.refreshes << ", "
+             << (s.scan_resistant ? "true" : "false") << "}";
 }
 
 inline std::ostream& operator<<(std::ostream& out, const CacheCall& call) {

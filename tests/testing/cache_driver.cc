@@ -61,6 +61,7 @@ auto CacheDriver::NewCache() -> std::unique_ptr<CacheType> {
   options.max_entries = setup_.max_entries;
   options.max_bytes = setup_.max_bytes;
   options.shards = setup_.shards;
+  if (setup_.scan_resistant) options.policy = EvictionPolicy::kScanResistant;
   options.jitter = 0;
   options.tick = absl::Nanoseconds(setup_.tick_nanos);
   options.default_ttl = absl::Nanoseconds(DefaultTtlNanos());
@@ -286,7 +287,7 @@ void CacheDriver::MaintainInSteps() {
 }
 
 void CacheDriver::TellVictims() {
-  if (setup_.shards == 1 || oracle_.told_victims.has_value()) return;
+  if (setup_.evicts_oldest() || oracle_.told_victims.has_value()) return;
   oracle_.told_victims.emplace();
   for (const CacheOracle::Left& left : left_) {
     if (left.cause == RemovalCause::kEvicted) {

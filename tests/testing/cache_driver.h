@@ -137,7 +137,7 @@ class CacheDriver {
   std::string TextOf(Outcome outcome) const;
   LoadOptions Options() const;
   Loaded<Value> NewLoaded() const;
-  // In whole steps, modulo 2^32, of which the last part stands for a clock that
+  // In whole steps, modulo 2^31, of which the last part stands for a clock that
   // was turned back.
   static int64_t AgeAt(int64_t now, int64_t created);
   bool IsYoungInOracle(int key);

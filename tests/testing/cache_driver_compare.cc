@@ -82,7 +82,7 @@ void CacheDriver::CompareHandle(const CacheType::Handle& handle) {
     return nanos / kStep - (nanos % kStep < 0);
   };
   const int64_t age = step(oracle_.now) - step(entry.created);
-  if (age > absl::Hours(24 * 900) / absl::Nanoseconds(kStep)) return;
+  if (age > absl::Hours(24 * 460) / absl::Nanoseconds(kStep)) return;
   Compare("age", handle.Age(), age * absl::Nanoseconds(kStep));
 }
 

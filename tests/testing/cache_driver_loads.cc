@@ -235,13 +235,13 @@ auto CacheDriver::NewLoaded() const -> Loaded<Value> {
 
 int64_t CacheDriver::AgeAt(int64_t now, int64_t created) {
   constexpr int64_t kStep = 20'000'000;
-  constexpr int64_t kSteps = int64_t{1} << 32;
+  constexpr int64_t kSteps = int64_t{1} << 31;
   const auto step = [](int64_t nanos) {
     return nanos / kStep - (nanos % kStep < 0);
   };
   const int64_t steps =
       ((step(now) - step(created)) % kSteps + kSteps) % kSteps;
-  return steps < kSteps / 32 * 31 ? steps * kStep : 0;
+  return steps < kSteps / 16 * 15 ? steps * kStep : 0;
 }
 
 bool CacheDriver::IsYoungInOracle(int key) {

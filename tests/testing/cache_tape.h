@@ -35,6 +35,7 @@ inline CacheSetup CacheSetupFrom(Tape& tape) {
   const uint64_t byte = tape.Below(256);
   setup.has_reaper = byte % 4 == 3;
   setup.refreshes = static_cast<int>(byte / 4 % 3);
+  setup.scan_resistant = byte / 12 % 2 == 1;
   return setup;
 }
 

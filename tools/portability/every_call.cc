@@ -33,6 +33,8 @@
 #include "wheelcache/cache/ticket.h"
 #include "wheelcache/cache/view.h"
 #include "wheelcache/cache/weigh.h"
+#include "wheelcache/lru/frequency_sketch.h"
+#include "wheelcache/lru/ghost_list.h"
 #include "wheelcache/lru/lazy_lru_list.h"
 #include "wheelcache/lru/lru_list.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"

@@ -217,7 +217,7 @@ Put Engine::Store(Shard::Write* write) {
                   lives ? RemovalCause::kReplaced : RemovalCause::kDeleted);
   }
   write->now_nanos = clock_.NowNanos();
-  pool().At(write->ref).created = CreationTimeAt(write->now_nanos);
+  pool().At(write->ref).SetCreated(CreationTimeAt(write->now_nanos));
   if (ABSL_PREDICT_FALSE(MemoryIsShort())) {
     // Nothing is evicted for a write that has lost.
     if (write->condition != nullptr &&
@@ -430,7 +430,8 @@ void Engine::FollowLimits() {
                          std::memory_order_relaxed);
     shared_.limbo.SetPatience(PatienceFor(limit.entries));
     for (auto& shard : shards_) {
-      shard.Expect(ExpectedEntries(limit) / shards_.size());
+      shard.Expect(ExpectedEntries(limit) / shards_.size(),
+                   shared_.ShareOf(limit));
     }
   });
 }

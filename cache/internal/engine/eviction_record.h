@@ -82,8 +82,7 @@ class WHEELCACHE_EXPORT EvictionRecord {
 
   // Records that the entry is evicted now.
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Add(const EntryHeader& entry, Time now) {
-    const uint32_t steps = now.steps - entry.created;
-    const uint64_t age = steps <= kMaxAge ? steps : 0;  // As AgeNanos.
+    const uint64_t age = AgeSteps(entry.created(), now.steps);
     age_sum_.store(Read(age_sum_) + age, std::memory_order_relaxed);
     CountIn(&ages_[kAgeBuckets.Of(static_cast<uint32_t>(age))]);
     const int64_t deadline = entry.deadline();

@@ -36,33 +36,55 @@ uint64_t PrefetchedOrder::Advance(int64_t now_nanos, uint64_t budget,
 
 std::pair<EntryRef, EntryRef> PrefetchedOrder::TakeAll() {
   victim_ = Victim();
+  main_victim_ = Victim();
   return RemovalOrder::TakeAll();
+}
+
+// PrefetchVictim for two lists: one of their tails will go.
+void PrefetchedOrder::PrefetchCandidates() {
+  if (shared_.budget.HasRoom()) return;
+  const auto expect = [this](EntryRef last, Victim* victim) {
+    if (last == 0 || last == victim->ref) return;
+    Expect(last, victim);
+    PrefetchLineToWrite(evictions().admission().SketchLineOf(victim->hash));
+  };
+  expect(evictions().back(), &victim_);
+  expect(evictions().main_back(), &main_victim_);
 }
 
 // Prefetches again what another thread had prefetched, and what it wrote.
 void PrefetchedOrder::PrefetchForThisThread(EntryRef next) const {
   wheel().PrefetchSlot(next);
-  if (list().front() != 0) PrefetchLineToWrite(&pool().At(list().front()));
+  if (evictions().front() != 0) {
+    PrefetchLineToWrite(&pool().At(evictions().front()));
+  }
   if (replaced() != 0) {
     PrefetchLineToWrite(&pool().At(replaced()));
     Prefetch(beside_replaced_);
   }
-  if (victim_.ref != 0) {
-    PrefetchLineToWrite(&pool().At(victim_.ref));
-    index_.Prefetch(victim_.hash);
-    Prefetch(victim_.neighbours);
+  for (const Victim* victim : {&victim_, &main_victim_}) {
+    if (victim->ref == 0) continue;
+    PrefetchLineToWrite(&pool().At(victim->ref));
+    index_.Prefetch(victim->hash);
+    Prefetch(victim->neighbours);
   }
 }
 
 absl::Status PrefetchedOrder::CheckInvariants(
     absl::FunctionRef<void(EntryRef)> visit) {
-  bool has_victim = victim_.ref == 0;
+  int missing = 0;
+  for (const Victim* victim : {&victim_, &main_victim_}) {
+    missing += victim->ref != 0 ? 1 : 0;
+  }
   absl::Status status = RemovalOrder::CheckInvariants([&](EntryRef ref) {
-    const auto& hash = pool().operations().hash;
-    if (ref == victim_.ref) has_victim = victim_.hash == hash(pool().At(ref));
+    for (const Victim* victim : {&victim_, &main_victim_}) {
+      if (ref != victim->ref) continue;
+      const Hash32 hash = pool().operations().hash(pool().At(ref));
+      missing -= victim->hash == hash ? 1 : 0;
+    }
     visit(ref);
   });
-  if (!status.ok() || has_victim) return status;
+  if (!status.ok() || missing == 0) return status;
   return absl::InternalError("the next victim is not in the shard");
 }
 

@@ -11,7 +11,8 @@
 // thread did the Set before, they are prefetched again for this one.
 //
 // Eviction. Each one prefetches what the next one will touch. That entry itself
-// came as the neighbour of the one before.
+// came as the neighbour of the one before. Where there are two lists, both have
+// an entry that may be next.
 //
 // Expiry. An entry is handed out a few timers after its own has fired.
 //
@@ -26,6 +27,7 @@
 #include <utility>
 
 #include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "absl/functional/function_ref.h"
 #include "wheelcache/cache/internal/engine/removal_order.h"
 #include "wheelcache/cache/internal/entry/entry.h"
@@ -61,10 +63,10 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Replace(EntryRef old, bool plain);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Remove(EntryRef ref);
   void Substitute(EntryRef old, EntryRef copy) {
-    if (old == victim_.ref) victim_ = Victim();
+    Forget(old);
     RemovalOrder::Substitute(old, copy);
   }
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void RemoveVictim(EntryRef ref);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void RemoveVictim(EntryRef ref, Hash32 hash);
   uint64_t Advance(int64_t now_nanos, uint64_t budget,
                    absl::FunctionRef<void(EntryRef)> fire);
   std::pair<EntryRef, EntryRef> TakeAll();
@@ -77,7 +79,7 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
     TimerLinks<EntryRef> timer;
   };
 
-  // The entry that the next eviction is expected to remove, while it is in the
+  // An entry that the next eviction is expected to remove, while it is in the
   // shard.
   struct Victim {
     EntryRef ref = 0;
@@ -88,25 +90,33 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
   ABSL_ATTRIBUTE_ALWAYS_INLINE Neighbours NeighboursOf(EntryRef ref) const;
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Prefetch(
       const Neighbours& neighbours) const;
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Forget(EntryRef ref) {
+    if (ref == victim_.ref) victim_ = Victim();
+    if (ref == main_victim_.ref) main_victim_ = Victim();
+  }
   ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchVictim();
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Expect(EntryRef ref, Victim* victim);
+  void PrefetchCandidates();
   void PrefetchForThisThread(EntryRef next) const;
 
   SharedState& shared_;
   const Index& index_;
 
   Victim victim_;
+  Victim main_victim_;          // In the main list, where there is one.
   Neighbours beside_replaced_;  // When it was replaced.
   size_t last_writer_ = 0;      // The ThreadIndex() of the last Settle.
 };
 
 inline Hash32 PrefetchedOrder::HashOf(EntryRef ref) const {
   if (ref == victim_.ref) return victim_.hash;
+  if (ref == main_victim_.ref) return main_victim_.hash;
   return pool().operations().hash(pool().At(ref));
 }
 
 inline EntryRef PrefetchedOrder::Settle() {
   const EntryRef settled = RemovalOrder::Settle();
-  if (settled == victim_.ref) victim_ = Victim();
+  Forget(settled);
   return settled;
 }
 
@@ -121,19 +131,20 @@ inline EntryRef PrefetchedOrder::SettleForSet(EntryRef next) {
 }
 
 inline bool PrefetchedOrder::Replace(EntryRef old, bool plain) {
-  if (old == victim_.ref) victim_ = Victim();
+  Forget(old);
   beside_replaced_ = NeighboursOf(old);
   return RemovalOrder::Replace(old, plain);
 }
 
 inline void PrefetchedOrder::Remove(EntryRef ref) {
-  if (ref == victim_.ref) victim_ = Victim();
+  Forget(ref);
   RemovalOrder::Remove(ref);
 }
 
-inline void PrefetchedOrder::RemoveVictim(EntryRef ref) {
+inline void PrefetchedOrder::RemoveVictim(EntryRef ref, Hash32 hash) {
   last_writer_ = ThreadIndex();
-  Remove(ref);
+  Forget(ref);
+  RemovalOrder::RemoveVictim(ref, hash);
   PrefetchVictim();
 }
 
@@ -153,11 +164,19 @@ inline auto PrefetchedOrder::NeighboursOf(EntryRef ref) const -> Neighbours {
 // one. REQUIRES: the order is settled; a replaced entry is no victim.
 inline void PrefetchedOrder::PrefetchVictim() {
   assert(replaced() == 0);
-  const EntryRef last = list().back();
+  if (ABSL_PREDICT_FALSE(evictions().has_two_lists())) {
+    PrefetchCandidates();
+    return;
+  }
+  const EntryRef last = evictions().back();
   if (last == 0 || last == victim_.ref || shared_.budget.HasRoom()) return;
-  victim_ = {last, HashOf(last), NeighboursOf(last)};
-  index_.Prefetch(victim_.hash);
-  Prefetch(victim_.neighbours);
+  Expect(last, &victim_);
+}
+
+inline void PrefetchedOrder::Expect(EntryRef ref, Victim* victim) {
+  *victim = {ref, HashOf(ref), NeighboursOf(ref)};
+  index_.Prefetch(victim->hash);
+  Prefetch(victim->neighbours);
 }
 
 }  // namespace wheelcache::internal

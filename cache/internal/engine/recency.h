@@ -9,15 +9,20 @@
 // front is young, and each hit on another one moves it there at once, unless
 // the lock is taken: then it gives a stamp, too.
 //
+// A scan-resistant order has two lists, each with a youth of its own: what was
+// used in the last quarter of the time that the list spans.
+//
 // What may be given up is a little of the order among entries that were used
 // at about the same time: young is what was used in the last quarter of the
 // time that the oldest entry has been unused.
 //
 // The shards of a cache share one count, so that stamps can be compared: the
-// one whose last entry has the oldest stamp is the one to evict from.
+// one whose last entry has the oldest stamp is the one to evict from. Where
+// there are two lists, the tails of the main ones are compared.
 //
-// Threads. UseClock is thread-safe. Of Recency, exact, IsYoung and Now are for
-// all, the rest for whoever holds the shard's lock.
+// Threads. UseClock is thread-safe. Of Recency, order, exact, IsYoung,
+// IsYoungInMain and Now are for all, the rest for whoever holds the shard's
+// lock.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_RECENCY_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_RECENCY_H_
@@ -46,6 +51,7 @@ class UseClock {
  public:
   explicit UseClock(int shards) : tails_(static_cast<size_t>(shards)) {}
 
+  int shards() const { return static_cast<int>(tails_.size()); }
   Stamp Now() const { return now_.load(std::memory_order_relaxed); }
   void Advance(uint32_t uses) {
     now_.fetch_add(uses, std::memory_order_relaxed);
@@ -80,17 +86,35 @@ class UseClock {
 // What each shard has.
 class Recency {
  public:
-  Recency(UseClock* clock, bool exact)
-      : clock_(*clock), stride_(exact ? 1 : UseClock::kStride) {}
+  // One list, in the order of the stamps at its tail or always; or two.
+  enum class Order : uint32_t { kLazy, kExact, kTwoLists };
+
+  Recency(UseClock* clock, Order order)
+      : clock_(*clock),
+        order_(order),
+        stride_(order == Order::kExact ||
+                        (order == Order::kTwoLists && clock->shards() == 1)
+                    ? 1
+                    : UseClock::kStride) {}
 
   Recency(const Recency&) = delete;
   Recency& operator=(const Recency&) = delete;
 
-  bool exact() const { return stride_ == 1; }
+  // Whether a use of an entry that is not young is one store.
+  bool lazy() const { return order_ == Order::kLazy; }
+  bool exact() const { return order_ == Order::kExact; }
 
   // Whether a use, now, of an entry with this stamp need not be noted.
   bool IsYoung(Stamp stamp, Stamp now) const {
     return !IsOlderBy(stamp, now, youth_.load(std::memory_order_relaxed) - 1);
+  }
+
+  // The same for an entry of the main list, where there are two. IsYoung is
+  // then for those of the window, and never holds for one of the main list that
+  // is not young.
+  bool IsYoungInMain(Stamp stamp, Stamp now) const {
+    return !IsOlderBy(stamp, now,
+                      main_youth_.load(std::memory_order_relaxed) - 1);
   }
 
   // The stamp of an entry that is used now.
@@ -110,13 +134,12 @@ class Recency {
 
   // Tells what difference in stamps the shard's list does not see.
   void SetResolution(uint32_t resolution) {
-    constexpr int64_t kLongest = int64_t{1} << 30;
-    const int64_t youth =
-        exact() ? 1 : std::min(int64_t{resolution} * 4, kLongest);
-    // Rarely different, and in a line that all readers have.
-    if (youth_.load(std::memory_order_relaxed) != youth) {
-      youth_.store(youth, std::memory_order_relaxed);
-    }
+    Change(&youth_, exact() ? 1 : YouthOf(resolution));
+  }
+  // The same of both lists.
+  void SetResolutions(uint32_t window, uint32_t main) {
+    Change(&youth_, YouthOf(std::min(window, main)));
+    Change(&main_youth_, YouthOf(main));
   }
 
   // By how many uses another shard's last entry has to be older than this
@@ -126,11 +149,28 @@ class Recency {
   int64_t Margin() const {
     return youth_.load(std::memory_order_relaxed) / 16 + stride_;
   }
+  // The same of two entries in main lists.
+  int64_t MainMargin() const {
+    return main_youth_.load(std::memory_order_relaxed) / 16 + stride_;
+  }
 
  private:
+  static int64_t YouthOf(uint32_t resolution) {
+    constexpr int64_t kLongest = int64_t{1} << 30;
+    return std::min(int64_t{resolution} * 4, kLongest);
+  }
+  // Rarely different, and in a line that all readers have.
+  static void Change(std::atomic<int64_t>* youth, int64_t to) {
+    if (youth->load(std::memory_order_relaxed) != to) {
+      youth->store(to, std::memory_order_relaxed);
+    }
+  }
+
   UseClock& clock_;
+  const Order order_;
   const uint32_t stride_;
   std::atomic<int64_t> youth_{1};
+  std::atomic<int64_t> main_youth_{1};
   // Not counted yet. Away from what readers look at.
   alignas(ABSL_CACHELINE_SIZE) uint32_t uses_ = 0;
 };

@@ -10,7 +10,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "wheelcache/cache/internal/engine/recency.h"
+#include "wheelcache/cache/internal/engine/eviction_order.h"
 #include "wheelcache/cache/internal/engine/ticks.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/wheel/clock.h"
@@ -20,23 +20,17 @@ namespace wheelcache::internal {
 RemovalOrder::RemovalOrder(const Owner& shard, int64_t now_nanos)
     : shared_(*shard.shared),
       pool_(*shared_.pool),
-      recency_(*shard.recency),
       shard_(shard.number),
-      lru_(Links{&pool_, ticks()}),
+      evictions_(shard),
       wheel_(Links{&pool_, ticks()}, ticks().Floor(now_nanos),
              WheelSlots(shared_.PagesOf(shard_).slots())) {}
 
 void RemovalOrder::Substitute(EntryRef old, EntryRef copy) {
   assert(replaced_ == 0);
-  lru_.Substitute(old, copy);
+  evictions_.Substitute(old, copy);
   if (!At(old).timer.scheduled()) return;
   wheel_.Cancel(old);
   wheel_.Schedule(copy);
-}
-
-void RemovalOrder::Use(EntryRef ref) {
-  At(ref).stamp.store(recency_.NextStamp(), std::memory_order_relaxed);
-  if (recency_.exact()) lru_.MoveToFront(ref);
 }
 
 void RemovalOrder::SetDeadline(EntryRef ref, int64_t deadline_nanos) {
@@ -58,11 +52,9 @@ uint64_t RemovalOrder::Advance(int64_t now_nanos, uint64_t budget,
 
 std::pair<EntryRef, EntryRef> RemovalOrder::TakeAll() {
   assert(replaced_ == 0);
-  const EntryRef oldest = lru_.back();
-  const EntryRef newest = lru_.TakeAll();
   wheel_.Reset();
   SetDue(std::nullopt);
-  return {newest, oldest};
+  return evictions_.TakeAll();
 }
 
 void RemovalOrder::SetDue(std::optional<uint64_t> tick) {
@@ -72,14 +64,14 @@ void RemovalOrder::SetDue(std::optional<uint64_t> tick) {
 
 absl::Status RemovalOrder::CheckInvariants(
     absl::FunctionRef<void(EntryRef)> visit) {
-  if (auto status = lru_.CheckInvariants(); !status.ok()) return status;
   if (auto status = wheel_.CheckInvariants(); !status.ok()) return status;
   uint64_t timers = 0;
-  for (EntryRef ref = lru_.front(); ref != 0; ref = At(ref).lru.older) {
-    if (auto status = CheckEntry(ref); !status.ok()) return status;
+  absl::Status status = evictions_.CheckInvariants([&](EntryRef ref) {
     timers += At(ref).timer.scheduled() ? 1 : 0;
     if (ref != replaced_) visit(ref);
-  }
+    return CheckEntry(ref);
+  });
+  if (!status.ok()) return status;
   if (wheel_.CountTimers() != timers) {
     return absl::InternalError("the wheel has other timers than the list");
   }

@@ -1,7 +1,8 @@
 // The order in which the entries of a shard leave: those that expire by a
-// timing wheel, those that have to make room by an LRU list.
+// timing wheel, those that have to make room by an EvictionOrder, which is one
+// LRU list or two.
 //
-// Invariant: an entry of the shard is in the list; it is in the wheel exactly
+// Invariant: an entry of the shard is in a list; it is in the wheel exactly
 // if its deadline is finite. One entry that was replaced may still be in both,
 // until Settle.
 //
@@ -29,14 +30,14 @@
 #include "absl/base/attributes.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "wheelcache/cache/internal/engine/recency.h"
+#include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/engine/eviction_order.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/engine/ticks.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
-#include "wheelcache/lru/lazy_lru_list.h"
-#include "wheelcache/lru/lru_list.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
 #include "wheelcache/wheel/clock.h"
@@ -49,12 +50,9 @@ class WHEELCACHE_EXPORT RemovalOrder {
   // The largest block that a replaced entry may keep until Settle, in bytes.
   static constexpr size_t kMostDeferred = 512;
 
-  // The shard whose entries these are.
-  struct Owner {
-    SharedState* shared;
-    Recency* recency;
-    int number;
-  };
+  using Owner = EvictionOrder::Owner;
+  using Added = EvictionOrder::Added;
+  using Need = EvictionOrder::Need;
 
   // An empty one, at this time.
   RemovalOrder(const Owner& shard, int64_t now_nanos);
@@ -63,16 +61,20 @@ class WHEELCACHE_EXPORT RemovalOrder {
   RemovalOrder& operator=(const RemovalOrder&) = delete;
 
   // Whether there is no entry, nor a replaced one.
-  bool empty() const { return lru_.empty(); }
+  bool empty() const { return evictions_.empty(); }
 
   // Adds an entry as the most recently used.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void Add(EntryRef ref);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Add(const Added& added);
 
   // Takes an entry out. REQUIRES: it is not the replaced one.
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Remove(EntryRef ref);
 
-  // As Remove, of what FindVictim returned.
-  void RemoveVictim(EntryRef ref) { Remove(ref); }
+  // As Remove, of what FindVictim returned and is evicted. `hash` is that of
+  // its key.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void RemoveVictim(EntryRef ref, Hash32 hash) {
+    evictions_.NoteEvicted(ref, hash);
+    Remove(ref);
+  }
 
   // Takes out an entry in whose place another one was added, or leaves that to
   // Settle; returns whether it has gone. `plain` says whether it is a small
@@ -89,21 +91,21 @@ class WHEELCACHE_EXPORT RemovalOrder {
   void Substitute(EntryRef old, EntryRef copy);
 
   // Makes an entry the most recently used.
-  void Use(EntryRef ref);
+  void Use(EntryRef ref) { evictions_.Use(ref); }
 
   // Gives an entry another deadline.
   void SetDeadline(EntryRef ref, int64_t deadline_nanos);
 
-  // Returns the least recently used entry but for `keep`, or null. Takes from
-  // *budget what it costs to find it, and lets the other shards know how old it
-  // is.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef FindVictim(EntryRef keep,
-                                                   uint64_t* budget);
-
-  // Whether another shard has an entry that was clearly longer unused than this
-  // one. Looks at one shard, the next in turn each time: shares of the limits
-  // that have drifted come back bit by bit.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE bool AnotherShardHasOlder(EntryRef victim);
+  // See EvictionOrder.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef FindVictim(const Need& need,
+                                                   uint64_t* budget) {
+    return evictions_.FindVictim(need, budget);
+  }
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool AnotherShardHasOlder(EntryRef victim) {
+    return evictions_.AnotherShardHasOlder(victim);
+  }
+  void ShowOldest(uint64_t* budget) { evictions_.ShowOldest(budget); }
+  void SetShare(Room share) { evictions_.SetShare(share); }
 
   // When the wheel next has something to do; also on the DueBoard.
   int64_t due_nanos() const { return due_nanos_; }
@@ -116,8 +118,8 @@ class WHEELCACHE_EXPORT RemovalOrder {
                    absl::FunctionRef<void(EntryRef)> fire);
 
   // Takes out all entries at once, in O(occupied slots of the wheel). The
-  // `older` links of the entries still lead from the first returned one, the
-  // newest, to the second, the oldest.
+  // `older` links of the entries still lead from the first returned one to the
+  // second.
   std::pair<EntryRef, EntryRef> TakeAll();
 
   // For tests: finds the first broken invariant, and calls `visit(ref)` for
@@ -131,14 +133,10 @@ class WHEELCACHE_EXPORT RemovalOrder {
   }
 
  protected:
-  // How wheel and list find the links of an entry.
+  // How the wheel finds the links of an entry.
   struct Links {
     using Ref = EntryRef;
     TimerLinks<Ref>& links(Ref ref) const { return pool->At(ref).timer; }
-    LruLinks<Ref>& lru_links(Ref ref) const { return pool->At(ref).lru; }
-    Stamp stamp(Ref ref) const {
-      return pool->At(ref).stamp.load(std::memory_order_relaxed);
-    }
     // Rounded up: a timer that fires is past its deadline.
     uint64_t deadline(Ref ref) const {
       return ticks.Ceil(pool->At(ref).deadline());
@@ -151,7 +149,7 @@ class WHEELCACHE_EXPORT RemovalOrder {
   static_assert(!ListTag<EntryRef>::Holds(Chunks::kLastRef));
 
   EntryPool& pool() const { return pool_; }
-  const LazyLruList<Links>& list() const { return lru_; }
+  const EvictionOrder& evictions() const { return evictions_; }
   const Wheel& wheel() const { return wheel_; }
   EntryRef replaced() const { return replaced_; }
 
@@ -166,24 +164,19 @@ class WHEELCACHE_EXPORT RemovalOrder {
 
   SharedState& shared_;
   EntryPool& pool_;  // Of shared_.
-  Recency& recency_;
   const int shard_;
-  int next_peer_ = 0;  // The shard that AnotherShardHasOlder looked at last.
 
   EntryRef replaced_ = 0;  // What Settle is to take out.
   int64_t due_nanos_ = Clock::kNever;
-  LazyLruList<Links> lru_;
+  EvictionOrder evictions_;
   Wheel wheel_;
 };
 
 // Inlined into the shard's Set and eviction: each has one call site or two.
 
-inline void RemovalOrder::Add(EntryRef ref) {
-  EntryHeader& entry = At(ref);
-  entry.stamp.store(recency_.NextStamp(), std::memory_order_relaxed);
-  lru_.PushFront(ref);
-  recency_.SetResolution(lru_.Resolution());
-  if (entry.deadline() != Clock::kNever) Schedule(ref);
+inline void RemovalOrder::Add(const Added& added) {
+  evictions_.Add(added);
+  if (At(added.ref).deadline() != Clock::kNever) Schedule(added.ref);
 }
 
 inline void RemovalOrder::Remove(EntryRef ref) {
@@ -207,37 +200,8 @@ inline EntryRef RemovalOrder::Settle() {
 }
 
 inline void RemovalOrder::Unlink(EntryRef ref) {
-  lru_.Remove(ref);
+  evictions_.Remove(ref);
   if (At(ref).timer.scheduled()) wheel_.Cancel(ref);
-}
-
-inline EntryRef RemovalOrder::FindVictim(EntryRef keep, uint64_t* budget) {
-  EntryRef victim = lru_.FindOldest(budget);
-  if (victim == keep && victim != 0) {
-    // It is about to be replaced.
-    At(keep).stamp.store(recency_.NextStamp(), std::memory_order_relaxed);
-    lru_.MoveToFront(keep);
-    victim = lru_.FindOldest(budget);
-    if (victim == keep) victim = 0;
-  }
-  if (victim != 0 || *budget > 0) {
-    shared_.uses.set_tail(
-        shard_,
-        victim == 0 ? recency_.Now()
-                    : At(victim).stamp.load(std::memory_order_relaxed),
-        /*slack=*/recency_.Margin() / 8);
-  }
-  return victim;
-}
-
-inline bool RemovalOrder::AnotherShardHasOlder(EntryRef victim) {
-  if (shared_.shards == 1) return false;
-  do {
-    next_peer_ = (next_peer_ + 1) & (shared_.shards - 1);
-  } while (next_peer_ == shard_);
-  return IsOlderBy(shared_.uses.tail(next_peer_),
-                   At(victim).stamp.load(std::memory_order_relaxed),
-                   recency_.Margin());
 }
 
 inline void RemovalOrder::Schedule(EntryRef ref) {

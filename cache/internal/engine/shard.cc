@@ -16,6 +16,8 @@
 #include "wheelcache/cache/internal/engine/eviction_record.h"
 #include "wheelcache/cache/internal/engine/key_query.h"
 #include "wheelcache/cache/internal/engine/load.h"
+#include "wheelcache/cache/internal/engine/recency.h"
+#include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
@@ -38,6 +40,11 @@ void AddSettled(EntryRef settled, Departures* departures) {
   if (settled != 0) departures->removed.AddUntold(settled);
 }
 
+Recency::Order OrderOf(const SharedState& shared) {
+  if (shared.scan_resistant) return Recency::Order::kTwoLists;
+  return shared.shards == 1 ? Recency::Order::kExact : Recency::Order::kLazy;
+}
+
 // By which an entry counts where so much is moved under a lock.
 constexpr int64_t kBytesPerMove = 512;
 
@@ -50,7 +57,7 @@ Shard::Shard(SharedState* shared, int number, const CacheOptions& options)
       eviction_record_(*shared->PagesOf(number).eviction_record()),
       number_(number),
       index_(&shared->tables, shared->expected_entries / shared->shards),
-      recency_(&shared->uses, /*exact=*/shared->shards == 1),
+      recency_(&shared->uses, OrderOf(*shared)),
       jitter_(options, static_cast<uint32_t>(number)),
       order_({shared, &recency_, number}, clock_.NowNanos(), &index_) {}
 
@@ -170,11 +177,13 @@ inline StoreOutcome Shard::MakeRoomLocked(Step* step) {
       continue;
     }
     if (shared_.due.AnyDue(now_nanos)) return StoreOutcome::kReclaimOthers;
-    const EntryRef victim = order_.FindVictim(step->old, &step->budget);
+    const EntryRef victim = order_.FindVictim(
+        {step->old, step->old == 0 ? step->write.room : Room(), now_nanos},
+        &step->budget);
     if (step->budget == 0) continue;
     if (victim == 0) return StoreOutcome::kEvictOthers;
     if (order_.AnotherShardHasOlder(victim)) return StoreOutcome::kEvictOlder;
-    EvictLocked(victim, {now_nanos, At(step->write.ref).created},
+    EvictLocked(victim, {now_nanos, At(step->write.ref).created()},
                 step->departures);
     --step->budget;
   }
@@ -191,7 +200,7 @@ inline void Shard::LinkLocked(const Step& step) {
     index_.Replace(hash, old, ref);
   }
   Interleave("store: between index and list");
-  order_.Add(ref);
+  order_.Add({ref, hash, old});
   if (old == 0) return;
   step.departures->CountRemoved(RemovalCause::kReplaced);
   if (order_.Replace(old, step.old_is_plain)) {
@@ -201,13 +210,14 @@ inline void Shard::LinkLocked(const Step& step) {
 
 void Shard::RemoveLocked(EntryRef ref, RemovalCause cause,
                          Departures* departures) {
-  index_.Erase(order_.HashOf(ref), ref);
+  const Hash32 hash = order_.HashOf(ref);
+  index_.Erase(hash, ref);
   Interleave("remove: between index and list");
   const Room room = RoomOf(ref);
   used_ -= room;
   departures->claim.Add(room);
   if (cause == RemovalCause::kEvicted) {
-    order_.RemoveVictim(ref);  // EvictLocked has counted it.
+    order_.RemoveVictim(ref, hash);  // EvictLocked has counted it.
   } else {
     order_.Remove(ref);
     departures->CountRemoved(cause);
@@ -310,7 +320,7 @@ void Shard::ShowOldest(Departures* departures) {
   MutexLock lock(&mu_);
   AddSettled(order_.Settle(), departures);
   uint64_t budget = shared_.maintenance_budget;
-  order_.FindVictim(/*keep=*/0, &budget);
+  order_.ShowOldest(&budget);
 }
 
 bool Shard::Evict(Departures* departures) {
@@ -321,7 +331,7 @@ bool Shard::Evict(Departures* departures) {
   uint64_t budget = shared_.maintenance_budget;
   bool evicted = false;
   while (budget > 0 && !claim.Cover(claim.need())) {
-    const EntryRef victim = order_.FindVictim(/*keep=*/0, &budget);
+    const EntryRef victim = order_.FindVictim({0, Room(), now.nanos}, &budget);
     if (victim == 0) break;
     EvictLocked(victim, now, departures);
     evicted = true;
@@ -337,7 +347,7 @@ int64_t Shard::EvictBytes(int64_t bytes, Departures* departures) {
   uint64_t budget = shared_.maintenance_budget;
   int64_t evicted = 0;
   while (budget > 0 && evicted < bytes) {
-    const EntryRef victim = order_.FindVictim(/*keep=*/0, &budget);
+    const EntryRef victim = order_.FindVictim({0, Room(), now.nanos}, &budget);
     if (victim == 0) break;
     evicted += RoomOf(victim).bytes;
     EvictLocked(victim, now, departures);
@@ -385,7 +395,8 @@ LoadPtr Shard::JoinLoad(const KeyQuery& key, LoadPtr load, Join* join) {
   const int64_t now_nanos = clock_.NowNanos();
   join->forgotten = loads_.TakeForgotten(now_nanos);
   const EntryRef ref = FindLiveLocked(key, now_nanos);
-  if (ref != 0 && AgeNanos(At(ref).created, now_nanos) <= join->max_age_nanos) {
+  if (ref != 0 &&
+      AgeNanos(At(ref).created(), now_nanos) <= join->max_age_nanos) {
     pool_.Pin(ref);
     join->found = ref;
     return nullptr;

@@ -132,7 +132,15 @@ class WHEELCACHE_EXPORT Shard {
     if (recency_.IsYoung(stamp.load(std::memory_order_relaxed), now)) {
       return false;
     }
-    if (recency_.exact() && TryMoveToFront(found.ref, hash)) return false;
+    if (ABSL_PREDICT_FALSE(!recency_.lazy())) {
+      if (recency_.exact()) {
+        if (TryMoveToFront(found.ref, hash)) return false;
+      } else if (found.entry->in_main() &&
+                 recency_.IsYoungInMain(stamp.load(std::memory_order_relaxed),
+                                        now)) {
+        return false;
+      }
+    }
     // The list takes it up when the entry is at its end.
     stamp.store(now, std::memory_order_relaxed);
     return true;
@@ -180,10 +188,12 @@ class WHEELCACHE_EXPORT Shard {
     loads_.SupersedeAll();
   }
 
-  // Changes the number of entries that the index is made for.
-  void Expect(uint64_t entries) {
+  // Changes the number of entries that the index is made for, and the room that
+  // the shard is expected to have.
+  void Expect(uint64_t entries, Room share) {
     MutexLock lock(&mu_);
     index_.Expect(entries);
+    order_.SetShare(share);
   }
 
   // Gives the live entry of the key a new TTL, as in Write, and makes it the

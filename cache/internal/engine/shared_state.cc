@@ -8,6 +8,7 @@
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/index.h"
 #include "wheelcache/cache/options.h"
+#include "wheelcache/cache/weigh.h"
 
 namespace wheelcache::internal {
 
@@ -17,10 +18,44 @@ uint64_t ExpectedEntries(Room limits) {
   return known ? static_cast<uint64_t>(limits.entries) : 0;
 }
 
+namespace {
+
+// How many entries a scan-resistant cache may come to hold. With fewer than
+// these, SetLimits may raise the limits.
+uint64_t MostEntries(const CacheOptions& options,
+                     const SharedState::Entries& entries) {
+  constexpr int64_t kIfUnlimited = int64_t{1} << 20;
+  constexpr int64_t kMost = int64_t{1} << 27;
+  const uint64_t least_charge =
+      entries.charges == Charges::kStored
+          ? kEntryOverhead
+          : EntryPool::MemoryOf({entries.operations->least_bytes, 0});
+  int64_t most = kIfUnlimited;
+  if (options.max_bytes != kUnlimited) {
+    most = options.max_bytes / static_cast<int64_t>(least_charge) + 1;
+  }
+  if (options.max_entries != kUnlimited) {
+    most = options.max_bytes == kUnlimited
+               ? options.max_entries
+               : std::min(most, options.max_entries);
+  }
+  return static_cast<uint64_t>(std::min(most, kMost));
+}
+
+}  // namespace
+
+Room SharedState::ShareOf(Room limits) const {
+  const auto share = [this](int64_t limit) {
+    return limit == kUnlimited ? limit : limit / shards;
+  };
+  return {share(limits.entries), share(limits.bytes)};
+}
+
 SharedState::SharedState(const CacheOptions& options, int shards,
                          Entries entries, size_t shard_bytes)
     : shards(shards),
       has_listener(entries.has_listener),
+      scan_resistant(options.policy == EvictionPolicy::kScanResistant),
       expected_entries(
           ExpectedEntries({options.max_entries, options.max_bytes})),
       tick_nanos(absl::ToInt64Nanoseconds(options.tick)),
@@ -38,6 +73,11 @@ SharedState::SharedState(const CacheOptions& options, int shards,
                       ? own_pages.begin()
                       : static_cast<std::byte*>(tables.ahead()) +
                             shards * shard_bytes),
+      admission_entries(
+          scan_resistant ? MostEntries(options, entries) / shards + 1 : 0),
+      admission_pages(
+          scan_resistant ? shards * AdmissionMemory::BytesFor(admission_entries)
+                         : 0),
       pool(
           new EntryPool(entries.operations, entries.charges, expected_entries)),
       limbo(pool.get(), PatienceFor(options.max_entries)) {}

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "wheelcache/cache/internal/engine/admission.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/due_board.h"
@@ -68,6 +69,7 @@ struct WHEELCACHE_EXPORT SharedState {
 
   const int shards;  // A power of two.
   const bool has_listener;
+  const bool scan_resistant;        // By CacheOptions::policy.
   const uint64_t expected_entries;  // By the limits at first.
   const int64_t tick_nanos;
   const uint64_t maintenance_budget;
@@ -88,6 +90,20 @@ struct WHEELCACHE_EXPORT SharedState {
   ShardPages PagesOf(int shard) const {
     return {shard_pages + static_cast<size_t>(shard) * ShardPages::kBytes};
   }
+
+  // Of a scan-resistant cache, for each shard the same. Sized by the limits at
+  // first; its pages take memory when they are used.
+  const uint64_t admission_entries;  // Of a shard.
+  ZeroPages admission_pages;
+  AdmissionMemory AdmissionMemoryOf(int shard) const {
+    return {admission_pages.begin() +
+                static_cast<size_t>(shard) *
+                    AdmissionMemory::BytesFor(admission_entries),
+            admission_entries};
+  }
+  // The part of these limits that a shard is expected to have; kUnlimited of
+  // what is unlimited.
+  Room ShareOf(Room limits) const;
 
   // Set while a Clear empties one shard after the other, all of them locked;
   // then readers take the lock, too, and see all or nothing of it. A reader

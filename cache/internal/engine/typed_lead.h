@@ -229,7 +229,7 @@ bool TypedLead<Key, Value, Hash, Equal>::Store(const LoadTypePtr& load,
         MakeEntry<Key, Value>(pool, load->key(), std::move(loaded->value))};
   pool->Pin(pin.ref);
   EntryHeader& entry = pool->At(pin.ref);
-  entry.created = CreationTimeAt(load->begin_nanos());
+  entry.SetCreated(CreationTimeAt(load->begin_nanos()));
   pool->SetNoCharge(pin.ref);
   bool stored = false;
   if (visit.admitted()) {

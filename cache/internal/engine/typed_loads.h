@@ -172,7 +172,7 @@ CacheHandle<Key, Value> TypedLoads<Key, Value, Hash, Equal>::FindYoung(
   const int64_t most = Clock::NanosAfter(0, options.max_age);
   bool young = false;
   engine_.Read(key, Use::kIgnore, [&](EntryRef, const auto& entry) {
-    young = AgeNanos(entry.created, clock().NowNanos()) <= most;
+    young = AgeNanos(entry.created(), clock().NowNanos()) <= most;
   });
   if (young) return engine_.Find(key);
   engine_.engine().CountMiss();

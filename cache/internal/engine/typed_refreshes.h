@@ -88,7 +88,7 @@ class TypedRefreshes final : public RefreshAhead<Key, Value> {
 
   bool IsStale(const EntryHeader& entry) const {
     const int64_t now = clock().CoarseNowNanos();
-    const int64_t age = AgeNanos(entry.created, now);
+    const int64_t age = AgeNanos(entry.created(), now);
     if (age >= after_nanos_) return true;
     const int64_t deadline = entry.deadline();
     if (options().refresh_at >= 1 || deadline == Clock::kNever) return false;

@@ -8,9 +8,9 @@
 // The engine does not know the types of key and value. It handles them through
 // a table of functions, EntryOperations, one for each type of cache.
 //
-// Threads. `birth`, `created`, key, value and charge are written before the
-// entry is published and constant from then on; readers read these and the
-// atomic fields, in a ReadSection or under a pin. The links belong to the lock
+// Threads. `birth`, key, value and charge are written before the entry is
+// published and constant from then on; readers read these and the atomic
+// fields, in a ReadSection or under a pin. The links belong to the lock
 // of the entry's shard or, once it has been removed, to the thread that removed
 // it.
 
@@ -61,7 +61,25 @@ struct EntryHeader {
   std::atomic<uint32_t> stamp{0};
 
   Birth birth = 0;
-  CreationTime created = 0;  // By the cache's clock.
+
+  // When the value was created, by the cache's clock, in the lower bits; and
+  // whether the entry is in the main list of a scan-resistant order, in the
+  // highest. Relaxed: the index publishes the one, and the other is a hint to
+  // readers. The lock of the shard guards it.
+  static constexpr uint32_t kInMain = uint32_t{1} << 31;
+  std::atomic<uint32_t> created_and_list{0};
+
+  CreationTime created() const {
+    return created_and_list.load(std::memory_order_relaxed);
+  }
+  // REQUIRES: the entry is not published yet.
+  void SetCreated(CreationTime time) {
+    created_and_list.store(time & ~kInMain, std::memory_order_relaxed);
+  }
+  bool in_main() const { return (created() & kInMain) != 0; }
+  void EnterMain() {
+    created_and_list.store(created() | kInMain, std::memory_order_relaxed);
+  }
 
   int64_t deadline() const {
     return deadline_nanos.load(std::memory_order_relaxed);

@@ -70,7 +70,8 @@ EntryRef EntryPool::Move(EntryRef ref) {
                      std::memory_order_relaxed);
   entry->deadline_nanos.store(old.deadline(), std::memory_order_relaxed);
   entry->birth = BirthNow();
-  entry->created = old.created;
+  // With the list that it is in.
+  entry->created_and_list.store(old.created(), std::memory_order_relaxed);
   std::memcpy(reinterpret_cast<std::byte*>(entry) + sizeof(EntryHeader),
               reinterpret_cast<const std::byte*>(&old) + sizeof(EntryHeader),
               bytes - sizeof(EntryHeader));

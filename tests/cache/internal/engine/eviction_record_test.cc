@@ -20,7 +20,7 @@ constexpr int64_t kSecond = 1'000'000'000;
 // The statistics after one eviction, at `now`.
 CacheStats Evict(int64_t created, int64_t deadline, int64_t now) {
   EntryHeader entry;
-  entry.created = CreationTimeAt(created);
+  entry.SetCreated(CreationTimeAt(created));
   entry.deadline_nanos.store(deadline);
   EvictionRecord record;
   record.Add(entry, {now, CreationTimeAt(now)});

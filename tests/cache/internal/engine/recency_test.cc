@@ -11,9 +11,9 @@ namespace {
 
 // For how many uses of others an entry stays young where the list does not see
 // differences below `resolution`.
-int64_t UsesUntilOld(bool exact, uint32_t resolution) {
+int64_t UsesUntilOld(Recency::Order order, uint32_t resolution) {
   UseClock clock(/*shards=*/1);
-  Recency recency(&clock, exact);
+  Recency recency(&clock, order);
   recency.SetResolution(resolution);
   const Stamp stamp = recency.NextStamp();
   int64_t uses = 0;
@@ -25,14 +25,14 @@ int64_t UsesUntilOld(bool exact, uint32_t resolution) {
 }
 
 TEST(RecencyTest, InExactModeOnlyTheEntryAtTheFrontIsYoung) {
-  EXPECT_EQ(UsesUntilOld(/*exact=*/true, 1), 1);
-  EXPECT_EQ(UsesUntilOld(/*exact=*/true, 10'000), 1);
+  EXPECT_EQ(UsesUntilOld(Recency::Order::kExact, 1), 1);
+  EXPECT_EQ(UsesUntilOld(Recency::Order::kExact, 10'000), 1);
 }
 
 // A shard counts sixteen uses at a time.
 TEST(RecencyTest, EntryIsYoungForAQuarterOfTheTimeThatTheListSpans) {
   for (const uint32_t resolution : {1, 4, 15, 16, 100, 25'000}) {
-    const int64_t uses = UsesUntilOld(/*exact=*/false, resolution);
+    const int64_t uses = UsesUntilOld(Recency::Order::kLazy, resolution);
     EXPECT_GT(uses, int64_t{resolution} * 4 - 16);
     EXPECT_LE(uses, int64_t{resolution} * 4 + 16);
   }
@@ -40,8 +40,8 @@ TEST(RecencyTest, EntryIsYoungForAQuarterOfTheTimeThatTheListSpans) {
 
 TEST(RecencyTest, UsesInOneShardAgeTheEntriesOfAll) {
   UseClock clock(/*shards=*/2);
-  Recency one(&clock, /*exact=*/false);
-  Recency other(&clock, /*exact=*/false);
+  Recency one(&clock, Recency::Order::kLazy);
+  Recency other(&clock, Recency::Order::kLazy);
   one.SetResolution(10);
   const Stamp stamp = one.NextStamp();
   EXPECT_TRUE(one.IsYoung(stamp, one.Now()));
@@ -53,7 +53,7 @@ TEST(RecencyTest, UsesInOneShardAgeTheEntriesOfAll) {
 TEST(RecencyTest,
      AnotherShardsEntryIsOlderByASixtyFourthOfTheTimeThatTheListSpans) {
   UseClock clock(/*shards=*/2);
-  Recency recency(&clock, /*exact=*/false);
+  Recency recency(&clock, Recency::Order::kLazy);
   for (const uint32_t span : {64, 640, 64'000'000}) {
     recency.SetResolution(span / 16);
     EXPECT_EQ(recency.Margin(), span / 64 + 16);

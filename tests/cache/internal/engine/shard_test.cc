@@ -253,7 +253,7 @@ TEST_F(ShardTest, EachWayToEvictRecordsTheAge) {
     return stats.evictions;
   };
   Shard::Write write = NewWrite(100, 200);
-  shared_.pool->At(write.ref).created = CreationTimeAt(write.now_nanos);
+  shared_.pool->At(write.ref).SetCreated(CreationTimeAt(write.now_nanos));
   EXPECT_EQ(StoreInSteps(write), 1);
   EXPECT_EQ(ages(), 2);
   EXPECT_EQ(shard_.EvictBytes(300, &departures_), 300);

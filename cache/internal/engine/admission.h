@@ -1,0 +1,150 @@
+// Decides which entries a scan-resistant order keeps: how large the window for
+// new entries is, and which of two candidates for eviction has to go.
+//
+//   Admission admission({pages.begin(), 1'000}, /*share=*/{1'000, kUnlimited});
+//   admission.NoteSet(hash);                     // A new key,
+//   admission.Add(Admission::kWindow, {1, 64});  // whose entry is in the
+//   window. if (admission.WindowIsFullFor({1, 64}) && admission.Wins(candidate,
+//   other)) {
+//     admission.NoteEvicted(other.hash, Admission::kMain);
+//   }
+//
+// The shard keeps its entries in two lists. New ones enter the window. What
+// leaves the window's tail moves to the main list while that has room. In a
+// full shard it has to win against the tail of the main list: by a sketch of
+// how often each key was Set, or was found used at a tail, of late.
+//
+// The size of the window follows the keys that come back after they were
+// evicted. If they had left the window, it was too small; if they had left the
+// main list, it was too large. A GhostList remembers them.
+//
+// How much of the shard a list takes is the larger of its parts of the entries
+// and of the bytes that fit.
+//
+// Cost. Every method is O(1). NoteSet touches a cache line of the sketch and
+// one of the ghosts, NoteEvicted one of the ghosts, Wins two of the sketch.
+// Nothing is allocated.
+//
+// Threads. Thread-compatible: belongs to the lock of its shard. But for LineOf
+// methods, which take no lock.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_ADMISSION_H_
+#define WHEELCACHE_CACHE_INTERNAL_ENGINE_ADMISSION_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/lru/frequency_sketch.h"
+#include "wheelcache/lru/ghost_list.h"
+#include "wheelcache/wheel/base/export.h"
+
+namespace wheelcache::internal {
+
+// Zeroed memory for the sketch and the ghosts of one shard.
+struct AdmissionMemory {
+  // The bytes of the memory for so many entries: whole cache lines.
+  static size_t BytesFor(uint64_t entries) {
+    return SketchBytes(entries) + GhostBytes(entries);
+  }
+  static size_t SketchBytes(uint64_t entries) {
+    return FrequencySketch::BlocksFor(entries) * sizeof(FrequencySketch::Block);
+  }
+  // Of a ghost for each fourth entry.
+  static size_t GhostBytes(uint64_t entries) {
+    const uint64_t pairs = (GhostList::BucketsFor(entries / 4) + 1) / 2;
+    return pairs * 2 * sizeof(GhostList::Bucket);
+  }
+
+  std::byte* begin;
+  uint64_t entries;
+};
+
+class WHEELCACHE_EXPORT Admission {
+ public:
+  enum List { kWindow = 0, kMain = 1 };
+
+  // An entry at the tail of a list.
+  struct Candidate {
+    Hash32 hash;
+    double life_left;  // In nanoseconds.
+  };
+
+  // For a shard of which so much is expected to fit.
+  Admission(AdmissionMemory memory, Room share);
+
+  Admission(const Admission&) = delete;
+  Admission& operator=(const Admission&) = delete;
+
+  // Changes the room that the shard is expected to have.
+  void SetShare(Room share);
+
+  // An entry has come into a list, or has left it.
+  void Add(List list, Room room) { sizes_[list] += room; }
+  void Remove(List list, Room room) { sizes_[list] -= room; }
+  Room size(List list) const { return sizes_[list]; }
+  // All entries have left.
+  void Clear() { sizes_ = {}; }
+
+  // A key without an entry is Set.
+  void NoteSet(Hash32 hash);
+  // An entry at a tail was used.
+  void NoteUsed(Hash32 hash) { sketch_.Increment(hash); }
+  // An entry is evicted from the list.
+  void NoteEvicted(Hash32 hash, List list) {
+    ghosts_.Add(hash, list == kWindow ? GhostList::kFirst : GhostList::kSecond);
+  }
+
+  // The shard has to evict, and the cache uses so much of its limits: what the
+  // shard holds is the same part of what fits.
+  void NoteFull(Room used, Room limit);
+
+  // Whether the window will be over its target with what is about to enter it,
+  // so that its tail is a candidate.
+  bool WindowIsFullFor(Room incoming) const {
+    incoming += sizes_[kWindow];
+    return PartOf(incoming) > target_;
+  }
+  // Whether an entry that takes so much is to leave the window for the main
+  // list, which has room.
+  bool MainHasRoomFor(Room room) const {
+    room += sizes_[kMain];
+    return PartOf(sizes_[kWindow]) > target_ && PartOf(room) <= 1 - target_;
+  }
+  // Whether the tail of the window stays, and that of the main list goes.
+  bool Wins(Candidate window, Candidate main);
+
+  // The cache lines that are touched for a hash.
+  const void* SketchLineOf(Hash32 hash) const { return sketch_.LineOf(hash); }
+  const void* GhostLineOf(Hash32 hash) const { return ghosts_.LineOf(hash); }
+
+  // The part of the shard that the window may take.
+  double target() const { return target_; }
+
+ private:
+  // The part of what fits.
+  double PartOf(Room room) const {
+    return std::max(static_cast<double>(room.entries) * part_of_entry_,
+                    static_cast<double>(room.bytes) * part_of_byte_);
+  }
+  double EntriesThatFit() const;
+  void MoveTarget(double steps);
+  bool IsLucky();
+
+  const uint64_t most_entries_;  // That the memory is made for.
+  FrequencySketch sketch_;
+  GhostList ghosts_;
+  std::array<Room, 2> sizes_ = {};
+  double part_of_entry_ = 0;  // Of what fits; 0 if unlimited.
+  double part_of_byte_ = 0;
+  double target_ = 0.1;  // Of the window, as a part of what fits.
+  uint32_t sets_ = 0;
+  uint32_t random_ = 1;
+};
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_ADMISSION_H_

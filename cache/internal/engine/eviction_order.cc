@@ -1,0 +1,175 @@
+#include "wheelcache/cache/internal/engine/eviction_order.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "wheelcache/cache/internal/engine/admission.h"
+#include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/engine/recency.h"
+#include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache::internal {
+
+EvictionOrder::EvictionOrder(const Owner& shard)
+    : shared_(*shard.shared),
+      pool_(*shared_.pool),
+      recency_(*shard.recency),
+      shard_(shard.number),
+      list_(Links{&pool_}),
+      main_(shared_.scan_resistant
+                ? std::make_unique<Main>(
+                      &pool_, shared_.AdmissionMemoryOf(shard_),
+                      shared_.ShareOf(shared_.budget.limit()))
+                : nullptr) {}
+
+void EvictionOrder::Use(EntryRef ref) {
+  HeaderOf(ref).stamp.store(recency_.NextStamp(), std::memory_order_relaxed);
+  if (recency_.exact()) list_.MoveToFront(ref);
+}
+
+void EvictionOrder::AddToTwo(const Added& added) {
+  const bool is_new = added.old == 0;
+  const auto list = is_new ? Admission::kWindow : ListOf(added.old);
+  if (list == Admission::kMain) HeaderOf(added.ref).EnterMain();
+  Of(list).PushFront(added.ref);
+  main_->admission.Add(list, RoomOf(added.ref));
+  if (is_new) {
+    main_->admission.NoteSet(added.hash);
+    FillMain(added.ref);
+  }
+  const uint32_t window = list_.Resolution();
+  recency_.SetResolutions(
+      window, main_->list.empty() ? window : main_->list.Resolution());
+}
+
+void EvictionOrder::RemoveFromTwo(EntryRef ref) {
+  main_->admission.Remove(ListOf(ref), RoomOf(ref));
+  Of(ListOf(ref)).Remove(ref);
+}
+
+// Moves the tail of the window to the main list, while that has room; never the
+// entry that was added last.
+void EvictionOrder::FillMain(EntryRef newest) {
+  uint64_t budget = 8;
+  while (budget > 0 && main_->admission.MainHasRoomFor({1, 0})) {
+    const EntryRef oldest = FindOldestBut(/*keep=*/0, &list_, &budget);
+    if (oldest == 0 || oldest == newest) return;
+    if (!main_->admission.MainHasRoomFor(RoomOf(oldest))) return;
+    MoveToMain(oldest);
+    if (budget > 0) --budget;
+  }
+}
+
+void EvictionOrder::MoveToMain(EntryRef ref) {
+  const Room room = RoomOf(ref);
+  list_.Remove(ref);
+  main_->admission.Remove(Admission::kWindow, room);
+  HeaderOf(ref).EnterMain();
+  main_->list.Insert(ref);
+  main_->admission.Add(Admission::kMain, room);
+}
+
+// Returns the least recently used entry of one of two lists but for `keep`, or
+// null.
+EntryRef EvictionOrder::FindOldestBut(EntryRef keep, List* list,
+                                      uint64_t* budget) {
+  const auto moved = [&](EntryRef ref) {
+    main_->admission.NoteUsed(pool_.operations().hash(HeaderOf(ref)));
+    // Begins another generation if it is time: few entries enter a main list at
+    // its front.
+    if (list->front() == ref) list->MoveToFront(ref);
+  };
+  EntryRef oldest = list->FindOldest(budget, moved);
+  if (oldest == keep && oldest != 0) {
+    HeaderOf(keep).stamp.store(recency_.NextStamp(), std::memory_order_relaxed);
+    list->MoveToFront(keep);
+    oldest = list->FindOldest(budget, moved);
+    if (oldest == keep) oldest = 0;
+  }
+  return oldest;
+}
+
+EntryRef EvictionOrder::FindVictimOfTwo(const Need& need, uint64_t* budget) {
+  Admission& admission = main_->admission;
+  admission.NoteFull(shared_.budget.used(), shared_.budget.limit());
+  const EntryRef main = FindOldestBut(need.keep, &main_->list, budget);
+  if (main == 0 && *budget == 0) return 0;
+  ShowTail(main, recency_.MainMargin());
+  if (main != 0 && !admission.WindowIsFullFor(need.incoming)) return main;
+  const EntryRef window = FindOldestBut(need.keep, &list_, budget);
+  if (window == 0) return *budget == 0 ? 0 : main;
+  if (main == 0) return window;
+  if (!admission.Wins(CandidateOf(window, need.now_nanos),
+                      CandidateOf(main, need.now_nanos))) {
+    return window;
+  }
+  // Not twice for one eviction: the caller returns with another budget.
+  if (*budget == 0) return 0;
+  MoveToMain(window);
+  // With a budget of 1 the move comes with the eviction.
+  if (*budget > 1) --*budget;
+  return main;
+}
+
+Admission::Candidate EvictionOrder::CandidateOf(EntryRef ref,
+                                                int64_t now_nanos) const {
+  const EntryHeader& entry = HeaderOf(ref);
+  const double left =
+      static_cast<double>(entry.deadline()) - static_cast<double>(now_nanos);
+  return {pool_.operations().hash(entry), std::max(left, 0.0)};
+}
+
+void EvictionOrder::ShowOldest(uint64_t* budget) {
+  if (main_ == nullptr) {
+    FindVictim(Need(), budget);
+    return;
+  }
+  const EntryRef oldest = FindOldestBut(/*keep=*/0, &main_->list, budget);
+  if (oldest != 0 || *budget > 0) ShowTail(oldest, recency_.MainMargin());
+}
+
+std::pair<EntryRef, EntryRef> EvictionOrder::TakeAll() {
+  EntryRef oldest = list_.back();
+  EntryRef newest = list_.TakeAll();
+  if (main_ == nullptr) return {newest, oldest};
+  main_->admission.Clear();
+  const EntryRef main_oldest = main_->list.back();
+  const EntryRef main_newest = main_->list.TakeAll();
+  if (main_newest == 0) return {newest, oldest};
+  if (newest == 0) return {main_newest, main_oldest};
+  HeaderOf(oldest).lru.older = main_newest;
+  return {newest, main_oldest};
+}
+
+absl::Status EvictionOrder::CheckInvariants(
+    absl::FunctionRef<absl::Status(EntryRef)> visit) {
+  absl::Status status = CheckList(Admission::kWindow, visit);
+  if (!status.ok() || main_ == nullptr) return status;
+  return CheckList(Admission::kMain, visit);
+}
+
+absl::Status EvictionOrder::CheckList(
+    Admission::List list, absl::FunctionRef<absl::Status(EntryRef)> visit) {
+  if (auto status = Of(list).CheckInvariants(); !status.ok()) return status;
+  Room sum;
+  for (EntryRef ref = Of(list).front(); ref != 0;
+       ref = HeaderOf(ref).lru.older) {
+    if (ListOf(ref) != list) {
+      return absl::InternalError("an entry is in the list that its bit denies");
+    }
+    if (auto status = visit(ref); !status.ok()) return status;
+    if (main_ != nullptr) sum += RoomOf(ref);
+  }
+  if (main_ != nullptr && !(sum == main_->admission.size(list))) {
+    return absl::InternalError("a list of two has another size than was noted");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace wheelcache::internal

@@ -1,0 +1,246 @@
+// The order in which the entries of a shard are evicted: an LRU list or, in a
+// scan-resistant order, two.
+//
+// With EvictionPolicy::kLru all entries are in one list, and its tail goes.
+//
+// With kScanResistant that list is a window for new entries, and a main list
+// takes those that have proved worth it (docs/policy.md). Admission decides
+// (cache/internal/engine/admission.h); this class moves the entries. Which list
+// an entry is in, a bit of its header says. A hit touches neither list: both
+// find out at their tails what was used.
+//
+// Invariant: an entry of the order is in one of the lists, that of its bit.
+//
+// Threads. Thread-compatible: belongs to the lock of its shard.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_EVICTION_ORDER_H_
+#define WHEELCACHE_CACHE_INTERNAL_ENGINE_EVICTION_ORDER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "wheelcache/cache/internal/engine/admission.h"
+#include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/engine/recency.h"
+#include "wheelcache/cache/internal/engine/shared_state.h"
+#include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/lru/lazy_lru_list.h"
+#include "wheelcache/lru/lru_list.h"
+#include "wheelcache/wheel/base/export.h"
+
+namespace wheelcache::internal {
+
+class WHEELCACHE_EXPORT EvictionOrder {
+ public:
+  // The shard whose entries these are.
+  struct Owner {
+    SharedState* shared;
+    Recency* recency;
+    int number;
+  };
+
+  // A new entry, its hash, and the one that it replaces, or null.
+  struct Added {
+    EntryRef ref;
+    Hash32 hash;
+    EntryRef old;
+  };
+
+  // For what an entry is to be evicted: something new that enters the shard.
+  struct Need {
+    EntryRef keep = 0;  // What must stay, or null: it is replaced.
+    Room incoming;      // What the entry of a new key will take.
+    int64_t now_nanos = 0;
+  };
+
+  explicit EvictionOrder(const Owner& shard);
+
+  EvictionOrder(const EvictionOrder&) = delete;
+  EvictionOrder& operator=(const EvictionOrder&) = delete;
+
+  bool empty() const {
+    return list_.empty() && (main_ == nullptr || main_->list.empty());
+  }
+
+  // The entry that was added last to the one list or the window, or null.
+  EntryRef front() const { return list_.front(); }
+  // The tail of that list, and of the main list, or null.
+  EntryRef back() const { return list_.back(); }
+  EntryRef main_back() const {
+    return main_ == nullptr ? 0 : main_->list.back();
+  }
+
+  // Whether there are two lists; if so, who decides.
+  bool has_two_lists() const { return main_ != nullptr; }
+  const Admission& admission() const { return main_->admission; }
+
+  // Adds an entry as the most recently used: to the list of the entry that it
+  // replaces, which is still in the order.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Add(const Added& added);
+
+  // Takes an entry out.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Remove(EntryRef ref);
+
+  // Notes that an entry is about to be evicted.
+  void NoteEvicted(EntryRef ref, Hash32 hash) {
+    if (ABSL_PREDICT_FALSE(main_ != nullptr)) {
+      main_->admission.NoteEvicted(hash, ListOf(ref));
+    }
+  }
+
+  // Puts a copy of an entry in its place.
+  void Substitute(EntryRef old, EntryRef copy) {
+    Of(ListOf(old)).Substitute(old, copy);
+  }
+
+  // Makes an entry the most recently used of its list.
+  void Use(EntryRef ref);
+
+  // Returns the entry to evict, or null. Takes from *budget what it costs to
+  // find it, and lets the other shards know how old it is.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef FindVictim(const Need& need,
+                                                   uint64_t* budget);
+
+  // Whether another shard has an entry that was clearly longer unused than this
+  // one. Looks at one shard, the next in turn each time: shares of the limits
+  // that have drifted come back bit by bit. Never for an entry of a window: a
+  // shard keeps its own share of new entries.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool AnotherShardHasOlder(EntryRef victim);
+
+  // Lets the other shards know how old the tail is, as far as the budget goes.
+  void ShowOldest(uint64_t* budget);
+
+  // Changes the room that the shard is expected to have.
+  void SetShare(Room share) {
+    if (main_ != nullptr) main_->admission.SetShare(share);
+  }
+
+  // Takes out all entries at once. The `older` links still lead from the first
+  // returned one to the second.
+  std::pair<EntryRef, EntryRef> TakeAll();
+
+  // For tests: finds the first broken invariant, and calls `visit(ref)` for
+  // each entry. O(entries).
+  absl::Status CheckInvariants(absl::FunctionRef<absl::Status(EntryRef)> visit);
+
+ private:
+  struct Links {
+    using Ref = EntryRef;
+    LruLinks<Ref>& lru_links(Ref ref) const { return pool->At(ref).lru; }
+    Stamp stamp(Ref ref) const {
+      return pool->At(ref).stamp.load(std::memory_order_relaxed);
+    }
+    EntryPool* pool;
+  };
+  using List = LazyLruList<Links>;
+
+  // What a scan-resistant order has besides.
+  struct Main {
+    Main(EntryPool* pool, const AdmissionMemory& memory, Room share)
+        : list(Links{pool}), admission(memory, share) {}
+    List list;
+    Admission admission;
+  };
+
+  EntryHeader& HeaderOf(EntryRef ref) const { return pool_.At(ref); }
+  Room RoomOf(EntryRef ref) const { return {1, pool_.Charge(ref)}; }
+  Admission::List ListOf(EntryRef ref) const {
+    return HeaderOf(ref).in_main() ? Admission::kMain : Admission::kWindow;
+  }
+  List& Of(Admission::List list) {
+    return list == Admission::kMain ? main_->list : list_;
+  }
+
+  EntryRef FindOldestBut(EntryRef keep, List* list, uint64_t* budget);
+  EntryRef FindVictimOfTwo(const Need& need, uint64_t* budget);
+  void AddToTwo(const Added& added);
+  void RemoveFromTwo(EntryRef ref);
+  void FillMain(EntryRef newest);
+  void MoveToMain(EntryRef ref);
+  Admission::Candidate CandidateOf(EntryRef ref, int64_t now_nanos) const;
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void ShowTail(EntryRef oldest, int64_t margin);
+  absl::Status CheckList(Admission::List list,
+                         absl::FunctionRef<absl::Status(EntryRef)> visit);
+
+  SharedState& shared_;
+  EntryPool& pool_;  // Of shared_.
+  Recency& recency_;
+  const int shard_;
+  int next_peer_ = 0;  // The shard that AnotherShardHasOlder looked at last.
+  List list_;          // Where there are two, the window.
+  const std::unique_ptr<Main> main_;  // Null if there is one list.
+};
+
+// Inlined into the shard's Set and eviction, as far as there is one list.
+
+inline void EvictionOrder::Add(const Added& added) {
+  HeaderOf(added.ref).stamp.store(recency_.NextStamp(),
+                                  std::memory_order_relaxed);
+  if (ABSL_PREDICT_FALSE(main_ != nullptr)) {
+    AddToTwo(added);
+    return;
+  }
+  list_.PushFront(added.ref);
+  recency_.SetResolution(list_.Resolution());
+}
+
+inline void EvictionOrder::Remove(EntryRef ref) {
+  if (ABSL_PREDICT_FALSE(main_ != nullptr)) {
+    RemoveFromTwo(ref);
+    return;
+  }
+  list_.Remove(ref);
+}
+
+inline EntryRef EvictionOrder::FindVictim(const Need& need, uint64_t* budget) {
+  if (ABSL_PREDICT_FALSE(main_ != nullptr)) {
+    return FindVictimOfTwo(need, budget);
+  }
+  const EntryRef keep = need.keep;
+  EntryRef victim = list_.FindOldest(budget);
+  if (victim == keep && victim != 0) {
+    // It is about to be replaced.
+    HeaderOf(keep).stamp.store(recency_.NextStamp(), std::memory_order_relaxed);
+    list_.MoveToFront(keep);
+    victim = list_.FindOldest(budget);
+    if (victim == keep) victim = 0;
+  }
+  if (victim != 0 || *budget > 0) ShowTail(victim, recency_.Margin());
+  return victim;
+}
+
+// Null is the tail of an empty list.
+inline void EvictionOrder::ShowTail(EntryRef oldest, int64_t margin) {
+  shared_.uses.set_tail(
+      shard_,
+      oldest == 0 ? recency_.Now()
+                  : HeaderOf(oldest).stamp.load(std::memory_order_relaxed),
+      /*slack=*/margin / 8);
+}
+
+inline bool EvictionOrder::AnotherShardHasOlder(EntryRef victim) {
+  if (shared_.shards == 1) return false;
+  int64_t margin = recency_.Margin();
+  if (ABSL_PREDICT_FALSE(main_ != nullptr)) {
+    if (ListOf(victim) == Admission::kWindow) return false;
+    margin = recency_.MainMargin();
+  }
+  do {
+    next_peer_ = (next_peer_ + 1) & (shared_.shards - 1);
+  } while (next_peer_ == shard_);
+  return IsOlderBy(shared_.uses.tail(next_peer_),
+                   HeaderOf(victim).stamp.load(std::memory_order_relaxed),
+                   margin);
+}
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_EVICTION_ORDER_H_

@@ -1,0 +1,151 @@
+// Estimates how often each of many elements occurred lately, in 8 bytes an
+// element.
+//
+//   std::vector<wheelcache::FrequencySketch::Block> blocks(
+//       wheelcache::FrequencySketch::BlocksFor(1'000));
+//   wheelcache::FrequencySketch sketch(blocks.data(), blocks.size());
+//   sketch.Fit(1'000);       // The elements whose frequencies matter.
+//   sketch.Increment(hash);  // Of an element that occurs.
+//   uint32_t frequency = sketch.Frequency(hash);
+//
+// Structure. A count-min sketch (Cormode and Muthukrishnan, 2005) of 4-bit
+// counters. An element has four counters in one cache line, and its frequency
+// is the least of them, up to 15. After ten increments for each element all
+// counters are halved, a line with each increment, so that what was frequent
+// long ago is forgotten.
+//
+// Guarantees. A frequency is never less than the increments since the last
+// halving, up to 15. It may be more, where elements share all four counters
+// with others.
+//
+// Cost. Every method is O(1) and touches one cache line; Increment touches a
+// second one, in sequence, while counters are halved. Nothing is allocated.
+//
+// Threads. Thread-compatible.
+
+#ifndef WHEELCACHE_LRU_FREQUENCY_SKETCH_H_
+#define WHEELCACHE_LRU_FREQUENCY_SKETCH_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/numeric/bits.h"
+
+namespace wheelcache {
+
+class FrequencySketch {
+ public:
+  // A cache line: four groups of 32 counters, two words each.
+  struct alignas(64) Block {
+    uint64_t words[8];
+  };
+
+  static constexpr uint32_t kMostFrequency = 15;
+
+  // The blocks of a sketch for so many elements: a power of two.
+  static uint64_t BlocksFor(uint64_t elements) {
+    constexpr uint64_t kElementsPerBlock = 8;
+    const uint64_t blocks =
+        (elements + kElementsPerBlock - 1) / kElementsPerBlock;
+    return absl::bit_ceil(std::max<uint64_t>(blocks, 1));
+  }
+
+  // A sketch in zeroed blocks, which must outlive it.
+  // REQUIRES: their number is a power of two, at most 2^32.
+  FrequencySketch(Block* blocks, uint64_t count)
+      : blocks_(blocks), most_(count), count_(count) {}
+
+  FrequencySketch(const FrequencySketch&) = delete;
+  FrequencySketch& operator=(const FrequencySketch&) = delete;
+
+  // Sets the number of elements whose frequencies matter. Uses as few of the
+  // blocks as those need; some frequencies are forgotten where that changes.
+  void Fit(uint64_t elements) {
+    elements_ = std::max<uint64_t>(elements, 1);
+    const uint64_t needed = std::min(BlocksFor(elements_), most_);
+    // Not for a number that goes back and forth about a power of two.
+    if (needed > count_ || needed < count_ / 2) Resize(needed);
+  }
+
+  // Adds an occurrence of the element with this hash.
+  void Increment(uint32_t hash) {
+    const Place place = PlaceOf(hash);
+    for (uint32_t group = 0; group < kGroups; ++group) {
+      const Counter counter = CounterOf(place, group);
+      const uint64_t one = uint64_t{1} << counter.shift;
+      if ((*counter.word >> counter.shift & kMostFrequency) < kMostFrequency) {
+        *counter.word += one;
+      }
+    }
+    if (++increments_ >= 10 * elements_) {
+      increments_ = 0;
+      to_halve_ = count_;
+    }
+    if (to_halve_ > 0) Halve(&blocks_[--to_halve_]);
+  }
+
+  // How often the element with this hash occurred, and has not been forgotten.
+  uint32_t Frequency(uint32_t hash) const {
+    const Place place = PlaceOf(hash);
+    uint64_t least = kMostFrequency;
+    for (uint32_t group = 0; group < kGroups; ++group) {
+      const Counter counter = CounterOf(place, group);
+      least = std::min(least, *counter.word >> counter.shift & kMostFrequency);
+    }
+    return static_cast<uint32_t>(least);
+  }
+
+  // The cache line that both will touch.
+  const void* LineOf(uint32_t hash) const { return PlaceOf(hash).block; }
+
+  // The blocks in use.
+  uint64_t blocks() const { return count_; }
+
+ private:
+  static constexpr uint32_t kGroups = 4;
+  static constexpr uint32_t kGroupBits = 5;  // Of the number of a counter.
+
+  struct Place {
+    Block* block;
+    uint64_t bits;  // kGroupBits for each group.
+  };
+  struct Counter {
+    uint64_t* word;
+    uint64_t shift;
+  };
+
+  Place PlaceOf(uint32_t hash) const {
+    // Each half of the product has what the other lacks.
+    const uint64_t product = (uint64_t{hash} + 1) * 0x9e3779b97f4a7c15;
+    const uint64_t mixed = product ^ (product >> 32);
+    return {&blocks_[(mixed >> 32) & (count_ - 1)], mixed};
+  }
+
+  static Counter CounterOf(Place place, uint32_t group) {
+    const uint64_t number = place.bits >> (kGroupBits * group) & 31;
+    return {&place.block->words[2 * group + (number >> 4)], (number & 15) * 4};
+  }
+
+  static void Halve(Block* block) {
+    constexpr uint64_t kThreeBits = 0x7777777777777777;
+    for (uint64_t& word : block->words) word = (word >> 1) & kThreeBits;
+  }
+
+  void Resize(uint64_t count) {
+    count_ = count;
+    to_halve_ = std::min(to_halve_, count);
+    increments_ = 0;
+  }
+
+  Block* const blocks_;
+  const uint64_t most_;
+  uint64_t count_;  // In use: a power of two.
+  uint64_t elements_ = 1;
+  uint64_t increments_ = 0;  // Since the last halving began.
+  uint64_t to_halve_ = 0;    // The blocks before this one.
+};
+
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_LRU_FREQUENCY_SKETCH_H_
