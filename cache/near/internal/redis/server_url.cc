@@ -111,6 +111,13 @@ absl::Status SetDatabase(absl::string_view text, ServerUrl& url) {
 }
 
 absl::Status SetPort(absl::string_view text, ServerUrl& url) {
+  // Otherwise it may be a password without its "@", and is not shown.
+  if (!std::all_of(text.begin(), text.end(), absl::ascii_isdigit)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "url: what follows the \":\" is neither a port nor a password that "
+        "ends with \"@\"",
+        kForms));
+  }
   uint32_t port = 0;
   if (!absl::SimpleAtoi(text, &port) || port == 0 || port > UINT16_MAX) {
     return Invalid("port", text, "is not a number from 1 to 65535");
@@ -139,7 +146,8 @@ absl::Status SetHostAndPort(absl::string_view text, ServerUrl& url) {
   if (after.empty()) return absl::OkStatus();
   after.remove_prefix(1);
   if (after.find(':') != absl::string_view::npos) {
-    return Invalid("host", text, "has two \":\"; IPv6 stands in brackets");
+    return absl::InvalidArgumentError(absl::StrCat(
+        "url: the host has two \":\"; IPv6 stands in brackets", kForms));
   }
   return SetPort(after, url);
 }
