@@ -172,7 +172,8 @@ absl::Status NearCore::WaitUntilReady(absl::Duration timeout) {
   const int64_t deadline = clock_.NanosAfter(timeout);
   std::unique_ptr<Sleeper> sleeper;
   bool ready = LeasedSession() != 0;
-  while (!ready && clock_.NowNanos() < deadline) {
+  while (!ready && !forked_.load(std::memory_order_relaxed) &&
+         clock_.NowNanos() < deadline) {
     if (sleeper == nullptr) {
       sleeper = clock_.NewSleeper();
       MutexLock lock(&mu_);
@@ -279,6 +280,7 @@ void NearCore::OnLease(uint64_t session, int64_t until_nanos) {
     // Not for correctness: entries of other sessions are not served. They take
     // memory, except where they are what stale_if_error serves.
     if (!options_.stale_if_error) local_.cache->Clear();
+    forked_.store(false, std::memory_order_relaxed);
     session_.store(session, std::memory_order_release);
     MutexLock lock(&mu_);
     why_ = absl::OkStatus();
@@ -298,6 +300,7 @@ void NearCore::OnLoss(const absl::Status& why) {
 void NearCore::AfterForkInChild() {
   until_nanos_.store(kEnded, std::memory_order_relaxed);
   session_.store(0, std::memory_order_relaxed);
+  forked_.store(true, std::memory_order_relaxed);
   waiters_.clear();
   why_ = Forked();
   mu_.UnlockInChild();

@@ -204,6 +204,9 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener,
   std::atomic<int64_t> until_nanos_{kEnded};
   std::atomic<uint64_t> session_{0};
 
+  // Whether this is the child of a fork(), and no session has begun there.
+  std::atomic<bool> forked_{false};
+
   HitCounters hits_;
 
   // Apart from what each hit reads.
