@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -15,6 +16,7 @@
 #include "absl/types/span.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/tools/trace_replay/flags.h"
+#include "wheelcache/tools/trace_replay/policies.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/sweep_options.h"
 
@@ -80,6 +82,9 @@ absl::string_view BrokenRule(const Settings& settings) {
   if (settings.sizes.has_value()) return "--sizes needs --sweep";
   if (!settings.html.empty()) return "--html needs --sweep";
   if (settings.ttls.size() > 1) return "several TTLs in --ttl need --sweep";
+  if (settings.policies.size() > 1) {
+    return "several policies in --policy need --sweep";
+  }
   return "";
 }
 
@@ -92,6 +97,9 @@ void SetDefaults(Settings& settings) {
                       : SweepBy::kEntries;
   }
   if (settings.ttls.empty()) settings.ttls = {replay.ttl};
+  if (settings.policies.empty()) {
+    settings.policies = {std::begin(kPolicies), std::end(kPolicies)};
+  }
   if (replay.threads == 0) {
     const int cores = static_cast<int>(std::thread::hardware_concurrency());
     replay.threads = settings.sweep ? std::max(cores, 1) : 1;

@@ -5,7 +5,10 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -13,6 +16,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "wheelcache/cache/options.h"
+#include "wheelcache/tools/trace_replay/policies.h"
 #include "wheelcache/tools/trace_replay/sweep_options.h"
 
 namespace wheelcache {
@@ -81,6 +85,27 @@ std::string SetTtls(absl::string_view text, Settings& settings) {
   return "";
 }
 
+const Policy* FindPolicy(absl::string_view name) {
+  for (const Policy& policy : kPolicies) {
+    if (policy.name == name) return &policy;
+  }
+  return nullptr;
+}
+
+std::string SetPolicies(absl::string_view text, Settings& settings) {
+  std::vector<Policy> policies;
+  for (const absl::string_view name : absl::StrSplit(text, ',')) {
+    const Policy* const policy = FindPolicy(name);
+    if (policy == nullptr) return "lru or scan_resistant";
+    const bool again = absl::c_any_of(
+        policies, [&](const Policy& other) { return other.name == name; });
+    if (!again) policies.push_back(*policy);
+  }
+  settings.policies = std::move(policies);
+  settings.replay.policy = settings.policies.front().policy;
+  return "";
+}
+
 std::string SetBy(absl::string_view text, std::optional<SweepBy>& result) {
   if (text == "entries") {
     result = SweepBy::kEntries;
@@ -142,6 +167,10 @@ constexpr Flag kFlags[] = {
      [](absl::string_view v, Settings& s) {
        return SetLimit(v, s.replay.max_bytes);
      }},
+    {"policy", "P",
+     "the eviction policy: lru or scan_resistant. Default: lru.\n"
+     "With --sweep also both, separated by a comma. Default: both",
+     [](absl::string_view v, Settings& s) { return SetPolicies(v, s); }},
     {"ttl", "T",
      "the TTL of a value whose request names none (0): 90s, 5m,\n"
      "1h30m, a number of seconds, or inf. Default: inf. With\n"

@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "wheelcache/tools/trace_replay/policies.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/sweep_options.h"
 
@@ -30,6 +31,7 @@ struct Settings {
   std::optional<SweepBy> by;
   std::optional<int> sizes;
   std::vector<absl::Duration> ttls;  // Ascending. With one: replay.ttl.
+  std::vector<Policy> policies;      // With one: replay.policy.
   std::string html;                  // Empty: no page.
 
   bool skip_bad_lines = false;

@@ -52,12 +52,14 @@ traces fit in memory. A value above 4 GiB or --max_bytes is not stored.
 
 Sweep
 Reads the trace once and keeps it in memory, 24 bytes a request and each key
-once. Replays it with 16 limits for each TTL, the largest being the one that is
-given or what holds all keys, the others down to a 256th of it. Reports what
-single replays with the same flags would, and the most hits that any policy
-could have: Belady's bound for entries; for bytes one that is a little higher.
-The knee is where the curve is highest above the straight line from zero to the
-largest limit: from there on, what is added gains less than on average.
+once. Replays it with 16 limits for each TTL and policy, the largest being the
+one that is given or what holds all keys, the others down to a 256th of it.
+Reports what single replays with the same flags would, and the most hits that
+any policy could have: Belady's bound for entries; for bytes one that is a
+little higher. The knee is where the curve is highest above the straight line
+from zero to the largest limit: from there on, what is added gains less than on
+average. Figures of scan_resistant differ by some thousandths from run to run,
+as hashes do.
 
 Report
 The speed excludes the time for reading or generating the trace. Latencies are

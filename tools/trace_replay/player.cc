@@ -26,6 +26,7 @@ absl::StatusOr<std::unique_ptr<TraceCache>> CreateTraceCache(
   cache.name = "trace_replay";
   cache.max_entries = options.max_entries;
   cache.max_bytes = options.max_bytes;
+  cache.policy = options.policy;
   cache.default_ttl = options.ttl;
   cache.jitter = options.jitter;
   cache.jitter_seed = 1;

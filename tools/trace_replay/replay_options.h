@@ -17,6 +17,8 @@ struct ReplayOptions {
   // Of key and value sizes as in the trace, and the cache's own overhead.
   int64_t max_bytes = kUnlimited;
 
+  EvictionPolicy policy = EvictionPolicy::kLru;
+
   // The TTL of a value whose request names none. Above zero; may be infinite.
   absl::Duration ttl = absl::InfiniteDuration();
   double jitter = 0.05;

@@ -13,6 +13,7 @@
 #include "wheelcache/tools/load_testing/latency_histogram.h"
 #include "wheelcache/tools/trace_replay/flags.h"
 #include "wheelcache/tools/trace_replay/number_format.h"
+#include "wheelcache/tools/trace_replay/policies.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/replayer.h"
 
@@ -36,13 +37,20 @@ std::string Counted(int64_t count, absl::string_view noun) {
   return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
 }
 
+absl::string_view TitleOf(EvictionPolicy policy) {
+  for (const Policy& known : kPolicies) {
+    if (known.policy == policy) return known.title;
+  }
+  return "";
+}
+
 std::string Title(const Settings& settings) {
   const ReplayOptions& options = settings.replay;
   return absl::StrCat(
       settings.trace.empty()  ? "built-in workload"
       : settings.trace == "-" ? "standard input"
                               : settings.trace,
-      ": at most ", Limits(options), ", TTL ",
+      ": at most ", Limits(options), ", ", TitleOf(options.policy), ", TTL ",
       absl::FormatDuration(options.ttl), ", jitter ", options.jitter, ", ",
       options.shards == 0 ? "shards by size" : Counted(options.shards, "shard"),
       ", ", Counted(options.threads, "thread"));

@@ -196,6 +196,7 @@ absl::Status Sweeper::ReplayAll(const LoadedTrace& trace) {
 ReplayOptions Sweeper::OptionsOf(const SweepCurve& curve, size_t limit) const {
   ReplayOptions replay = options_.replay;
   (by_bytes() ? replay.max_bytes : replay.max_entries) = sweep_.limits[limit];
+  replay.policy = curve.policy.policy;
   replay.ttl = curve.ttl;
   replay.threads = 1;
   return replay;

@@ -3,6 +3,7 @@
 #ifndef WHEELCACHE_TOOLS_TRACE_REPLAY_SWEEP_OPTIONS_H_
 #define WHEELCACHE_TOOLS_TRACE_REPLAY_SWEEP_OPTIONS_H_
 
+#include <iterator>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -23,7 +24,8 @@ struct SweepOptions {
   SweepBy by = SweepBy::kEntries;
   int sizes = 16;  // The number of limits; at least 2.
   std::vector<absl::Duration> ttls = {absl::InfiniteDuration()};  // Ascending.
-  std::vector<Policy> policies = {kPolicies[0]};
+  // The first is what the others are compared with.
+  std::vector<Policy> policies = {std::begin(kPolicies), std::end(kPolicies)};
 };
 
 }  // namespace wheelcache::replay

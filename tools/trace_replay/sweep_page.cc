@@ -188,7 +188,7 @@ std::string TtlTable(const Sweep& sweep, const SweepChoice& choice) {
 std::string CompareTtls(const Sweep& sweep, const SweepChoice& choice) {
   if (sweep.bounds.size() < 2) return "";
   const std::vector<SweepLine> lines = LinesByTtl(sweep, choice);
-  return absl::StrCat("<div class=\"card\">\n<h2>All TTLs, with ",
+  return absl::StrCat("<div class=\"card\">\n<h2>All TTLs, ",
                       sweep.curves[choice.curve].policy.title, "</h2>\n",
                       Legend(lines), "<div class=\"charts\">\n<div>",
                       Chart(sweep, choice, "for each TTL", lines),

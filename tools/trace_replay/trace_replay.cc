@@ -92,6 +92,7 @@ absl::StatusOr<Sweep> SweepWithProgress(RequestSource& source,
   options.by = settings.by.value_or(options.by);
   options.sizes = settings.sizes.value_or(options.sizes);
   options.ttls = settings.ttls;
+  options.policies = settings.policies;
   const std::unique_ptr<ProgressBar> bar = MakeProgressBar(settings);
   if (bar == nullptr) return RunSweep(source, options);
   return RunSweep(source, options,

@@ -17,6 +17,7 @@
 #include "wheelcache/cache/options.h"
 #include "wheelcache/tools/trace_replay/flags.h"
 #include "wheelcache/tools/trace_replay/help_text.h"
+#include "wheelcache/tools/trace_replay/policies.h"
 #include "wheelcache/tools/trace_replay/sweep_options.h"
 
 namespace wheelcache {
@@ -39,6 +40,12 @@ std::string ErrorOf(const std::vector<const char*>& arguments) {
   return std::string(settings.status().message());
 }
 
+std::vector<std::string> NamesOf(const std::vector<Policy>& policies) {
+  std::vector<std::string> names;
+  for (const Policy& policy : policies) names.emplace_back(policy.name);
+  return names;
+}
+
 TEST(CommandLineTest, DefaultsAreThoseOfTheHelp) {
   const Settings settings = Parse({});
   EXPECT_EQ(settings.trace, "");
@@ -48,6 +55,8 @@ TEST(CommandLineTest, DefaultsAreThoseOfTheHelp) {
   EXPECT_EQ(settings.replay.jitter, 0.05);
   EXPECT_EQ(settings.replay.shards, 0);
   EXPECT_EQ(settings.replay.threads, 1);
+  EXPECT_EQ(settings.replay.policy, EvictionPolicy::kLru);
+  EXPECT_FALSE(settings.sweep);
   EXPECT_TRUE(settings.replay.read_through);
   EXPECT_FALSE(settings.skip_bad_lines);
   EXPECT_FALSE(settings.json);
@@ -84,8 +93,20 @@ TEST(CommandLineTest, EveryFlagOfASweepStoresItsValue) {
   EXPECT_THAT(settings.ttls, ElementsAre(absl::Minutes(1), absl::Minutes(5),
                                          absl::InfiniteDuration()));
   EXPECT_EQ(settings.html, "s.html");
+  EXPECT_THAT(NamesOf(settings.policies), ElementsAre("lru", "scan_resistant"));
   EXPECT_EQ(settings.replay.max_entries, 9);
   EXPECT_EQ(settings.replay.max_bytes, kUnlimited);
+}
+
+TEST(CommandLineTest, PoliciesAreInTheOrderGiven) {
+  EXPECT_EQ(Parse({"--policy=scan_resistant"}).replay.policy,
+            EvictionPolicy::kScanResistant);
+  EXPECT_THAT(
+      NamesOf(Parse({"--sweep", "--trace=-", "--policy=scan_resistant,lru,lru"})
+                  .policies),
+      ElementsAre("scan_resistant", "lru"));
+  EXPECT_THAT(NamesOf(Parse({"--sweep", "--trace=-", "--policy=lru"}).policies),
+              ElementsAre("lru"));
 }
 
 TEST(CommandLineTest, DefaultsOfASweepAreThoseOfTheHelp) {
@@ -113,6 +134,8 @@ TEST(CommandLineTest, FlagsOfASweepNeedOne) {
   EXPECT_EQ(ErrorOf({"--html=s.html", "--nosweep"}), "--html needs --sweep");
   EXPECT_EQ(ErrorOf({"--ttl=1m,5m"}), "several TTLs in --ttl need --sweep");
   EXPECT_EQ(Parse({"--ttl=1m,60"}).replay.ttl, absl::Minutes(1));
+  EXPECT_EQ(ErrorOf({"--policy=lru,scan_resistant"}),
+            "several policies in --policy need --sweep");
   EXPECT_TRUE(Parse({"--sweep", "--help"}).help);
 }
 
@@ -182,6 +205,11 @@ TEST(CommandLineTest, EachOtherFlagNamesItsRule) {
   EXPECT_THAT(ErrorOf({"--shards=-1"}), HasSubstr("up to 256"));
   EXPECT_EQ(ErrorOf({"--threads=0"}),
             "--threads=0: must be a whole number from 1 to 256");
+  for (const absl::string_view value : {"arc", "", "LRU", "lru,arc", "lru,"}) {
+    const std::string argument = absl::StrCat("--policy=", value);
+    EXPECT_EQ(ErrorOf({argument.c_str()}),
+              absl::StrCat(argument, ": must be lru or scan_resistant"));
+  }
   EXPECT_EQ(ErrorOf({"--by=keys"}), "--by=keys: must be entries or bytes");
   EXPECT_EQ(ErrorOf({"--sizes=1"}),
             "--sizes=1: must be a whole number from 2 to 256");

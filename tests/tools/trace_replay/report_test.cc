@@ -42,7 +42,7 @@ TEST(ReportTest, TableIsAligned) {
   settings.replay.shards = 1;
   EXPECT_EQ(
       TableReport(settings, SomeResult(), std::nullopt),
-      R"(oltp.csv: at most 10,000 entries, TTL 1m, jitter 0.05, 1 shard, 1 thread
+      R"(oltp.csv: at most 10,000 entries, LRU, TTL 1m, jitter 0.05, 1 shard, 1 thread
 
   requests                   1,234,567
   hits                         600,000
@@ -67,7 +67,7 @@ TEST(ReportTest, TableNamesBothLimitsAndTheSkippedLines) {
   settings.replay.threads = 4;
   const std::string table = TableReport(settings, SomeResult(), 3);
   EXPECT_NE(table.find("built-in workload: at most 10 entries and 1,000,000 "
-                       "bytes, TTL inf, jitter 0.05, shards by size, 4 "
+                       "bytes, LRU, TTL inf, jitter 0.05, shards by size, 4 "
                        "threads\n"),
             std::string::npos)
       << table;

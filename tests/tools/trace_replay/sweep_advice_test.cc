@@ -6,6 +6,7 @@
 
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "wheelcache/cache/options.h"
 #include "wheelcache/tools/trace_replay/policies.h"
 #include "wheelcache/tools/trace_replay/sweep.h"
 #include "wheelcache/tools/trace_replay/sweep_options.h"
@@ -13,8 +14,10 @@
 namespace wheelcache::replay {
 namespace {
 
-constexpr Policy kFirst = {"first", "First", "Policy::kFirst"};
-constexpr Policy kOther = {"other", "Other", "Policy::kOther"};
+constexpr Policy kFirst = {EvictionPolicy::kLru, "first", "First",
+                           "Policy::kFirst"};
+constexpr Policy kOther = {EvictionPolicy::kScanResistant, "other", "Other",
+                           "Policy::kOther"};
 
 // A sweep of a thousand reads by 100, 200, 400 and 800 entries. The curves are
 // for each TTL one of each policy.

@@ -5,6 +5,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "wheelcache/cache/options.h"
 #include "wheelcache/tools/trace_replay/policies.h"
 #include "wheelcache/tools/trace_replay/sweep.h"
 #include "wheelcache/tools/trace_replay/sweep_options.h"
@@ -17,7 +18,8 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 Sweep SmallSweep() {
-  constexpr Policy kFirst = {"first", "First", "Policy::kFirst"};
+  constexpr Policy kFirst = {EvictionPolicy::kLru, "first", "First",
+                             "Policy::kFirst"};
   Sweep sweep;
   sweep.requests = 12'345;
   sweep.reads = 1000;

@@ -22,6 +22,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr absl::string_view kGoodTrace =
@@ -77,7 +78,7 @@ TEST_F(TraceReplayTest, PrintsATable) {
   const Outcome outcome = Run("--trace=good.csv --max_entries=7");
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.out,
-              AllOf(StartsWith("good.csv: at most 7 entries, TTL inf"),
+              AllOf(StartsWith("good.csv: at most 7 entries, LRU, TTL inf"),
                     HasSubstr("  requests                           3\n"),
                     HasSubstr("  hits                               1\n")));
   EXPECT_EQ(outcome.err, "");
@@ -199,7 +200,7 @@ TEST_F(TraceReplayTest, SweepPrintsTheFiguresOfSingleReplays) {
   WriteTrace("sweep.csv", SweepTrace());
   constexpr absl::string_view kExact = " --trace=sweep.csv --shards=1 --json";
   const Outcome sweep =
-      Run(absl::StrCat("--sweep --ttl=8,inf --jitter=0", kExact));
+      Run(absl::StrCat("--sweep --ttl=8,inf --jitter=0 --policy=lru", kExact));
   EXPECT_EQ(sweep.status, 0);
   EXPECT_EQ(sweep.err, "");
   EXPECT_THAT(sweep.out, HasSubstr("\"limits\": [1, 2, 3, 4, 6]"));
@@ -219,6 +220,26 @@ TEST_F(TraceReplayTest, SweepPrintsTheFiguresOfSingleReplays) {
                 HasSubstr(absl::StrCat("\"policy\": \"lru\", \"ttl\": \"", ttl,
                                        "\", \"hits\": [", hits, "]")));
   }
+}
+
+TEST_F(TraceReplayTest, PolicyIsThatOfTheCache) {
+  // Six keys by turns in four places: nothing is hit unless something stays.
+  std::string trace;
+  for (int i = 0; i < 600; ++i) {
+    absl::StrAppend(&trace, "0,k", i % 6, ",2,50,0,get,0\n");
+  }
+  WriteTrace("loop.csv", trace);
+  constexpr absl::string_view kFlags =
+      "--trace=loop.csv --max_entries=4 --json --policy=";
+  EXPECT_THAT(Run(absl::StrCat(kFlags, "lru")).out, HasSubstr("\"hits\": 0,"));
+  EXPECT_THAT(
+      Run(absl::StrCat(kFlags, "scan_resistant")).out,
+      AllOf(HasSubstr("\"requests\": 600,"), Not(HasSubstr("\"hits\": 0,"))));
+  const Outcome unknown = Run(absl::StrCat(kFlags, "arc"));
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_EQ(unknown.out, "");
+  EXPECT_EQ(unknown.err,
+            "trace_replay: --policy=arc: must be lru or scan_resistant\n");
 }
 
 TEST_F(TraceReplayTest, SweepReadsStandardInputAndPrintsATable) {
