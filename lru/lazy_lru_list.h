@@ -50,6 +50,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/status/status.h"
 #include "wheelcache/lru/lru_list.h"
 
@@ -160,7 +161,8 @@ class LazyLruList {
   }
 
   void HandOnNewest(Ref ref);
-  void Open(uint32_t begin, Ref first);
+  // Rarely called: out of line, to keep PushFront short.
+  ABSL_ATTRIBUTE_NOINLINE void Open(uint32_t begin, Ref first);
   void Close(uint32_t generation);
   uint32_t Shortest(uint32_t now) const;
 

@@ -33,6 +33,11 @@ void EvictionOrder::Use(EntryRef ref) {
   if (recency_.exact()) list_.MoveToFront(ref);
 }
 
+void EvictionOrder::MoveToFront(EntryRef ref) {
+  HeaderOf(ref).stamp.store(recency_.NextStamp(), std::memory_order_relaxed);
+  list_.MoveToFront(ref);
+}
+
 void EvictionOrder::AddToTwo(const Added& added) {
   const bool is_new = added.old == 0;
   const auto list = is_new ? Admission::kWindow : ListOf(added.old);
@@ -95,18 +100,19 @@ EntryRef EvictionOrder::FindOldestBut(EntryRef keep, List* list,
   return oldest;
 }
 
-EntryRef EvictionOrder::FindVictimOfTwo(const Need& need, uint64_t* budget) {
+EntryRef EvictionOrder::FindVictimOfTwo(EntryRef keep, Room incoming,
+                                        int64_t now_nanos, uint64_t* budget) {
   Admission& admission = main_->admission;
   admission.NoteFull(shared_.budget.used(), shared_.budget.limit());
-  const EntryRef main = FindOldestBut(need.keep, &main_->list, budget);
+  const EntryRef main = FindOldestBut(keep, &main_->list, budget);
   if (main == 0 && *budget == 0) return 0;
   ShowTail(main, recency_.MainMargin());
-  if (main != 0 && !admission.WindowIsFullFor(need.incoming)) return main;
-  const EntryRef window = FindOldestBut(need.keep, &list_, budget);
+  if (main != 0 && !admission.WindowIsFullFor(incoming)) return main;
+  const EntryRef window = FindOldestBut(keep, &list_, budget);
   if (window == 0) return *budget == 0 ? 0 : main;
   if (main == 0) return window;
-  if (!admission.Wins(CandidateOf(window, need.now_nanos),
-                      CandidateOf(main, need.now_nanos))) {
+  if (!admission.Wins(CandidateOf(window, now_nanos),
+                      CandidateOf(main, now_nanos))) {
     return window;
   }
   // Not twice for one eviction: the caller returns with another budget.
@@ -127,7 +133,7 @@ Admission::Candidate EvictionOrder::CandidateOf(EntryRef ref,
 
 void EvictionOrder::ShowOldest(uint64_t* budget) {
   if (main_ == nullptr) {
-    FindVictim(Need(), budget);
+    FindVictim(/*keep=*/0, Room(), /*now_nanos=*/0, budget);
     return;
   }
   const EntryRef oldest = FindOldestBut(/*keep=*/0, &main_->list, budget);

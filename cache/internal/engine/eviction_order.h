@@ -54,13 +54,6 @@ class WHEELCACHE_EXPORT EvictionOrder {
     EntryRef old;
   };
 
-  // For what an entry is to be evicted: something new that enters the shard.
-  struct Need {
-    EntryRef keep = 0;  // What must stay, or null: it is replaced.
-    Room incoming;      // What the entry of a new key will take.
-    int64_t now_nanos = 0;
-  };
-
   explicit EvictionOrder(const Owner& shard);
 
   EvictionOrder(const EvictionOrder&) = delete;
@@ -101,12 +94,18 @@ class WHEELCACHE_EXPORT EvictionOrder {
     Of(ListOf(old)).Substitute(old, copy);
   }
 
-  // Makes an entry the most recently used of its list.
+  // Makes an entry the most recently used of its list. The second is for one
+  // list that is exact.
   void Use(EntryRef ref);
+  void MoveToFront(EntryRef ref);
 
-  // Returns the entry to evict, or null. Takes from *budget what it costs to
-  // find it, and lets the other shards know how old it is.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef FindVictim(const Need& need,
+  // Returns the entry to evict, but never `keep`, or null. It makes room for
+  // `incoming`: the entry of a new key, unless `keep` is to be replaced. Takes
+  // from *budget what it costs to find it, and lets the other shards know how
+  // old it is.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef FindVictim(EntryRef keep,
+                                                   const Room& incoming,
+                                                   int64_t now_nanos,
                                                    uint64_t* budget);
 
   // Whether another shard has an entry that was clearly longer unused than this
@@ -160,7 +159,8 @@ class WHEELCACHE_EXPORT EvictionOrder {
   }
 
   EntryRef FindOldestBut(EntryRef keep, List* list, uint64_t* budget);
-  EntryRef FindVictimOfTwo(const Need& need, uint64_t* budget);
+  EntryRef FindVictimOfTwo(EntryRef keep, Room incoming, int64_t now_nanos,
+                           uint64_t* budget);
   void AddToTwo(const Added& added);
   void RemoveFromTwo(EntryRef ref);
   void FillMain(EntryRef newest);
@@ -200,11 +200,12 @@ inline void EvictionOrder::Remove(EntryRef ref) {
   list_.Remove(ref);
 }
 
-inline EntryRef EvictionOrder::FindVictim(const Need& need, uint64_t* budget) {
+inline EntryRef EvictionOrder::FindVictim(EntryRef keep, const Room& incoming,
+                                          int64_t now_nanos, uint64_t* budget) {
   if (ABSL_PREDICT_FALSE(main_ != nullptr)) {
-    return FindVictimOfTwo(need, budget);
+    return FindVictimOfTwo(keep, keep == 0 ? incoming : Room(), now_nanos,
+                           budget);
   }
-  const EntryRef keep = need.keep;
   EntryRef victim = list_.FindOldest(budget);
   if (victim == keep && victim != 0) {
     // It is about to be replaced.

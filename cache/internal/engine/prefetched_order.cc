@@ -40,8 +40,10 @@ std::pair<EntryRef, EntryRef> PrefetchedOrder::TakeAll() {
   return RemovalOrder::TakeAll();
 }
 
-// PrefetchVictim for two lists: one of their tails will go.
-void PrefetchedOrder::PrefetchCandidates() {
+// RemoveVictim, where one of the tails of two lists will be the next to go.
+void PrefetchedOrder::RemoveVictimOfTwo(EntryRef ref, Hash32 hash) {
+  Forget(ref);
+  RemovalOrder::RemoveVictim(ref, hash);
   if (shared_.budget.HasRoom()) return;
   const auto expect = [this](EntryRef last, Victim* victim) {
     if (last == 0 || last == victim->ref) return;

@@ -91,12 +91,12 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Prefetch(
       const Neighbours& neighbours) const;
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Forget(EntryRef ref) {
-    if (ref == victim_.ref) victim_ = Victim();
-    if (ref == main_victim_.ref) main_victim_ = Victim();
+    if (ref == victim_.ref) victim_.ref = 0;
+    if (ref == main_victim_.ref) main_victim_.ref = 0;
   }
   ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchVictim();
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Expect(EntryRef ref, Victim* victim);
-  void PrefetchCandidates();
+  void RemoveVictimOfTwo(EntryRef ref, Hash32 hash);
   void PrefetchForThisThread(EntryRef next) const;
 
   SharedState& shared_;
@@ -143,8 +143,11 @@ inline void PrefetchedOrder::Remove(EntryRef ref) {
 
 inline void PrefetchedOrder::RemoveVictim(EntryRef ref, Hash32 hash) {
   last_writer_ = ThreadIndex();
-  Forget(ref);
-  RemovalOrder::RemoveVictim(ref, hash);
+  if (ABSL_PREDICT_FALSE(evictions().has_two_lists())) {
+    RemoveVictimOfTwo(ref, hash);
+    return;
+  }
+  Remove(ref);
   PrefetchVictim();
 }
 
@@ -164,10 +167,6 @@ inline auto PrefetchedOrder::NeighboursOf(EntryRef ref) const -> Neighbours {
 // one. REQUIRES: the order is settled; a replaced entry is no victim.
 inline void PrefetchedOrder::PrefetchVictim() {
   assert(replaced() == 0);
-  if (ABSL_PREDICT_FALSE(evictions().has_two_lists())) {
-    PrefetchCandidates();
-    return;
-  }
   const EntryRef last = evictions().back();
   if (last == 0 || last == victim_.ref || shared_.budget.HasRoom()) return;
   Expect(last, &victim_);

@@ -20,7 +20,7 @@
 // one whose last entry has the oldest stamp is the one to evict from. Where
 // there are two lists, the tails of the main ones are compared.
 //
-// Threads. UseClock is thread-safe. Of Recency, order, exact, IsYoung,
+// Threads. UseClock is thread-safe. Of Recency, lazy, exact, IsYoung,
 // IsYoungInMain and Now are for all, the rest for whoever holds the shard's
 // lock.
 
@@ -87,11 +87,12 @@ class UseClock {
 class Recency {
  public:
   // One list, in the order of the stamps at its tail or always; or two.
-  enum class Order : uint32_t { kLazy, kExact, kTwoLists };
+  enum class Order { kLazy, kExact, kTwoLists };
 
   Recency(UseClock* clock, Order order)
       : clock_(*clock),
-        order_(order),
+        lazy_(order == Order::kLazy),
+        exact_(order == Order::kExact),
         stride_(order == Order::kExact ||
                         (order == Order::kTwoLists && clock->shards() == 1)
                     ? 1
@@ -101,8 +102,8 @@ class Recency {
   Recency& operator=(const Recency&) = delete;
 
   // Whether a use of an entry that is not young is one store.
-  bool lazy() const { return order_ == Order::kLazy; }
-  bool exact() const { return order_ == Order::kExact; }
+  bool lazy() const { return lazy_; }
+  bool exact() const { return exact_; }
 
   // Whether a use, now, of an entry with this stamp need not be noted.
   bool IsYoung(Stamp stamp, Stamp now) const {
@@ -167,7 +168,9 @@ class Recency {
   }
 
   UseClock& clock_;
-  const Order order_;
+  // Apart, so that a hit compares each with a constant.
+  const bool lazy_;
+  const bool exact_;
   const uint32_t stride_;
   std::atomic<int64_t> youth_{1};
   std::atomic<int64_t> main_youth_{1};

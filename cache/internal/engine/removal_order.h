@@ -52,7 +52,6 @@ class WHEELCACHE_EXPORT RemovalOrder {
 
   using Owner = EvictionOrder::Owner;
   using Added = EvictionOrder::Added;
-  using Need = EvictionOrder::Need;
 
   // An empty one, at this time.
   RemovalOrder(const Owner& shard, int64_t now_nanos);
@@ -90,16 +89,19 @@ class WHEELCACHE_EXPORT RemovalOrder {
   // last Replace.
   void Substitute(EntryRef old, EntryRef copy);
 
-  // Makes an entry the most recently used.
+  // Makes an entry the most recently used. See EvictionOrder.
   void Use(EntryRef ref) { evictions_.Use(ref); }
+  void MoveToFront(EntryRef ref) { evictions_.MoveToFront(ref); }
 
   // Gives an entry another deadline.
   void SetDeadline(EntryRef ref, int64_t deadline_nanos);
 
   // See EvictionOrder.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef FindVictim(const Need& need,
+  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef FindVictim(EntryRef keep,
+                                                   const Room& incoming,
+                                                   int64_t now_nanos,
                                                    uint64_t* budget) {
-    return evictions_.FindVictim(need, budget);
+    return evictions_.FindVictim(keep, incoming, now_nanos, budget);
   }
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool AnotherShardHasOlder(EntryRef victim) {
     return evictions_.AnotherShardHasOlder(victim);

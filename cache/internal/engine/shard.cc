@@ -65,7 +65,7 @@ bool Shard::TryMoveToFront(EntryRef ref, Hash32 hash) {
   if (!mu_.TryLock()) return false;
   // It may have left meanwhile; its links then belong to the thread that
   // removed it.
-  if (index_.Holds(hash, ref)) order_.Use(ref);
+  if (index_.Holds(hash, ref)) order_.MoveToFront(ref);
   mu_.Unlock();
   return true;
 }
@@ -177,9 +177,8 @@ inline StoreOutcome Shard::MakeRoomLocked(Step* step) {
       continue;
     }
     if (shared_.due.AnyDue(now_nanos)) return StoreOutcome::kReclaimOthers;
-    const EntryRef victim = order_.FindVictim(
-        {step->old, step->old == 0 ? step->write.room : Room(), now_nanos},
-        &step->budget);
+    const EntryRef victim = order_.FindVictim(step->old, step->write.room,
+                                              now_nanos, &step->budget);
     if (step->budget == 0) continue;
     if (victim == 0) return StoreOutcome::kEvictOthers;
     if (order_.AnotherShardHasOlder(victim)) return StoreOutcome::kEvictOlder;
@@ -331,7 +330,8 @@ bool Shard::Evict(Departures* departures) {
   uint64_t budget = shared_.maintenance_budget;
   bool evicted = false;
   while (budget > 0 && !claim.Cover(claim.need())) {
-    const EntryRef victim = order_.FindVictim({0, Room(), now.nanos}, &budget);
+    const EntryRef victim =
+        order_.FindVictim(/*keep=*/0, Room(), now.nanos, &budget);
     if (victim == 0) break;
     EvictLocked(victim, now, departures);
     evicted = true;
@@ -347,7 +347,8 @@ int64_t Shard::EvictBytes(int64_t bytes, Departures* departures) {
   uint64_t budget = shared_.maintenance_budget;
   int64_t evicted = 0;
   while (budget > 0 && evicted < bytes) {
-    const EntryRef victim = order_.FindVictim({0, Room(), now.nanos}, &budget);
+    const EntryRef victim =
+        order_.FindVictim(/*keep=*/0, Room(), now.nanos, &budget);
     if (victim == 0) break;
     evicted += RoomOf(victim).bytes;
     EvictLocked(victim, now, departures);
