@@ -85,8 +85,8 @@ TEST_P(UserBuildsTest, CommandsAreThoseOfAConsumer) {
       // .ci/run starts these in its own way.
       if (absl::StartsWith(line, "./bazelw ")) continue;
       if (absl::ConsumePrefix(&line, "apt-get install --yes ")) {
-        EXPECT_THAT(run,
-                    HasSubstr(absl::StrCat("tools/install_packages ", line)))
+        EXPECT_THAT(
+            run, HasSubstr(absl::StrCat("tools/install_packages ", line, "\n")))
             << GetParam() << ":" << example.line;
         continue;
       }
