@@ -217,8 +217,9 @@ class NearCache final {
 
   const Codec codec_;
   Core core_;
+  Local* local_ = nullptr;
   // The last: destructors of values may call the near cache until it ends.
-  std::unique_ptr<Local> local_;
+  std::unique_ptr<Local> owned_local_;
 };
 
 template <typename Value, typename Codec>
@@ -231,8 +232,9 @@ NearCache<Value, Codec>::Create(NearCacheOptions options, RemoteStore* store,
   if (!local.ok()) return local.status();
   auto cache = absl::WrapUnique(
       new NearCache(std::move(options), store, std::move(codec)));
-  cache->local_ = *std::move(local);
-  Local* const tier = cache->local_.get();
+  cache->owned_local_ = *std::move(local);
+  Local* const tier = cache->owned_local_.get();
+  cache->local_ = tier;
   status = cache->core_.Attach(
       {tier, [tier](absl::string_view key) { return tier->Del(key); }});
   if (!status.ok()) return status;
@@ -422,13 +424,13 @@ absl::Status NearCache<Value, Codec>::Set(absl::string_view key,
                                           const Value& value,
                                           absl::Duration ttl) {
   const std::string bytes = codec_.Encode(value);
-  const DelAtEnd del(local_.get(), key);
+  const DelAtEnd del(local_, key);
   return core_.Put({key, bytes, ttl});
 }
 
 template <typename Value, typename Codec>
 absl::StatusOr<bool> NearCache<Value, Codec>::Del(absl::string_view key) {
-  const DelAtEnd del(local_.get(), key);
+  const DelAtEnd del(local_, key);
   return core_.Remove(key);
 }
 

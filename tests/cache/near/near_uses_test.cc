@@ -205,9 +205,9 @@ struct CallerCodec {
 
 TEST_F(NearUsesTest, DestructorsOfValuesMayCallTheNearCacheAndTheServer) {
   std::function<void()> call;
+  int calls = 0;
   {
     auto near = New<std::shared_ptr<Caller>, CallerCodec>({&call});
-    int calls = 0;
     call = [&] {
       if (++calls > 3) return;
       (void)near->Get("other");
