@@ -36,7 +36,7 @@ PollRequest Connector::Request() const {
   return request;
 }
 
-absl::Status Connector::Advance(short revents, int64_t now_nanos) {
+absl::Status Connector::Advance(PollEvents revents, int64_t now_nanos) {
   absl::Status status;
   switch (state_) {
     case State::kReady:
@@ -78,14 +78,14 @@ absl::Status Connector::FinishConnect() {
     return status;
   }
   state_ = State::kLoggingIn;
-  const absl::Status sent = wire_->Send(login_->commands());
+  absl::Status sent = wire_->Send(login_->commands());
   if (sent.ok()) return sent;
   // A server that refuses the connection says why before it closes it.
   const absl::Status refused = TakeReplies();
   return refused.ok() ? sent : refused;
 }
 
-absl::Status Connector::LogIn(short revents) {
+absl::Status Connector::LogIn(PollEvents revents) {
   if (revents & POLLOUT) {
     if (absl::Status status = wire_->Flush(); !status.ok()) return status;
   }
@@ -94,7 +94,7 @@ absl::Status Connector::LogIn(short revents) {
 
 absl::Status Connector::TakeReplies() {
   std::vector<Reply> replies;
-  const absl::Status received = wire_->Receive(&replies);
+  absl::Status received = wire_->Receive(&replies);
   // The replies come before the end of the stream, for which they may give the
   // reason.
   for (const Reply& reply : replies) {

@@ -41,7 +41,7 @@ class WHEELCACHE_EXPORT Connector final {
   PollRequest Request() const;
 
   // Goes on as far as it can. Returns the error of an attempt that failed now.
-  absl::Status Advance(short revents, int64_t now_nanos);
+  absl::Status Advance(PollEvents revents, int64_t now_nanos);
 
   // Whether there is a connection that is logged in.
   bool ready() const { return state_ == State::kReady; }
@@ -64,7 +64,7 @@ class WHEELCACHE_EXPORT Connector final {
 
   absl::Status Connect(int64_t now_nanos);
   absl::Status FinishConnect();
-  absl::Status LogIn(short revents);
+  absl::Status LogIn(PollEvents revents);
   absl::Status TakeReplies();
 
   const ConnectorSettings& settings_;

@@ -44,7 +44,7 @@ PollRequest DataLink::Request() const {
   return request;
 }
 
-void DataLink::Handle(short revents, int64_t now_nanos) {
+void DataLink::Handle(PollEvents revents, int64_t now_nanos) {
   if (is_open()) {
     const absl::Status status = HandleOpen(revents, now_nanos);
     if (!status.ok()) Drop(status, now_nanos);
@@ -64,7 +64,7 @@ void DataLink::Open(int64_t now_nanos) {
   pipeline_.Open(connector_.TakeWire());
 }
 
-absl::Status DataLink::HandleOpen(short revents, int64_t now_nanos) {
+absl::Status DataLink::HandleOpen(PollEvents revents, int64_t now_nanos) {
   pipeline_.Handle(revents);
   if (absl::Status lost = pipeline_.lost(); !lost.ok()) return lost;
   return CheckProbe(now_nanos);

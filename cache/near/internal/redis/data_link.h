@@ -41,7 +41,7 @@ class WHEELCACHE_EXPORT DataLink final : public Link {
   Pipeline& pipeline() { return pipeline_; }
 
   PollRequest Request() const override;
-  void Handle(short revents, int64_t now_nanos) override;
+  void Handle(PollEvents revents, int64_t now_nanos) override;
   const std::string& server_id() const override { return server_id_; }
   void Drop(const absl::Status& why, int64_t now_nanos) override;
   void Hurry(int64_t now_nanos) override { connector_.Hurry(now_nanos); }
@@ -50,7 +50,7 @@ class WHEELCACHE_EXPORT DataLink final : public Link {
   bool is_open() const { return !server_id_.empty(); }
 
   void Open(int64_t now_nanos);
-  absl::Status HandleOpen(short revents, int64_t now_nanos);
+  absl::Status HandleOpen(PollEvents revents, int64_t now_nanos);
   absl::Status CheckProbe(int64_t now_nanos);
 
   const DataLinkSettings& settings_;

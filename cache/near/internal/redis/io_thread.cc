@@ -119,7 +119,7 @@ void IoThread::TakeTurn(std::vector<Link*>& links) {
   }
 }
 
-void IoThread::Handle(Link* link, short revents) {
+void IoThread::Handle(Link* link, PollEvents revents) {
   // Read for each anew, since those before it may have taken time.
   const int64_t now = clock_.NowNanos();
   if (Contain([&] { link->Handle(revents, now); })) return;

@@ -61,7 +61,7 @@ class WHEELCACHE_EXPORT IoThread final {
 
   void Run();
   void TakeTurn(std::vector<Link*>& links);
-  void Handle(Link* link, short revents);
+  void Handle(Link* link, PollEvents revents);
   void DrainWakeUps();
 
   Clock& clock_;

@@ -27,7 +27,7 @@ class WHEELCACHE_EXPORT Link {
   virtual PollRequest Request() const = 0;
 
   // Goes on as far as it can, without waiting.
-  virtual void Handle(short revents, int64_t now_nanos) = 0;
+  virtual void Handle(PollEvents revents, int64_t now_nanos) = 0;
 
   // The server that it is logged in to; empty if there is none.
   virtual const std::string& server_id() const = 0;

@@ -244,7 +244,7 @@ PollRequest Pipeline::Request() const {
   return request;
 }
 
-void Pipeline::Handle(short revents) {
+void Pipeline::Handle(PollEvents revents) {
   if (revents == 0) return;
   MutexLock lock(&mu_);
   if (channel_ != nullptr && (revents & POLLOUT)) {

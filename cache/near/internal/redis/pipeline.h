@@ -90,7 +90,7 @@ class WHEELCACHE_EXPORT Pipeline final {
   PollRequest Request() const;
 
   // Does what poll() has told to be possible.
-  void Handle(short revents);
+  void Handle(PollEvents revents);
 
  private:
   // A Status for other threads, each of which makes its own: a prebuilt Abseil

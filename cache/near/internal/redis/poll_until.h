@@ -19,8 +19,8 @@ WHEELCACHE_EXPORT bool PollUntil(absl::Span<pollfd> requests,
                                  int64_t deadline_nanos, const Clock& clock);
 
 // The same, for one descriptor.
-inline bool PollUntil(int fd, short events, int64_t deadline_nanos,
-                      const Clock& clock) {
+inline bool PollUntil(int fd, decltype(pollfd::events) events,
+                      int64_t deadline_nanos, const Clock& clock) {
   pollfd request = {fd, events, 0};
   return PollUntil(absl::MakeSpan(&request, 1), deadline_nanos, clock);
 }

@@ -62,7 +62,7 @@ PollRequest Subscription::Request() const {
   return request;
 }
 
-void Subscription::Handle(short revents, int64_t now_nanos) {
+void Subscription::Handle(PollEvents revents, int64_t now_nanos) {
   if (is_open()) {
     const absl::Status status = HandleOpen(revents, now_nanos);
     if (!status.ok()) Drop(status, now_nanos);
@@ -90,13 +90,13 @@ absl::Status Subscription::Open(int64_t now_nanos) {
   return wire_->Send(commands);
 }
 
-absl::Status Subscription::HandleOpen(short revents, int64_t now_nanos) {
+absl::Status Subscription::HandleOpen(PollEvents revents, int64_t now_nanos) {
   if (revents & POLLOUT) {
     if (absl::Status status = wire_->Flush(); !status.ok()) return status;
   }
   if (revents & ~POLLOUT) {
     std::vector<Reply> replies;
-    const absl::Status received = wire_->Receive(&replies);
+    absl::Status received = wire_->Receive(&replies);
     if (!replies.empty()) received_nanos_ = now_nanos;
     for (const Reply& reply : replies) {
       if (absl::Status status = Take(*reply, now_nanos); !status.ok()) {
@@ -133,7 +133,7 @@ absl::Status Subscription::Take(const redisReply& reply, int64_t now_nanos) {
 }
 
 // An array of "message", the channel, and the keys: null for all keys.
-absl::Status Subscription::TakeMessage(const redisReply& reply) {
+absl::Status Subscription::TakeMessage(const redisReply& reply) const {
   const absl::Span<const redisReply* const> elements = ElementsOf(reply);
   if (elements.size() != 3) return UnexpectedReply("SUBSCRIBE", reply);
   if (elements[2]->type != REDIS_REPLY_ARRAY) {

@@ -46,7 +46,7 @@ class WHEELCACHE_EXPORT Subscription final : public Link {
   const Subject& subject() const { return subject_; }
 
   PollRequest Request() const override;
-  void Handle(short revents, int64_t now_nanos) override;
+  void Handle(PollEvents revents, int64_t now_nanos) override;
   const std::string& server_id() const override { return server_id_; }
   void Drop(const absl::Status& why, int64_t now_nanos) override;
   void Hurry(int64_t now_nanos) override { connector_.Hurry(now_nanos); }
@@ -55,9 +55,9 @@ class WHEELCACHE_EXPORT Subscription final : public Link {
   bool is_open() const { return wire_ != nullptr; }
 
   absl::Status Open(int64_t now_nanos);
-  absl::Status HandleOpen(short revents, int64_t now_nanos);
+  absl::Status HandleOpen(PollEvents revents, int64_t now_nanos);
   absl::Status Take(const redisReply& reply, int64_t now_nanos);
-  absl::Status TakeMessage(const redisReply& reply);
+  absl::Status TakeMessage(const redisReply& reply) const;
   absl::Status TakePong();
   absl::Status Beat(int64_t now_nanos);
 
