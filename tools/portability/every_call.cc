@@ -47,6 +47,13 @@
 
 namespace wheelcache::portability {
 
+struct OnlyMoves {
+  explicit OnlyMoves(int n) : number(n) {}
+  OnlyMoves(OnlyMoves&&) = default;
+  OnlyMoves& operator=(OnlyMoves&&) = default;
+  int number;
+};
+
 struct OwnHash {
   size_t operator()(int key) const { return static_cast<size_t>(key); }
 };
@@ -152,8 +159,8 @@ int64_t CallCaches() {
              std::string("key"), [] { return std::string("value"); }) +
          CallAll<Cache<uint64_t, std::vector<int>>>(
              uint64_t{1}, [] { return std::vector<int>(3); }) +
-         CallAll<Cache<int, std::unique_ptr<int>, OwnHash>>(
-             1, [] { return std::make_unique<int>(1); }) +
+         CallAll<Cache<int, OnlyMoves, OwnHash>>(1,
+                                                 [] { return OnlyMoves{1}; }) +
          CallAll<Cache<int8_t, double>>(int8_t{1}, [] { return 1.0; });
 }
 
