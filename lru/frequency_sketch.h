@@ -124,7 +124,8 @@ class FrequencySketch {
 
   static Counter CounterOf(Place place, uint32_t group) {
     const uint64_t number = place.bits >> (kGroupBits * group) & 31;
-    return {&place.block->words[2 * group + (number >> 4)], (number & 15) * 4};
+    return {&place.block->words[uint64_t{2} * group + (number >> 4)],
+            (number & 15) * 4};
   }
 
   static void Halve(Block* block) {
