@@ -6,11 +6,13 @@
 // count after each EndOfPhase. The program prints the name and the number of
 // operations of each phase, in their order. Time is simulated, and the reaper
 // works between the counted batches only, and the hash has a seed of the
-// program's own, so that every run executes the same instructions.
+// program's own, so that every run executes the same instructions. With
+// --advise, the cache samples its keys (CacheOptions::advise).
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -111,7 +113,7 @@ bool RunNearPhase(SimulatedClock& clock, Reaper& reaper,
   return near->stats().local_hits == kOperations;
 }
 
-int Main() {
+int Main(bool advise) {
   internal::SetHashSeed(1);
   SimulatedClock clock(/*start=*/absl::Hours(1), kCoarseLag);
   Reaper reaper(clock);
@@ -120,6 +122,7 @@ int Main() {
   options.jitter_seed = 1;
   options.clock = &clock;
   options.reaper = &reaper;
+  options.advise = advise;
   const std::unique_ptr<StringCache> cache = *StringCache::Create(options);
   const auto run_phase = [&](const char* name, const std::vector<Key>& keys,
                              void (*run_batch)(StringCache&, const Key*)) {
@@ -155,4 +158,7 @@ int Main() {
 }  // namespace
 }  // namespace wheelcache::benchmarks
 
-int main() { return wheelcache::benchmarks::Main(); }
+int main(int argc, char** argv) {
+  const bool advise = argc == 2 && std::strcmp(argv[1], "--advise") == 0;
+  return wheelcache::benchmarks::Main(advise);
+}

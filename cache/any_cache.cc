@@ -1,9 +1,11 @@
 #include "wheelcache/cache/any_cache.h"
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/engine.h"
 #include "wheelcache/cache/internal/threads/library_copy.h"
@@ -32,6 +34,9 @@ int64_t AnyCache::size() const { return engine_->used().entries; }
 int64_t AnyCache::bytes() const { return engine_->used().bytes; }
 
 CacheStats AnyCache::stats() const { return engine_->stats(); }
+std::optional<CacheAdvice> AnyCache::Advise() const {
+  return engine_->Advise();
+}
 const CacheOptions& AnyCache::options() const { return engine_->options(); }
 
 int64_t AnyCache::RunMaintenance(int64_t budget) {

@@ -14,9 +14,11 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/wheel/base/export.h"
@@ -47,6 +49,12 @@ class WHEELCACHE_EXPORT AnyCache {
   int64_t bytes() const;
 
   CacheStats stats() const;
+
+  // Returns what half, twice and four times the limits would do for the hit
+  // ratio, and why reads miss. Empty without CacheOptions::advise, and where
+  // there was no memory for it. Part of stats() as well.
+  std::optional<CacheAdvice> Advise() const;
+
   // As given to Create.
   const CacheOptions& options() const;
 

@@ -91,6 +91,10 @@ struct CacheOptions {
   // The most refreshes that are queued or run at a time. At least 1.
   int max_refreshes = 16;
 
+  // Whether Cache::Advise tells what other limits would do, and why reads miss;
+  // see cache/advice.h. Takes 256 KiB, and time from reads of sampled keys.
+  bool advise = false;
+
   // The number of independently locked parts, a power of two up to 256; 0
   // chooses by the limits. With one shard the LRU order is exact; a cache for
   // a few thousand entries gets one. Stays what it was at first.

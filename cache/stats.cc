@@ -87,6 +87,32 @@ constexpr Distribution kDistributions[] = {
      &CacheStats::eviction_life_left},
 };
 
+// Of the advice.
+
+struct Ratio {
+  double CacheAdvice::*member;
+  absl::string_view label;
+};
+
+constexpr Ratio kRatios[] = {
+    {&CacheAdvice::half, "limits=\"half\""},
+    {&CacheAdvice::same, "limits=\"same\""},
+    {&CacheAdvice::twice, "limits=\"twice\""},
+    {&CacheAdvice::four_times, "limits=\"four times\""},
+};
+
+struct MissCause {
+  int64_t CacheAdvice::*member;
+  absl::string_view label;
+};
+
+constexpr MissCause kMissCauses[] = {
+    {&CacheAdvice::first_uses, "cause=\"first use\""},
+    {&CacheAdvice::expired, "cause=\"expired\""},
+    {&CacheAdvice::evicted, "cause=\"evicted\""},
+    {&CacheAdvice::deleted, "cause=\"deleted\""},
+};
+
 // As kUnlimited, which stands for no limit.
 double ToDouble(int64_t value) {
   return value == std::numeric_limits<int64_t>::max()
@@ -106,6 +132,17 @@ void CacheStats::ForEachMetric(
     const Histogram& histogram = this->*distribution.member;
     visit({distribution.name, distribution.help, "", Metric::Kind::kHistogram,
            histogram.sum, &histogram});
+  }
+  if (!advice.has_value()) return;
+  for (const Ratio& ratio : kRatios) {
+    visit({"wheelcache_advised_hit_ratio",
+           "Hit ratio with these multiples of the limits, from a sample.",
+           ratio.label, kGauge, *advice.*ratio.member, nullptr});
+  }
+  for (const MissCause& cause : kMissCauses) {
+    visit({"wheelcache_sampled_misses_total", "Misses by cause, from a sample.",
+           cause.label, kCounter, static_cast<double>(*advice.*cause.member),
+           nullptr});
   }
 }
 

@@ -15,11 +15,13 @@
 #define WHEELCACHE_CACHE_STATS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/histogram.h"
 #include "wheelcache/wheel/base/export.h"
 
@@ -112,6 +114,9 @@ struct CacheStats {
   Histogram eviction_age = {kEvictionAgeBounds};
   Histogram eviction_life_left = {kEvictionLifeLeftBounds};
 
+  // With CacheOptions::advise: what other limits would do, and why reads miss.
+  std::optional<CacheAdvice> advice;
+
   // Hits as a fraction of all counted reads; 0 before the first.
   double hit_ratio() const {
     const int64_t reads = hits + misses;
@@ -120,7 +125,8 @@ struct CacheStats {
   }
 
   // Calls `visit` with each of the numbers above, in an order that is always
-  // the same; those that differ in their label alone follow each other.
+  // the same; those that differ in their label alone follow each other. Those
+  // of the advice come last, where there is any.
   WHEELCACHE_EXPORT void ForEachMetric(
       absl::FunctionRef<void(const Metric&)> visit) const;
 };

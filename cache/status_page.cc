@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/histogram.h"
 #include "wheelcache/cache/internal/status/advice.h"
 #include "wheelcache/cache/internal/status/charts.h"
@@ -174,27 +175,48 @@ std::string Figure(absl::string_view title, absl::string_view content,
   return absl::StrCat("<div><h3>", title, "</h3>", body, "</div>\n");
 }
 
-std::string RemovalRow(const CacheStats& stats, absl::string_view cause,
-                       int64_t count) {
-  const int64_t all =
-      stats.expirations + stats.evictions + stats.deletes + stats.replaced;
-  const double part = static_cast<double>(count) / static_cast<double>(all);
-  return absl::StrCat("<tr><td>", cause, "</td><td>", internal::Meter(part),
-                      "</td><td class=\"number\">", FormatCount(count),
-                      "</td></tr>\n");
+struct Cause {
+  absl::string_view name;
+  int64_t count;
+};
+
+// A row for each cause, or nothing if there was none.
+std::string Causes(absl::Span<const Cause> causes) {
+  int64_t all = 0;
+  for (const Cause& cause : causes) all += cause.count;
+  if (all == 0) return "";
+  std::string rows;
+  for (const Cause& cause : causes) {
+    const double part =
+        static_cast<double>(cause.count) / static_cast<double>(all);
+    absl::StrAppend(&rows, "<tr><td>", cause.name, "</td><td>",
+                    internal::Meter(part), "</td><td class=\"number\">",
+                    FormatCount(cause.count), "</td></tr>\n");
+  }
+  return absl::StrCat("<table class=\"removals\">\n", rows, "</table>");
 }
 
 std::string Removals(const CacheStats& stats) {
-  if (stats.expirations + stats.evictions + stats.deletes + stats.replaced ==
-      0) {
-    return "";
-  }
-  return absl::StrCat("<table class=\"removals\">\n",
-                      RemovalRow(stats, "expired", stats.expirations),
-                      RemovalRow(stats, "evicted", stats.evictions),
-                      RemovalRow(stats, "deleted", stats.deletes),
-                      RemovalRow(stats, "replaced", stats.replaced),
-                      "</table>");
+  return Causes({{"expired", stats.expirations},
+                 {"evicted", stats.evictions},
+                 {"deleted", stats.deletes},
+                 {"replaced", stats.replaced}});
+}
+
+// What Cache::Advise tells.
+std::string AdviceCharts(const CacheStats& stats) {
+  if (!stats.advice.has_value()) return "";
+  const CacheAdvice& advice = *stats.advice;
+  const bool read = stats.hits + stats.misses > 0;
+  return absl::StrCat(Figure("Hit ratio at other limits",
+                             read ? internal::LimitsChart(advice) : "",
+                             "Drawn from the first read on."),
+                      Figure("Why reads missed",
+                             Causes({{"first use", advice.first_uses},
+                                     {"expired", advice.expired},
+                                     {"evicted", advice.evicted},
+                                     {"deleted", advice.deleted}}),
+                             "None of the sampled reads has missed."));
 }
 
 std::string Charts(const CacheReport& report) {
@@ -215,7 +237,7 @@ std::string Charts(const CacheReport& report) {
       Figure("Part of the TTL left at eviction",
              left.count() > 0 ? internal::ShareChart(left) : "",
              "None with a TTL was evicted."),
-      "</div>\n");
+      AdviceCharts(stats), "</div>\n");
 }
 
 // All numbers, under their names.

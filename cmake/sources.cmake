@@ -3,7 +3,10 @@
 
 set(wheelcache_SOURCES
   cache/any_cache.cc
+  cache/internal/advice/reuse_sample.cc
+  cache/internal/advice/use_ranks.cc
   cache/internal/engine/admission.cc
+  cache/internal/engine/advisor.cc
   cache/internal/engine/compactor.cc
   cache/internal/engine/counters.cc
   cache/internal/engine/engine.cc

@@ -241,6 +241,18 @@ TEST_F(CacheExamples, Stats) {
   EXPECT_EQ(stats.hit_ratio(), 1);
 }
 
+TEST_F(CacheExamples, Advice) {
+  wheelcache::CacheOptions options;
+  options.max_entries = 100'000;
+  options.advise = true;
+  auto cache = *wheelcache::Cache<int, User>::Create(options);
+  EXPECT_FALSE(cache->Get(1).has_value());
+  if (const auto advice = cache->Advise()) {
+    std::cout << "with twice the limits: " << advice->twice << "\n";
+  }
+  EXPECT_EQ(cache->Advise()->twice, 0);
+}
+
 struct Row {
   std::string text;
   absl::Duration max_age;

@@ -257,6 +257,9 @@ TEST_F(GuideExamples, SizeACache) {
     }
     return absl::OkStatus();
   };
+  if (const auto advice = cache->Advise()) {
+    std::cout << "with twice the limits: " << advice->twice << "\n";
+  }
   EXPECT_TRUE(shrink().ok());
   EXPECT_EQ(cache->limits().bytes, 32 << 20);
 }

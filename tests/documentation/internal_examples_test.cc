@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <string>
 
@@ -14,7 +15,10 @@
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/hash.h"
+#include "wheelcache/cache/internal/advice/reuse_sample.h"
+#include "wheelcache/cache/internal/advice/use_ranks.h"
 #include "wheelcache/cache/internal/engine/admission.h"
+#include "wheelcache/cache/internal/engine/advisor.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/engine.h"
 #include "wheelcache/cache/internal/engine/engine_registry.h"
@@ -62,6 +66,38 @@ class Queue {
   int size_ ABSL_GUARDED_BY(mu_) = 0;
   internal::ForkRegistration fork_registration_{this};  // The last member.
 };
+
+TEST(InternalExamples, UseRanks) {
+  using internal::UseRanks;
+  UseRanks ranks;
+  const uint32_t first = ranks.Push(/*slot=*/7, /*weight=*/100);
+  ranks.Push(/*slot=*/8, /*weight=*/50);
+  ranks.CountAbove(first);  // 1
+  EXPECT_EQ(ranks.CountAbove(first), 1u);
+}
+
+TEST(InternalExamples, ReuseSample) {
+  using internal::ReuseSample;
+  const int64_t now = 0;
+  const uint32_t hash = 5;
+  const uint32_t charge = 1;
+  const int64_t deadline = Clock::kNever;
+  ReuseSample sample({/*entries=*/1000, /*bytes=*/kUnlimited}, now);
+  if (hash < sample.threshold()) sample.Read(hash, /*hit=*/false, now);
+  if (hash < sample.threshold()) sample.Store(hash, {charge, deadline}, now);
+  sample.more_hits(ReuseSample::kTwice);  // Than there were.
+  EXPECT_EQ(sample.keys(), 0u + (hash < sample.threshold()));
+}
+
+TEST(InternalExamples, Advisor) {
+  SimulatedClock clock;
+  struct {
+    std::unique_ptr<internal::Advisor> advisor;
+  } shared = {internal::Advisor::Make({1000, kUnlimited}, &clock)};
+  const internal::Hash32 hash = 5;
+  if (shared.advisor != nullptr) shared.advisor->Read(hash, /*hit=*/true);
+  EXPECT_EQ(shared.advisor->Advise({1, 0}).same, 1);
+}
 
 TEST(InternalExamples, AtFork) {
   Queue queue;

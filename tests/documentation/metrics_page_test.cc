@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/near/near_stats.h"
 #include "wheelcache/cache/stats.h"
 
@@ -44,7 +45,9 @@ TEST(MetricsPageTest, TableHasEachMetricInItsOrder) {
                                    NameOf(metric.kind), " | ", metric.help,
                                    " |"));
   };
-  CacheStats().ForEachMetric(add);
+  CacheStats stats;
+  stats.advice = CacheAdvice();
+  stats.ForEachMetric(add);
   NearCacheStats().ForEachMetric(add);
   EXPECT_THAT(rows, ::testing::ElementsAreArray(metrics));
 }

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "absl/time/time.h"
+#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
@@ -314,6 +316,21 @@ void Engine::EvictFromOthers(const Shard& home, Departures* departures) {
   std::this_thread::yield();
 }
 
+void Engine::NoteMiss(Hash32 hash, Use use) const {
+  if (use == Use::kIgnore) return;
+  CountMiss();
+  if (shared_.advisor != nullptr) shared_.advisor->Read(hash, /*hit=*/false);
+}
+
+bool Engine::NoteSureMiss(Hash32 hash, Use use) const {
+  if ((shared_.on_miss.load(std::memory_order_acquire) &
+       SharedState::kClearing) != 0) {
+    return false;
+  }
+  NoteMiss(hash, use);
+  return true;
+}
+
 bool Engine::Remove(const KeyQuery& key, RemovalCause cause) {
   Shard& shard = ShardOf(key.hash());
   const int64_t now_nanos = clock_.NowNanos();
@@ -344,9 +361,10 @@ bool Engine::Touch(const KeyQuery& key, int64_t ttl_nanos) {
 void Engine::Clear() {
   Call call(this, &shards_[0], clock_.NowNanos());
   for (auto& shard : shards_) shard.Lock();
-  shared_.clearing.store(true, std::memory_order_relaxed);
+  shared_.SetClearing(true);
   for (auto& shard : shards_) shard.TakeAllLocked(&call.departures);
-  shared_.clearing.store(false, std::memory_order_release);
+  if (shared_.advisor != nullptr) shared_.advisor->DeleteAll();
+  shared_.SetClearing(false);
   for (auto& shard : shards_) shard.Unlock();
 }
 
@@ -375,6 +393,10 @@ absl::Status Engine::SetLimits(int64_t entries, int64_t bytes) {
   if (lowers) GiveMemoryBack();
   // Only now: a Set that finds too much memory in use has to move entries.
   FollowLimits();
+  if (shared_.advisor != nullptr) {
+    shared_.advisor->SetLimits(limit(), {shared_.counters.Sum(Count::kHits),
+                                         shared_.counters.Sum(Count::kMisses)});
+  }
   return status;
 }
 
@@ -472,9 +494,18 @@ CacheStats Engine::stats() const {
   stats.max_entries = shared_.budget.limit().entries;
   stats.max_bytes = shared_.budget.limit().bytes;
   stats.resident_bytes = ResidentBytes();
+  if (shared_.advisor != nullptr) {
+    stats.advice = shared_.advisor->Advise({stats.hits, stats.misses});
+  }
   // Evictions, and when they came.
   for (const auto& shard : shards_) shard.eviction_record().AddTo(&stats);
   return stats;
+}
+
+std::optional<CacheAdvice> Engine::Advise() const {
+  if (shared_.advisor == nullptr) return std::nullopt;
+  return shared_.advisor->Advise({shared_.counters.Sum(Count::kHits),
+                                  shared_.counters.Sum(Count::kMisses)});
 }
 
 int64_t Engine::RunMaintenance(int64_t budget) {
@@ -562,6 +593,7 @@ void Engine::BeforeFork() {
   limits_.BeforeFork();
   compactor_.BeforeFork();
   for (auto& shard : shards_) shard.Lock();
+  if (shared_.advisor != nullptr) shared_.advisor->BeforeFork();
   shared_.limbo.BeforeFork();
   shared_.pool->BeforeFork();
   logger_.BeforeFork();
@@ -571,6 +603,7 @@ void Engine::AfterForkInParent() {
   logger_.AfterForkInParent();
   shared_.pool->AfterForkInParent();
   shared_.limbo.AfterForkInParent();
+  if (shared_.advisor != nullptr) shared_.advisor->AfterForkInParent();
   for (auto& shard : shards_) shard.Unlock();
   compactor_.AfterForkInParent();
   limits_.AfterForkInParent();
@@ -580,6 +613,7 @@ void Engine::AfterForkInChild() {
   logger_.AfterForkInChild();
   shared_.pool->AfterForkInChild();
   shared_.limbo.AfterForkInChild();
+  if (shared_.advisor != nullptr) shared_.advisor->AfterForkInChild();
   Room used;
   for (auto& shard : shards_) shard.ResetAfterFork(&used);
   // No claim is this thread's: it would have forked within the cache's code.

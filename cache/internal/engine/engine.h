@@ -19,12 +19,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/internal/engine/compactor.h"
 #include "wheelcache/cache/internal/engine/counters.h"
@@ -41,6 +43,7 @@
 #include "wheelcache/cache/internal/engine/stats_logger.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/internal/threads/library_copy.h"
@@ -100,12 +103,18 @@ class WHEELCACHE_EXPORT Engine {
     return deadline > coarse && deadline > clock_.NowNanos();
   }
 
-  // Whether a miss without a lock is sure. If it is not, a Clear has emptied
-  // the shard and may not have emptied the others yet.
+  // Whether a miss without a lock is sure, and only to be counted. If it is
+  // not, a Clear has emptied the shard and may not have emptied the others yet;
+  // or the cache is advised.
   bool MissIsSure() const {
-    return ABSL_PREDICT_TRUE(!shared_.clearing.load(std::memory_order_acquire));
+    return ABSL_PREDICT_TRUE(shared_.on_miss.load(std::memory_order_acquire) ==
+                             0);
   }
+  // Whether only the latter. If so, notes the miss.
+  ABSL_ATTRIBUTE_NOINLINE bool NoteSureMiss(Hash32 hash, Use use) const;
 
+  // Counts a miss, which is sure, unless the use is not to count.
+  ABSL_ATTRIBUTE_NOINLINE void NoteMiss(Hash32 hash, Use use) const;
   void CountMiss() const { CountEvent(Count::kMisses); }
   void CountEvent(Count what) const { shared_.counters.Add(what); }
 
@@ -167,6 +176,7 @@ class WHEELCACHE_EXPORT Engine {
   // Upkeep.
 
   CacheStats stats() const;
+  std::optional<CacheAdvice> Advise() const;
   int64_t RunMaintenance(int64_t budget);
   absl::Duration NextDeadline() const;
   void Stop();

@@ -21,20 +21,28 @@ EvictionOrder::EvictionOrder(const Owner& shard)
       pool_(*shared_.pool),
       recency_(*shard.recency),
       shard_(shard.number),
-      list_(Links{&pool_}),
-      main_(shared_.scan_resistant
-                ? std::make_unique<Main>(
-                      &pool_, shared_.AdmissionMemoryOf(shard_),
-                      shared_.ShareOf(shared_.budget.limit()))
-                : nullptr) {}
+      list_(Links{&pool_, &recency_}),
+      main_(
+          shared_.scan_resistant
+              ? std::make_unique<Main>(Links{&pool_, &recency_},
+                                       shared_.AdmissionMemoryOf(shard_),
+                                       shared_.ShareOf(shared_.budget.limit()))
+              : nullptr) {}
+
+void EvictionOrder::StampAnew(EntryRef ref) {
+  const Stamp old = HeaderOf(ref).stamp.load(std::memory_order_relaxed);
+  const bool marked = IsMarked(old, recency_.Now());
+  const Stamp stamp = recency_.NextStamp();
+  Restamp(ref, marked ? MarkedStamp(stamp) : stamp);
+}
 
 void EvictionOrder::Use(EntryRef ref) {
-  HeaderOf(ref).stamp.store(recency_.NextStamp(), std::memory_order_relaxed);
+  StampAnew(ref);
   if (recency_.exact()) list_.MoveToFront(ref);
 }
 
 void EvictionOrder::MoveToFront(EntryRef ref) {
-  HeaderOf(ref).stamp.store(recency_.NextStamp(), std::memory_order_relaxed);
+  StampAnew(ref);
   list_.MoveToFront(ref);
 }
 
@@ -92,7 +100,7 @@ EntryRef EvictionOrder::FindOldestBut(EntryRef keep, List* list,
   };
   EntryRef oldest = list->FindOldest(budget, moved);
   if (oldest == keep && oldest != 0) {
-    HeaderOf(keep).stamp.store(recency_.NextStamp(), std::memory_order_relaxed);
+    StampAnew(keep);
     list->MoveToFront(keep);
     oldest = list->FindOldest(budget, moved);
     if (oldest == keep) oldest = 0;

@@ -99,6 +99,9 @@ class WHEELCACHE_EXPORT EvictionOrder {
   void Use(EntryRef ref);
   void MoveToFront(EntryRef ref);
 
+  // Marks an entry, until it is removed: see Recency.
+  void Mark(EntryRef ref) { Restamp(ref, MarkedStamp(StampOf(ref))); }
+
   // Returns the entry to evict, but never `keep`, or null. It makes room for
   // `incoming`: the entry of a new key, unless `keep` is to be replaced. Takes
   // from *budget what it costs to find it, and lets the other shards know how
@@ -135,21 +138,33 @@ class WHEELCACHE_EXPORT EvictionOrder {
     using Ref = EntryRef;
     LruLinks<Ref>& lru_links(Ref ref) const { return pool->At(ref).lru; }
     Stamp stamp(Ref ref) const {
-      return pool->At(ref).stamp.load(std::memory_order_relaxed);
+      return PlainStamp(pool->At(ref).stamp.load(std::memory_order_relaxed),
+                        recency->Now());
     }
     EntryPool* pool;
+    const Recency* recency;
   };
   using List = LazyLruList<Links>;
 
   // What a scan-resistant order has besides.
   struct Main {
-    Main(EntryPool* pool, const AdmissionMemory& memory, Room share)
-        : list(Links{pool}), admission(memory, share) {}
+    Main(const Links& links, const AdmissionMemory& memory, Room share)
+        : list(links), admission(memory, share) {}
     List list;
     Admission admission;
   };
 
   EntryHeader& HeaderOf(EntryRef ref) const { return pool_.At(ref); }
+  // The stamp of an entry, without its mark.
+  Stamp StampOf(EntryRef ref) const {
+    return PlainStamp(HeaderOf(ref).stamp.load(std::memory_order_relaxed),
+                      recency_.Now());
+  }
+  void Restamp(EntryRef ref, Stamp stamp) {
+    HeaderOf(ref).stamp.store(stamp, std::memory_order_relaxed);
+  }
+  // Gives an entry the next stamp, and leaves its mark.
+  void StampAnew(EntryRef ref);
   Room RoomOf(EntryRef ref) const { return {1, pool_.Charge(ref)}; }
   Admission::List ListOf(EntryRef ref) const {
     return HeaderOf(ref).in_main() ? Admission::kMain : Admission::kWindow;
@@ -209,7 +224,7 @@ inline EntryRef EvictionOrder::FindVictim(EntryRef keep, const Room& incoming,
   EntryRef victim = list_.FindOldest(budget);
   if (victim == keep && victim != 0) {
     // It is about to be replaced.
-    HeaderOf(keep).stamp.store(recency_.NextStamp(), std::memory_order_relaxed);
+    StampAnew(keep);
     list_.MoveToFront(keep);
     victim = list_.FindOldest(budget);
     if (victim == keep) victim = 0;
@@ -220,11 +235,8 @@ inline EntryRef EvictionOrder::FindVictim(EntryRef keep, const Room& incoming,
 
 // Null is the tail of an empty list.
 inline void EvictionOrder::ShowTail(EntryRef oldest, int64_t margin) {
-  shared_.uses.set_tail(
-      shard_,
-      oldest == 0 ? recency_.Now()
-                  : HeaderOf(oldest).stamp.load(std::memory_order_relaxed),
-      /*slack=*/margin / 8);
+  shared_.uses.set_tail(shard_, oldest == 0 ? recency_.Now() : StampOf(oldest),
+                        /*slack=*/margin / 8);
 }
 
 inline bool EvictionOrder::AnotherShardHasOlder(EntryRef victim) {
@@ -237,9 +249,7 @@ inline bool EvictionOrder::AnotherShardHasOlder(EntryRef victim) {
   do {
     next_peer_ = (next_peer_ + 1) & (shared_.shards - 1);
   } while (next_peer_ == shard_);
-  return IsOlderBy(shared_.uses.tail(next_peer_),
-                   HeaderOf(victim).stamp.load(std::memory_order_relaxed),
-                   margin);
+  return IsOlderBy(shared_.uses.tail(next_peer_), StampOf(victim), margin);
 }
 
 }  // namespace wheelcache::internal

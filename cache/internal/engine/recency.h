@@ -20,9 +20,15 @@
 // one whose last entry has the oldest stamp is the one to evict from. Where
 // there are two lists, the tails of the main ones are compared.
 //
-// Threads. UseClock is thread-safe. Of Recency, lazy, exact, IsYoung,
-// IsYoungInMain and Now are for all, the rest for whoever holds the shard's
-// lock.
+// Marks. The stamps of entries whose hits the Advisor wants to know of are
+// stored as if they were more than a billion uses older than they are. So such
+// an entry is never young, and each hit on it leaves the inlined path, by the
+// same comparison that takes those of exact mode to the list, and
+// those of two lists to their other test.
+//
+// Threads. UseClock is thread-safe. Of Recency, exact, IsYoung,
+// IsYoungInMain, IsPlain and Now are for all, the rest for whoever holds the
+// shard's lock.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_RECENCY_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_RECENCY_H_
@@ -39,8 +45,22 @@
 namespace wheelcache::internal {
 
 // A count of uses. Counts wrap around, and are compared by their difference:
-// what was not used for two billion uses may be taken for young.
+// what was not used for a billion uses may be taken for young.
 using Stamp = uint32_t;
+
+// How much older a marked stamp seems. By so much more than the differences
+// that count, that a stamp may also be a little ahead of the count.
+inline constexpr Stamp kMarkAge = (Stamp{1} << 30) + (Stamp{1} << 20);
+inline constexpr Stamp kLeastMarkedAge = Stamp{1} << 30;
+
+inline Stamp MarkedStamp(Stamp stamp) { return stamp - kMarkAge; }
+inline bool IsMarked(Stamp stored, Stamp now) {
+  return (now - stored) >> 30 == kLeastMarkedAge >> 30;
+}
+// The stamp itself, marked or not.
+inline Stamp PlainStamp(Stamp stored, Stamp now) {
+  return IsMarked(stored, now) ? stored + kMarkAge : stored;
+}
 
 inline bool IsOlderBy(Stamp a, Stamp b, int64_t uses) {
   return static_cast<int32_t>(b - a) > uses;
@@ -91,18 +111,16 @@ class Recency {
 
   Recency(UseClock* clock, Order order)
       : clock_(*clock),
-        lazy_(order == Order::kLazy),
         exact_(order == Order::kExact),
         stride_(order == Order::kExact ||
                         (order == Order::kTwoLists && clock->shards() == 1)
                     ? 1
-                    : UseClock::kStride) {}
+                    : UseClock::kStride),
+        least_age_for_list_(order == Order::kLazy ? kLeastMarkedAge : 0) {}
 
   Recency(const Recency&) = delete;
   Recency& operator=(const Recency&) = delete;
 
-  // Whether a use of an entry that is not young is one store.
-  bool lazy() const { return lazy_; }
   bool exact() const { return exact_; }
 
   // Whether a use, now, of an entry with this stamp need not be noted.
@@ -116,6 +134,12 @@ class Recency {
   bool IsYoungInMain(Stamp stamp, Stamp now) const {
     return !IsOlderBy(stamp, now,
                       main_youth_.load(std::memory_order_relaxed) - 1);
+  }
+
+  // Whether a use of an entry that is not young is one store: in one list that
+  // is not exact, unless the entry is marked.
+  bool IsPlain(Stamp stamp, Stamp now) const {
+    return now - stamp < least_age_for_list_;
   }
 
   // The stamp of an entry that is used now.
@@ -157,7 +181,7 @@ class Recency {
 
  private:
   static int64_t YouthOf(uint32_t resolution) {
-    constexpr int64_t kLongest = int64_t{1} << 30;
+    constexpr int64_t kLongest = kLeastMarkedAge;
     return std::min(int64_t{resolution} * 4, kLongest);
   }
   // Rarely different, and in a line that all readers have.
@@ -168,10 +192,9 @@ class Recency {
   }
 
   UseClock& clock_;
-  // Apart, so that a hit compares each with a constant.
-  const bool lazy_;
   const bool exact_;
   const uint32_t stride_;
+  const Stamp least_age_for_list_;
   std::atomic<int64_t> youth_{1};
   std::atomic<int64_t> main_youth_{1};
   // Not counted yet. Away from what readers look at.

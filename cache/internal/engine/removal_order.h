@@ -93,6 +93,9 @@ class WHEELCACHE_EXPORT RemovalOrder {
   void Use(EntryRef ref) { evictions_.Use(ref); }
   void MoveToFront(EntryRef ref) { evictions_.MoveToFront(ref); }
 
+  // Marks an entry, until it is removed: see Recency.
+  void Mark(EntryRef ref) { evictions_.Mark(ref); }
+
   // Gives an entry another deadline.
   void SetDeadline(EntryRef ref, int64_t deadline_nanos);
 

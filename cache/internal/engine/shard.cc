@@ -61,6 +61,32 @@ Shard::Shard(SharedState* shared, int number, const CacheOptions& options)
       jitter_(options, static_cast<uint32_t>(number)),
       order_({shared, &recency_, number}, clock_.NowNanos(), &index_) {}
 
+bool Shard::IsUsedAgainAtOnce(Stamp stamp, Stamp now) const {
+  constexpr int64_t kPart = 16;  // Of what is young; see Recency::Margin.
+  const int64_t few = recency_.exact()
+                          ? shared_.budget.used().entries / (kPart * 4)
+                          : recency_.Margin();
+  return !IsOlderBy(stamp, now, few);
+}
+
+bool Shard::NoteUseSlowly(EntryRef ref, Hash32 hash) {
+  std::atomic<Stamp>& stored = At(ref).stamp;
+  const Stamp now = recency_.Now();
+  const Stamp before = stored.load(std::memory_order_relaxed);
+  const bool marked = IsMarked(before, now);
+  if (marked) {
+    const Stamp stamp = PlainStamp(before, now);
+    if (!IsUsedAgainAtOnce(stamp, now)) {
+      shared_.advisor->Read(hash, /*hit=*/true);
+    }
+    if (recency_.IsYoung(stamp, now)) return false;
+    if (At(ref).in_main() && recency_.IsYoungInMain(stamp, now)) return false;
+  }
+  if (recency_.exact() && TryMoveToFront(ref, hash)) return false;
+  stored.store(marked ? MarkedStamp(now) : now, std::memory_order_relaxed);
+  return true;
+}
+
 bool Shard::TryMoveToFront(EntryRef ref, Hash32 hash) {
   if (!mu_.TryLock()) return false;
   // It may have left meanwhile; its links then belong to the thread that
@@ -200,6 +226,7 @@ inline void Shard::LinkLocked(const Step& step) {
   }
   Interleave("store: between index and list");
   order_.Add({ref, hash, old});
+  if (ABSL_PREDICT_FALSE(shared_.advisor != nullptr)) AdviseOfLocked(step);
   if (old == 0) return;
   step.departures->CountRemoved(RemovalCause::kReplaced);
   if (order_.Replace(old, step.old_is_plain)) {
@@ -207,9 +234,29 @@ inline void Shard::LinkLocked(const Step& step) {
   }
 }
 
+// Tells the Advisor of a new entry.
+void Shard::AdviseOfLocked(const Step& step) {
+  const Hash32 hash = step.write.hash.for_index;
+  if (!shared_.advisor->Samples(hash)) return;
+  order_.Mark(step.write.ref);
+  shared_.advisor->Store(hash, static_cast<uint32_t>(step.write.room.bytes),
+                         At(step.write.ref).deadline());
+}
+
+// The Advisor finds out by itself what expires, or would be evicted.
+void Shard::AdviseOfRemovalLocked(Hash32 hash, RemovalCause cause) {
+  if (cause == RemovalCause::kExpired || cause == RemovalCause::kEvicted) {
+    return;
+  }
+  shared_.advisor->Delete(hash);
+}
+
 void Shard::RemoveLocked(EntryRef ref, RemovalCause cause,
                          Departures* departures) {
   const Hash32 hash = order_.HashOf(ref);
+  if (ABSL_PREDICT_FALSE(shared_.advisor != nullptr)) {
+    AdviseOfRemovalLocked(hash, cause);
+  }
   index_.Erase(hash, ref);
   Interleave("remove: between index and list");
   const Room room = RoomOf(ref);
@@ -294,6 +341,9 @@ EntryRef Shard::Take(const KeyQuery& key, Departures* departures) {
   loads_.Supersede(key);
   const EntryRef live = FindLiveLocked(key, clock_.NowNanos());
   departures->counts.Add(live != 0 ? Count::kHits : Count::kMisses);
+  if (ABSL_PREDICT_FALSE(shared_.advisor != nullptr)) {
+    shared_.advisor->Read(key.hash().for_index, /*hit=*/live != 0);
+  }
   if (live == 0) return 0;
   pool_.Pin(live);
   RemoveLocked(live, RemovalCause::kDeleted, departures);
@@ -312,6 +362,9 @@ bool Shard::Touch(const KeyQuery& key, int64_t ttl_nanos) {
   if (ref == 0) return false;
   order_.Use(ref);
   order_.SetDeadline(ref, DeadlineLocked(now_nanos, ttl_nanos));
+  if (ABSL_PREDICT_FALSE(shared_.advisor != nullptr)) {
+    shared_.advisor->Touch(key.hash().for_index, At(ref).deadline());
+  }
   return true;
 }
 

@@ -129,15 +129,13 @@ class WHEELCACHE_EXPORT Shard {
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool NoteUse(const Found& found, Hash32 hash) {
     const Stamp now = recency_.Now();
     std::atomic<Stamp>& stamp = found.entry->stamp;
-    if (recency_.IsYoung(stamp.load(std::memory_order_relaxed), now)) {
-      return false;
-    }
-    if (ABSL_PREDICT_FALSE(!recency_.lazy())) {
-      if (recency_.exact()) {
-        if (TryMoveToFront(found.ref, hash)) return false;
-      } else if (found.entry->in_main() &&
-                 recency_.IsYoungInMain(stamp.load(std::memory_order_relaxed),
-                                        now)) {
+    const Stamp before = stamp.load(std::memory_order_relaxed);
+    if (recency_.IsYoung(before, now)) return false;
+    if (ABSL_PREDICT_FALSE(!recency_.IsPlain(before, now))) {
+      if (recency_.exact() || IsMarked(before, now)) {
+        return NoteUseSlowly(found.ref, hash);
+      }
+      if (found.entry->in_main() && recency_.IsYoungInMain(before, now)) {
         return false;
       }
     }
@@ -277,8 +275,13 @@ class WHEELCACHE_EXPORT Shard {
   EntryHeader& At(EntryRef ref) const { return pool_.At(ref); }
   Room RoomOf(EntryRef ref) const { return {1, pool_.Charge(ref)}; }
 
-  // Returns whether the lock was free. Out of line, to keep NoteUse short.
+  // NoteUse of a marked entry, or in exact mode. Out of line, to keep that
+  // short.
+  bool NoteUseSlowly(EntryRef ref, Hash32 hash);
+  // Returns whether the lock was free.
   bool TryMoveToFront(EntryRef ref, Hash32 hash);
+  // Whether so lately that the Advisor need not know.
+  bool IsUsedAgainAtOnce(Stamp stamp, Stamp now) const;
 
   template <typename Query>
   ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef FindLocked(const Query& key) const
@@ -304,6 +307,11 @@ class WHEELCACHE_EXPORT Shard {
   ABSL_ATTRIBUTE_ALWAYS_INLINE StoreOutcome MakeRoomLocked(Step* step)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void LinkLocked(const Step& step)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  ABSL_ATTRIBUTE_NOINLINE void AdviseOfLocked(const Step& step)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  ABSL_ATTRIBUTE_NOINLINE void AdviseOfRemovalLocked(Hash32 hash,
+                                                     RemovalCause cause)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   void RemoveLocked(EntryRef ref, RemovalCause cause, Departures* departures)

@@ -80,6 +80,12 @@ SharedState::SharedState(const CacheOptions& options, int shards,
                          : 0),
       pool(
           new EntryPool(entries.operations, entries.charges, expected_entries)),
-      limbo(pool.get(), PatienceFor(options.max_entries)) {}
+      limbo(pool.get(), PatienceFor(options.max_entries)),
+      advisor(options.advise
+                  ? Advisor::Make({options.max_entries, options.max_bytes},
+                                  options.clock)
+                  : nullptr) {
+  SetClearing(false);
+}
 
 }  // namespace wheelcache::internal

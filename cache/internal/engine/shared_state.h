@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "wheelcache/cache/internal/engine/admission.h"
+#include "wheelcache/cache/internal/engine/advisor.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/due_board.h"
@@ -105,12 +106,21 @@ struct WHEELCACHE_EXPORT SharedState {
   // what is unlimited.
   Room ShareOf(Room limits) const;
 
-  // Set while a Clear empties one shard after the other, all of them locked;
+  // What a miss without the lock has to do besides being counted; 0 for
+  // nothing. kClearing is set while a Clear empties one shard after the other,
+  // all of them locked;
   // then readers take the lock, too, and see all or nothing of it. A reader
   // that sees a shard that is empty already sees this set, as the new index was
   // published after it; and one that sees this reset, acquiring, sees all
   // shards empty. Next to `pool`, which readers need as well.
-  std::atomic<bool> clearing{false};
+  static constexpr uint8_t kClearing = 1;
+  static constexpr uint8_t kAdvised = 2;  // From the beginning, or never.
+  std::atomic<uint8_t> on_miss{0};
+  void SetClearing(bool clearing) {
+    const uint8_t advised = advisor != nullptr ? kAdvised : 0;
+    on_miss.store(advised | (clearing ? kClearing : 0),
+                  std::memory_order_release);
+  }
 
   // The copy of the library that has made the cache. Readers need it, too.
   const LibraryCopy* const copy = &kThisCopy;
@@ -118,6 +128,9 @@ struct WHEELCACHE_EXPORT SharedState {
   // Ends with the last handle, after the cache and its limbo.
   const std::unique_ptr<EntryPool, AbandonPool> pool;
   Limbo limbo;
+
+  // Null without CacheOptions::advise.
+  const std::unique_ptr<Advisor> advisor;
 
   // Sets and removals are counted under the lock of the shard, so that a fork()
   // comes before an event and its count, or after both.

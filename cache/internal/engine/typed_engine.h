@@ -314,6 +314,9 @@ bool TypedEngine<Key, Value, Hash, Equal>::Read(const K& key, Use use,
       if (use == Use::kCount) engine_.CountMiss();
       return false;
     }
+    if (found.ref == 0 && engine_.NoteSureMiss(hash.for_index, use)) {
+      return false;
+    }
     // Two kinds of misses are sure under the lock alone. A Clear that has
     // emptied this shard may not have emptied others: a thread that has seen
     // the one must not see the other. And an entry whose time had come when the
@@ -324,7 +327,7 @@ bool TypedEngine<Key, Value, Hash, Equal>::Read(const K& key, Use use,
   Interleave("read: before the lock");
   const EntryRef ref = FindAndPin(key, use);
   if (ref == 0) {
-    if (use == Use::kCount) engine_.CountMiss();
+    engine_.NoteMiss(hash.for_index, use);
     return false;
   }
   const Handle handle = HandleOf(ref);

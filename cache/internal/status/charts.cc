@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/histogram.h"
 #include "wheelcache/cache/internal/status/format.h"
 #include "wheelcache/cache/internal/status/picture.h"
@@ -108,6 +109,18 @@ std::string RatioPath(absl::Span<const CacheSample> samples,
   return path;
 }
 
+double HeightOf(double ratio) { return kBottom - (kBottom - kTop) * ratio; }
+
+std::string RatioAxis() {
+  std::string content;
+  for (const double ratio : {0.0, 0.5, 1.0}) {
+    content += GridLine(kLeft, kRight, HeightOf(ratio));
+    content += AxisLabel(kLeft - 5, HeightOf(ratio) + 4, Anchor::kEnd,
+                         absl::StrFormat("%.0f %%", 100 * ratio));
+  }
+  return content;
+}
+
 }  // namespace
 
 std::string Meter(double fraction) {
@@ -125,19 +138,46 @@ std::string HitRatioChart(absl::Span<const CacheSample> samples) {
                                   : samples.back().time - samples.front().time;
   const std::string path = RatioPath(samples, span);
   if (path.empty()) return "";
-  std::string content;
-  for (const double ratio : {0.0, 0.5, 1.0}) {
-    const double y = kBottom - (kBottom - kTop) * ratio;
-    content += GridLine(kLeft, kRight, y);
-    content += AxisLabel(kLeft - 5, y + 4, Anchor::kEnd,
-                         absl::StrFormat("%.0f %%", 100 * ratio));
-  }
+  std::string content = RatioAxis();
   absl::StrAppend(&content, "<path class=\"line\" d=\"", path, "\"/>");
   content += AxisLabel(
       kLeft, kSize.height - 5, Anchor::kStart,
       absl::StrCat(FormatSeconds(absl::ToDoubleSeconds(span)), " ago"));
   content += AxisLabel(kRight, kSize.height - 5, Anchor::kEnd, "last look");
   return Picture("Hit ratio over time", kSize, content);
+}
+
+std::string LimitsChart(const CacheAdvice& advice) {
+  struct Point {
+    double ratio;
+    absl::string_view label;
+  };
+  const Point points[] = {{advice.half, "half"},
+                          {advice.same, "the limits"},
+                          {advice.twice, "twice"},
+                          {advice.four_times, "4 times"}};
+  constexpr double kMargin = 30;
+  constexpr double kStep = (kRight - kLeft - 2 * kMargin) / 3;
+  std::string path;
+  std::string marks;
+  double x = kLeft + kMargin;
+  for (const Point& point : points) {
+    const double y = HeightOf(point.ratio);
+    absl::StrAppendFormat(&path, "%s%.1f %.1f", path.empty() ? "M" : "L", x, y);
+    absl::StrAppendFormat(
+        &marks,
+        "<circle class=\"bar\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"><title>%s: %s"
+        "</title></circle>",
+        x, y, point.label, FormatShare(point.ratio));
+    // Above the point where there is room.
+    marks += AxisLabel(x, y < kTop + 16 ? y + 17 : y - 8, Anchor::kMiddle,
+                       FormatShare(point.ratio));
+    marks += AxisLabel(x, kSize.height - 5, Anchor::kMiddle, point.label);
+    x += kStep;
+  }
+  return Picture("Hit ratio at other limits", kSize,
+                 absl::StrCat(RatioAxis(), "<path class=\"line\" d=\"", path,
+                              "\"/>", marks));
 }
 
 std::string AgeChart(const Histogram& seconds) {

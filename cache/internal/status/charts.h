@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/types/span.h"
+#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/histogram.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/wheel/base/export.h"
@@ -22,6 +23,9 @@ WHEELCACHE_EXPORT std::string Meter(double fraction);
 // read between them.
 WHEELCACHE_EXPORT std::string HitRatioChart(
     absl::Span<const CacheSample> samples);
+
+// The hit ratio at half to four times the limits.
+WHEELCACHE_EXPORT std::string LimitsChart(const CacheAdvice& advice);
 
 // A bar for each bucket.
 WHEELCACHE_EXPORT std::string AgeChart(const Histogram& seconds);
