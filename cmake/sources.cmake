@@ -62,6 +62,7 @@ set(wheelcache_SOURCES
   wheel/simulated_clock.cc)
 
 set(wheelcache_HEADERS
+  cache/advice.h
   cache/any_cache.h
   cache/cache.h
   cache/conditional.h
@@ -69,7 +70,10 @@ set(wheelcache_HEADERS
   cache/hash.h
   cache/histogram.h
   cache/hooks.h
+  cache/internal/advice/reuse_sample.h
+  cache/internal/advice/use_ranks.h
   cache/internal/engine/admission.h
+  cache/internal/engine/advisor.h
   cache/internal/engine/budget.h
   cache/internal/engine/compactor.h
   cache/internal/engine/counters.h
