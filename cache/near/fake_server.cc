@@ -158,7 +158,7 @@ bool FakeServer::StepOf(Session* session, int64_t now_nanos) {
     return true;
   }
   if (!session->broken.ok()) {
-    LoseLocked(session, session->broken);
+    LoseLocked(session, std::exchange(session->broken, absl::OkStatus()));
     return true;
   }
   if (DeliverTo(session, now_nanos)) return true;
@@ -249,9 +249,8 @@ void FakeServer::ConnectLocked(Session* session) {
   mu_.Lock();
 }
 
-void FakeServer::LoseLocked(Session* session, absl::Status why) {
+void FakeServer::LoseLocked(Session* session, const absl::Status& why) {
   session->number = 0;
-  session->broken = absl::OkStatus();
   session->heartbeat.reset();
   session->pings = 0;
   session->loses_messages = false;

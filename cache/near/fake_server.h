@@ -138,7 +138,7 @@ class WHEELCACHE_EXPORT FakeServer final : private Reaper::Client {
   int64_t NextDueLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   void ConnectLocked(Session* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void LoseLocked(Session* session, absl::Status why)
+  void LoseLocked(Session* session, const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Breaks the connections of a store, or of all.
   void BreakLocked(const FakeStore* of, absl::string_view why)

@@ -102,7 +102,7 @@ std::vector<absl::StatusOr<RemoteStore::Fetched>> NearCore::Fetch(
 
 absl::Status NearCore::Put(const RemoteStore::Write& write) {
   if (write.ttl <= absl::ZeroDuration()) {
-    const absl::Status status = absl::InvalidArgumentError(absl::StrCat(
+    absl::Status status = absl::InvalidArgumentError(absl::StrCat(
         "Set of \"", write.key, "\" in near cache \"", options_.local.name,
         "\": ttl is ", absl::FormatDuration(write.ttl),
         ", must be more than zero"));
@@ -113,7 +113,7 @@ absl::Status NearCore::Put(const RemoteStore::Write& write) {
   RemoteStore::Write remote = write;
   remote.key = key;
   const int64_t begin = clock_.NowNanos();
-  const absl::Status status = store_.Put(remote, options_.command_timeout);
+  absl::Status status = store_.Put(remote, options_.command_timeout);
   CountRoundTrip(begin);
   CountWrite(status);
   return status;
@@ -121,7 +121,7 @@ absl::Status NearCore::Put(const RemoteStore::Write& write) {
 
 absl::StatusOr<bool> NearCore::Remove(absl::string_view key) {
   const int64_t begin = clock_.NowNanos();
-  const absl::StatusOr<bool> removed =
+  absl::StatusOr<bool> removed =
       store_.Remove(RemoteKey(key), options_.command_timeout);
   CountRoundTrip(begin);
   CountWrite(removed.status());
