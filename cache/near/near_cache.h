@@ -160,8 +160,9 @@ class NearCache final {
     LoadOptions load;
     load.wait = core_.options().command_timeout;
     // What is there counts as missing.
-    if (look.session == 0 || look.outdated)
+    if (look.session == 0 || look.outdated) {
       load.max_age = -absl::Nanoseconds(1);
+    }
     return load;
   }
 
