@@ -36,6 +36,8 @@
 
 #include <cstdint>
 
+#include "wheelcache/wheel/base/version.h"
+
 namespace wheelcache {
 
 struct CacheAdvice {

@@ -31,6 +31,7 @@
 #include <cstdint>
 
 #include "absl/numeric/bits.h"
+#include "wheelcache/wheel/base/version.h"
 
 namespace wheelcache {
 

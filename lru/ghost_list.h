@@ -27,6 +27,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "wheelcache/wheel/base/version.h"
+
 namespace wheelcache {
 
 class GhostList {

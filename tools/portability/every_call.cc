@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/any_cache.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/conditional.h"
