@@ -254,8 +254,9 @@ TEST_F(CacheMemoryFailureTest, ForEachThatFailsLeavesNoPin) {
   options_.maintenance_budget = 1;
   auto cache =
       std::move(*Cache<int, testing::Counted, OneHash>::Create(options_));
-  for (int key = 0; key < 60; ++key)
+  for (int key = 0; key < 60; ++key) {
     cache->Set(key, testing::Counted(&values_));
+  }
   int shown = 0;
   WithEachAllocationFailing(
       [&] {
