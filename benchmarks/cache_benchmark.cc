@@ -8,7 +8,8 @@
 //   BM_SetExisting  Set of resident keys, uniform distribution
 //   BM_SetNew       Set of new keys, each of which evicts an entry
 //
-// The subjects are wheelcache, the floor (a hash table on one thread, without
+// The subjects are wheelcache, with BM_GetHit, BM_Mixed and BM_SetNew also with
+// its scan-resistant policy, the floor (a hash table on one thread, without
 // lock, TTL, order and limit), a hand-written cache with sharded locks and,
 // with --config=peers, other libraries. items_per_second is the sum over all
 // threads.
@@ -269,6 +270,10 @@ void RegisterAll() {
   RegisterForAll<SetExisting>();
   RegisterFor<SetExisting, OverwritingMapSubject>();
   RegisterForAll<SetNew>();
+  // The other eviction policy.
+  RegisterFor<GetHitInPlace, ScanResistantSubject>();
+  RegisterFor<Mixed, ScanResistantSubject>();
+  RegisterFor<SetNew, ScanResistantSubject>();
 }
 
 }  // namespace

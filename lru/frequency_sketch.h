@@ -72,13 +72,10 @@ class FrequencySketch {
   // Adds an occurrence of the element with this hash.
   void Increment(uint32_t hash) {
     const Place place = PlaceOf(hash);
-    for (uint32_t group = 0; group < kGroups; ++group) {
-      const Counter counter = CounterOf(place, group);
-      const uint64_t one = uint64_t{1} << counter.shift;
-      if ((*counter.word >> counter.shift & kMostFrequency) < kMostFrequency) {
-        *counter.word += one;
-      }
-    }
+    IncrementOne(CounterOf(place, 0));
+    IncrementOne(CounterOf(place, 1));
+    IncrementOne(CounterOf(place, 2));
+    IncrementOne(CounterOf(place, 3));
     if (++increments_ >= 10 * elements_) {
       increments_ = 0;
       to_halve_ = count_;
@@ -89,12 +86,9 @@ class FrequencySketch {
   // How often the element with this hash occurred, and has not been forgotten.
   uint32_t Frequency(uint32_t hash) const {
     const Place place = PlaceOf(hash);
-    uint64_t least = kMostFrequency;
-    for (uint32_t group = 0; group < kGroups; ++group) {
-      const Counter counter = CounterOf(place, group);
-      least = std::min(least, *counter.word >> counter.shift & kMostFrequency);
-    }
-    return static_cast<uint32_t>(least);
+    return static_cast<uint32_t>(std::min(
+        std::min(Count(CounterOf(place, 0)), Count(CounterOf(place, 1))),
+        std::min(Count(CounterOf(place, 2)), Count(CounterOf(place, 3)))));
   }
 
   // The cache line that both will touch.
@@ -104,7 +98,6 @@ class FrequencySketch {
   uint64_t blocks() const { return count_; }
 
  private:
-  static constexpr uint32_t kGroups = 4;
   static constexpr uint32_t kGroupBits = 5;  // Of the number of a counter.
 
   struct Place {
@@ -127,6 +120,14 @@ class FrequencySketch {
     const uint64_t number = place.bits >> (kGroupBits * group) & 31;
     return {&place.block->words[uint64_t{2} * group + (number >> 4)],
             (number & 15) * 4};
+  }
+
+  static uint64_t Count(Counter counter) {
+    return *counter.word >> counter.shift & kMostFrequency;
+  }
+  static void IncrementOne(Counter counter) {
+    const uint64_t more = Count(counter) < kMostFrequency ? 1 : 0;
+    *counter.word += more << counter.shift;
   }
 
   static void Halve(Block* block) {

@@ -1,4 +1,4 @@
-// wheelcache with its default options.
+// wheelcache with its default options, and with the scan-resistant policy.
 
 #ifndef WHEELCACHE_BENCHMARKS_SUBJECTS_WHEELCACHE_SUBJECT_H_
 #define WHEELCACHE_BENCHMARKS_SUBJECTS_WHEELCACHE_SUBJECT_H_
@@ -50,14 +50,29 @@ class WheelcacheSubject {
 
   Cache<std::string, std::string>& cache() { return *cache_; }
 
- private:
+ protected:
   static CacheOptions OptionsFor(int64_t capacity) {
     CacheOptions options;
     options.max_entries = capacity;
     return options;
   }
 
+ private:
   std::unique_ptr<Cache<std::string, std::string>> cache_;
+};
+
+class ScanResistantSubject : public WheelcacheSubject {
+ public:
+  static constexpr char kName[] = "scan_resistant";
+
+  explicit ScanResistantSubject(int64_t capacity)
+      : WheelcacheSubject(ScanResistant(OptionsFor(capacity))) {}
+
+ private:
+  static CacheOptions ScanResistant(CacheOptions options) {
+    options.policy = EvictionPolicy::kScanResistant;
+    return options;
+  }
 };
 
 }  // namespace wheelcache::benchmarks

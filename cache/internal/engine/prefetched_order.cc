@@ -49,6 +49,7 @@ void PrefetchedOrder::RemoveVictimOfTwo(EntryRef ref, Hash32 hash) {
     if (last == 0 || last == victim->ref) return;
     Expect(last, victim);
     PrefetchLineToWrite(evictions().admission().SketchLineOf(victim->hash));
+    PrefetchLineToWrite(evictions().admission().GhostLineOf(victim->hash));
   };
   expect(evictions().back(), &victim_);
   expect(evictions().main_back(), &main_victim_);

@@ -60,6 +60,14 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
   // Says that the entry is about to be replaced or removed.
   void ExpectRemoval(EntryRef ref) const { Prefetch(NeighboursOf(ref)); }
 
+  // Says that the entry of a new key with this hash is about to be added.
+  void ExpectNew(Hash32 hash) const {
+    if (ABSL_PREDICT_FALSE(evictions().has_two_lists())) {
+      PrefetchLineToWrite(evictions().admission().GhostLineOf(hash));
+      PrefetchLineToWrite(evictions().admission().SketchLineOf(hash));
+    }
+  }
+
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Replace(EntryRef old, bool plain);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Remove(EntryRef ref);
   void Substitute(EntryRef old, EntryRef copy) {

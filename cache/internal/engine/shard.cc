@@ -157,6 +157,7 @@ StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
     step.need -= Room{1, pool_.Charge(step.old, footprint)};
     step.old_is_plain = pool_.IsPlain(footprint, RemovalOrder::kMostDeferred);
   } else {
+    order_.ExpectNew(write.hash.for_index);
     // The last that may throw, before anything live has to leave.
     index_.Reserve([this](EntryRef other) ABSL_NO_THREAD_SAFETY_ANALYSIS {
       return order_.HashOf(other);
