@@ -119,7 +119,7 @@ std::string SetBy(absl::string_view text, std::optional<SweepBy>& result) {
 
 std::string SetSizes(absl::string_view text, std::optional<int>& result) {
   int sizes = 0;
-  const std::string rule = SetInteger(text, kMinSizes, kMaxSizes, sizes);
+  std::string rule = SetInteger(text, kMinSizes, kMaxSizes, sizes);
   if (rule.empty()) result = sizes;
   return rule;
 }
