@@ -31,7 +31,7 @@ EvictionOrder::EvictionOrder(const Owner& shard)
 
 void EvictionOrder::StampAnew(EntryRef ref) {
   const Stamp old = HeaderOf(ref).stamp.load(std::memory_order_relaxed);
-  const bool marked = IsMarked(old, recency_.Now());
+  const bool marked = recency_.IsMarked(old, recency_.Now());
   const Stamp stamp = recency_.NextStamp();
   Restamp(ref, marked ? MarkedStamp(stamp) : stamp);
 }

@@ -138,8 +138,8 @@ class WHEELCACHE_EXPORT EvictionOrder {
     using Ref = EntryRef;
     LruLinks<Ref>& lru_links(Ref ref) const { return pool->At(ref).lru; }
     Stamp stamp(Ref ref) const {
-      return PlainStamp(pool->At(ref).stamp.load(std::memory_order_relaxed),
-                        recency->Now());
+      return recency->Unmarked(
+          pool->At(ref).stamp.load(std::memory_order_relaxed));
     }
     EntryPool* pool;
     const Recency* recency;
@@ -157,8 +157,8 @@ class WHEELCACHE_EXPORT EvictionOrder {
   EntryHeader& HeaderOf(EntryRef ref) const { return pool_.At(ref); }
   // The stamp of an entry, without its mark.
   Stamp StampOf(EntryRef ref) const {
-    return PlainStamp(HeaderOf(ref).stamp.load(std::memory_order_relaxed),
-                      recency_.Now());
+    return recency_.Unmarked(
+        HeaderOf(ref).stamp.load(std::memory_order_relaxed));
   }
   void Restamp(EntryRef ref, Stamp stamp) {
     HeaderOf(ref).stamp.store(stamp, std::memory_order_relaxed);

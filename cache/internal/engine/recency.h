@@ -20,15 +20,15 @@
 // one whose last entry has the oldest stamp is the one to evict from. Where
 // there are two lists, the tails of the main ones are compared.
 //
-// Marks. The stamps of entries whose hits the Advisor wants to know of are
-// stored as if they were more than a billion uses older than they are. So such
-// an entry is never young, and each hit on it leaves the inlined path, by the
-// same comparison that takes those of exact mode to the list, and
-// those of two lists to their other test.
+// Marks. In a cache with an Advisor, the stamps of entries whose hits it wants
+// to know of are stored as if they were more than a billion uses older than
+// they are. So such an entry is never young, and each hit on it leaves the
+// inlined path, by the same comparison that takes those of exact mode to the
+// list, and those of two lists to their other test.
 //
 // Threads. UseClock is thread-safe. Of Recency, exact, IsYoung,
-// IsYoungInMain, IsPlain and Now are for all, the rest for whoever holds the
-// shard's lock.
+// IsYoungInMain, IsPlain, IsMarked, Unmarked and Now are for all, the rest for
+// whoever holds the shard's lock.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_RECENCY_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_RECENCY_H_
@@ -37,6 +37,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "absl/base/optimization.h"
@@ -45,7 +46,8 @@
 namespace wheelcache::internal {
 
 // A count of uses. Counts wrap around, and are compared by their difference:
-// what was not used for a billion uses may be taken for young.
+// what was not used for two billion uses, or for one billion where stamps bear
+// marks, may be taken for young.
 using Stamp = uint32_t;
 
 // How much older a marked stamp seems. By so much more than the differences
@@ -54,13 +56,7 @@ inline constexpr Stamp kMarkAge = (Stamp{1} << 30) + (Stamp{1} << 20);
 inline constexpr Stamp kLeastMarkedAge = Stamp{1} << 30;
 
 inline Stamp MarkedStamp(Stamp stamp) { return stamp - kMarkAge; }
-inline bool IsMarked(Stamp stored, Stamp now) {
-  return (now - stored) >> 30 == kLeastMarkedAge >> 30;
-}
-// The stamp itself, marked or not.
-inline Stamp PlainStamp(Stamp stored, Stamp now) {
-  return IsMarked(stored, now) ? stored + kMarkAge : stored;
-}
+inline Stamp UnmarkedStamp(Stamp marked) { return marked + kMarkAge; }
 
 inline bool IsOlderBy(Stamp a, Stamp b, int64_t uses) {
   return static_cast<int32_t>(b - a) > uses;
@@ -109,14 +105,18 @@ class Recency {
   // One list, in the order of the stamps at its tail or always; or two.
   enum class Order { kLazy, kExact, kTwoLists };
 
-  Recency(UseClock* clock, Order order)
+  // `marks` says whether stamps may be marked.
+  Recency(UseClock* clock, Order order, bool marks = false)
       : clock_(*clock),
         exact_(order == Order::kExact),
+        marks_(marks),
         stride_(order == Order::kExact ||
                         (order == Order::kTwoLists && clock->shards() == 1)
                     ? 1
                     : UseClock::kStride),
-        least_age_for_list_(order == Order::kLazy ? kLeastMarkedAge : 0) {}
+        least_age_for_list_(order != Order::kLazy ? 0
+                            : marks               ? kLeastMarkedAge
+                                    : std::numeric_limits<Stamp>::max()) {}
 
   Recency(const Recency&) = delete;
   Recency& operator=(const Recency&) = delete;
@@ -140,6 +140,15 @@ class Recency {
   // is not exact, unless the entry is marked.
   bool IsPlain(Stamp stamp, Stamp now) const {
     return now - stamp < least_age_for_list_;
+  }
+
+  bool IsMarked(Stamp stored, Stamp now) const {
+    return marks_ && (now - stored) >> 30 == kLeastMarkedAge >> 30;
+  }
+  // The stamp itself, marked or not.
+  Stamp Unmarked(Stamp stored) const {
+    if (ABSL_PREDICT_TRUE(!marks_)) return stored;
+    return IsMarked(stored, Now()) ? UnmarkedStamp(stored) : stored;
   }
 
   // The stamp of an entry that is used now.
@@ -193,6 +202,7 @@ class Recency {
 
   UseClock& clock_;
   const bool exact_;
+  const bool marks_;
   const uint32_t stride_;
   const Stamp least_age_for_list_;
   std::atomic<int64_t> youth_{1};

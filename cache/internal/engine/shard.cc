@@ -57,7 +57,8 @@ Shard::Shard(SharedState* shared, int number, const CacheOptions& options)
       eviction_record_(*shared->PagesOf(number).eviction_record()),
       number_(number),
       index_(&shared->tables, shared->expected_entries / shared->shards),
-      recency_(&shared->uses, OrderOf(*shared)),
+      recency_(&shared->uses, OrderOf(*shared),
+               /*marks=*/shared->advisor != nullptr),
       jitter_(options, static_cast<uint32_t>(number)),
       order_({shared, &recency_, number}, clock_.NowNanos(), &index_) {}
 
@@ -73,9 +74,9 @@ bool Shard::NoteUseSlowly(EntryRef ref, Hash32 hash) {
   std::atomic<Stamp>& stored = At(ref).stamp;
   const Stamp now = recency_.Now();
   const Stamp before = stored.load(std::memory_order_relaxed);
-  const bool marked = IsMarked(before, now);
+  const bool marked = recency_.IsMarked(before, now);
   if (marked) {
-    const Stamp stamp = PlainStamp(before, now);
+    const Stamp stamp = UnmarkedStamp(before);
     if (!IsUsedAgainAtOnce(stamp, now)) {
       shared_.advisor->Read(hash, /*hit=*/true);
     }

@@ -132,7 +132,7 @@ class WHEELCACHE_EXPORT Shard {
     const Stamp before = stamp.load(std::memory_order_relaxed);
     if (recency_.IsYoung(before, now)) return false;
     if (ABSL_PREDICT_FALSE(!recency_.IsPlain(before, now))) {
-      if (recency_.exact() || IsMarked(before, now)) {
+      if (recency_.exact() || recency_.IsMarked(before, now)) {
         return NoteUseSlowly(found.ref, hash);
       }
       if (found.entry->in_main() && recency_.IsYoungInMain(before, now)) {
