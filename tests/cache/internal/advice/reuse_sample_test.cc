@@ -116,6 +116,17 @@ TEST_F(ReuseSampleTest, ALargerSizeHasTheOlderDeadline) {
   EXPECT_EQ(More(ReuseSample::kHalf), 0);
 }
 
+TEST_F(ReuseSampleTest, WhatIsLoadedAfterAnEvictionHasItsNewDeadline) {
+  Load(1, 10 * kSecond);
+  now_ += 2 * kSecond;
+  for (uint32_t key = 2; key <= 6; ++key) Load(key);
+  Load(1, 10 * kSecond);
+  now_ += 9 * kSecond;
+  Miss(1);  // Before its new deadline: it had to make room.
+  EXPECT_EQ(Misses(ReuseSample::kEvicted), 2);
+  EXPECT_EQ(Misses(ReuseSample::kExpired), 0);
+}
+
 TEST_F(ReuseSampleTest, AStoreThatNoMissAskedForRenewsEachSize) {
   Load(1, 10 * kSecond);
   now_ += 8 * kSecond;
@@ -211,6 +222,17 @@ TEST_F(ReuseSampleTest, FarLowerLimitsSampleMoreKeys) {
   sample_->SetLimits({/*entries=*/600'000, kUnlimited});
   EXPECT_LT(sample_->rate(), 0.001);
   sample_->SetLimits({/*entries=*/100, kUnlimited});
+  EXPECT_EQ(sample_->rate(), 1);
+}
+
+TEST_F(ReuseSampleTest, FarFewerBytesSampleMoreKeys) {
+  sample_ = Make(kUnlimited, /*bytes=*/1'000'000);
+  for (uint32_t i = 0; i < 20'000; ++i) Store(i * 2654435761u);
+  const double rate = sample_->rate();
+  EXPECT_LT(rate, 0.5);
+  sample_->SetLimits({kUnlimited, /*bytes=*/600'000});
+  EXPECT_EQ(sample_->rate(), rate);
+  sample_->SetLimits({kUnlimited, /*bytes=*/1000});
   EXPECT_EQ(sample_->rate(), 1);
 }
 
