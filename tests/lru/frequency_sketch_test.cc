@@ -91,6 +91,16 @@ TEST(FrequencySketchTest, FitsFewerElementsInFewerBlocks) {
   EXPECT_EQ(sketch->blocks(), 1'024u);
 }
 
+TEST(FrequencySketchTest, CountsAnewWhereItsBlocksChange) {
+  Sketch sketch(8'000);
+  for (uint32_t i = 0; i < 10 * 500; ++i) sketch->Increment(i);
+  sketch->Fit(500);
+  const uint32_t before = sketch->Frequency(7);
+  for (uint32_t i = 0; i < 6; ++i) sketch->Increment(7);
+  for (uint64_t i = 0; i < sketch->blocks(); ++i) sketch->Increment(8);
+  EXPECT_EQ(sketch->Frequency(7), before + 6);
+}
+
 TEST(FrequencySketchTest, SpreadsSequencesOverItsLines) {
   Sketch sketch(64 * 1024);
   for (const uint32_t stride : {1u, 64u, 65'536u, 1u << 24}) {
