@@ -13,6 +13,7 @@ if(TARGET wheelcache::wheelcache)
     tests/testing/html_page.cc
     tests/testing/prometheus_text.cc
     tests/testing/relay.cc)
+  wheelcache_test(admission_test tests/cache/internal/engine/admission_test.cc)
   wheelcache_test(advice_test tests/cache/internal/status/advice_test.cc)
   wheelcache_test(age_test tests/cache/internal/entry/age_test.cc)
   wheelcache_test(arena_depot_test tests/cache/internal/memory/arena_depot_test.cc)

@@ -110,6 +110,10 @@ TEST(GhostListTest, FitsFewerElementsInFewerBuckets) {
   for (uint32_t i = 0; i < 4'000; ++i) ghosts->Add(i << 16, kSecond);
   EXPECT_EQ(ghosts->size(kFirst), 0);
   EXPECT_EQ(ghosts->Take(3'999u << 16), kSecond);
+  ghosts->Fit(1'000);  // Not for less than a quarter.
+  EXPECT_EQ(ghosts->buckets(), 101u);
+  ghosts->Fit(1'100);
+  EXPECT_EQ(ghosts->buckets(), 138u);
 }
 
 TEST(GhostListTest, SpreadsSequencesOverItsBuckets) {

@@ -1,0 +1,233 @@
+#include "wheelcache/cache/internal/engine/admission.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/cache/options.h"
+#include "wheelcache/lru/frequency_sketch.h"
+
+namespace wheelcache::internal {
+namespace {
+
+constexpr Admission::List kWindow = Admission::kWindow;
+constexpr Admission::List kMain = Admission::kMain;
+
+// A shard of a thousand entries. Its window may take a hundred at first.
+class AdmissionTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kEntries = 1000;
+
+  void Fill(Admission::List list, int64_t entries, int64_t bytes = 1) {
+    for (int64_t i = 0; i < entries; ++i) admission_.Add(list, {1, bytes});
+  }
+  void Use(Hash32 hash, int times) {
+    for (int i = 0; i < times; ++i) admission_.NoteUsed(hash);
+  }
+  bool Wins(double window_life = 1, double main_life = 1) {
+    return admission_.Wins({kNew, window_life}, {kOld, main_life});
+  }
+  int WinsOf(int tries) {
+    int wins = 0;
+    for (int i = 0; i < tries; ++i) wins += Wins();
+    return wins;
+  }
+
+  static constexpr Hash32 kNew = 0x12345678;
+  static constexpr Hash32 kOld = 0x9abcdef0;
+
+  std::vector<FrequencySketch::Block> memory_ =
+      std::vector<FrequencySketch::Block>(AdmissionMemory::BytesFor(kEntries) /
+                                          sizeof(FrequencySketch::Block));
+  Admission admission_{{reinterpret_cast<std::byte*>(memory_.data()), kEntries},
+                       {kEntries, kUnlimited}};
+};
+
+TEST(AdmissionMemoryTest, IsAtMostEighteenBytesAnEntryInWholeLines) {
+  for (uint64_t entries = 1'000; entries < 100'000'000;
+       entries += entries / 7) {
+    const size_t bytes = AdmissionMemory::BytesFor(entries);
+    EXPECT_LE(bytes, 18 * entries) << entries;
+    EXPECT_EQ(bytes % 64, 0u) << entries;
+    EXPECT_EQ(bytes, AdmissionMemory::SketchBytes(entries) +
+                         AdmissionMemory::GhostBytes(entries));
+  }
+  EXPECT_EQ(AdmissionMemory::SketchBytes(1'000), 8'192u);
+  EXPECT_EQ(AdmissionMemory::GhostBytes(1'000), 1'024u);
+}
+
+TEST_F(AdmissionTest, WindowIsFullAboveItsTarget) {
+  Fill(kWindow, 98);
+  EXPECT_FALSE(admission_.WindowIsFullFor({1, 1}));
+  EXPECT_TRUE(admission_.WindowIsFullFor({3, 1}));
+  Fill(kWindow, 3);
+  EXPECT_TRUE(admission_.WindowIsFullFor({1, 1}));
+  admission_.Remove(kWindow, {4, 4});
+  EXPECT_FALSE(admission_.WindowIsFullFor({1, 1}));
+  Fill(kMain, 800);  // Which does not matter.
+  EXPECT_FALSE(admission_.WindowIsFullFor({1, 1}));
+}
+
+TEST_F(AdmissionTest, TheLargerPartOfEntriesAndBytesCounts) {
+  admission_.SetShare({kEntries, 10'000});
+  Fill(kWindow, 9, /*bytes=*/100);
+  EXPECT_FALSE(admission_.WindowIsFullFor({1, 99}));
+  EXPECT_TRUE(admission_.WindowIsFullFor({1, 101}));
+  EXPECT_TRUE(admission_.WindowIsFullFor({92, 1}));
+}
+
+TEST_F(AdmissionTest, MainListTakesWhatLeavesAFullWindowUntilItIsFull) {
+  Fill(kWindow, 98);
+  Fill(kMain, 10);
+  EXPECT_FALSE(admission_.MainHasRoomFor({1, 1}));
+  Fill(kWindow, 4);
+  EXPECT_TRUE(admission_.MainHasRoomFor({1, 1}));
+  Fill(kMain, 888);
+  EXPECT_TRUE(admission_.MainHasRoomFor({1, 1}));
+  EXPECT_FALSE(admission_.MainHasRoomFor({4, 4}));
+  Fill(kMain, 4);
+  EXPECT_FALSE(admission_.MainHasRoomFor({1, 1}));
+  admission_.Clear();
+  EXPECT_EQ(admission_.size(kWindow), Room());
+  EXPECT_EQ(admission_.size(kMain), Room());
+}
+
+TEST_F(AdmissionTest, WhatWasUsedMoreOftenStays) {
+  Use(kNew, 3);
+  Use(kOld, 2);
+  EXPECT_TRUE(Wins());
+  Use(kOld, 2);
+  EXPECT_FALSE(Wins());
+}
+
+TEST_F(AdmissionTest, ASetOfANewKeyCountsAsAUse) {
+  Use(kOld, 1);
+  admission_.NoteSet(kNew);
+  EXPECT_FALSE(Wins());
+  admission_.NoteSet(kNew);
+  EXPECT_TRUE(Wins());
+}
+
+TEST_F(AdmissionTest, OfEquallyFrequentOnesTheOneInTheMainListStays) {
+  EXPECT_FALSE(Wins());
+  Use(kNew, 2);
+  Use(kOld, 2);
+  EXPECT_FALSE(Wins());
+}
+
+TEST_F(AdmissionTest, OfEquallyFrequentOnesTheOneThatLivesLongerByHalfStays) {
+  Use(kNew, 2);
+  Use(kOld, 2);
+  EXPECT_FALSE(Wins(/*window_life=*/2, /*main_life=*/1));
+  EXPECT_TRUE(Wins(/*window_life=*/2.1, /*main_life=*/1));
+}
+
+TEST_F(AdmissionTest, MuchLongerLifeMakesUpForLowerFrequency) {
+  Use(kNew, 1);
+  Use(kOld, 2);
+  EXPECT_FALSE(Wins(/*window_life=*/4, /*main_life=*/1));
+  EXPECT_TRUE(Wins(/*window_life=*/4.1, /*main_life=*/1));
+  Use(kOld, 3);
+  EXPECT_FALSE(Wins(/*window_life=*/4.9, /*main_life=*/1));
+  EXPECT_TRUE(Wins(/*window_life=*/5.1, /*main_life=*/1));
+}
+
+TEST_F(AdmissionTest, FrequentLoserWinsOneTimeIn128) {
+  Use(kNew, 5);
+  Use(kOld, 7);
+  EXPECT_EQ(WinsOf(10'000), 0);
+  Use(kNew, 1);
+  EXPECT_NEAR(WinsOf(128 * 100), 100, 30);
+}
+
+TEST_F(AdmissionTest, TargetFollowsTheKeysThatComeBack) {
+  Fill(kWindow, 100);
+  Fill(kMain, 900);
+  admission_.NoteSet(1);
+  EXPECT_EQ(admission_.target(), 0.1);
+  admission_.NoteEvicted(2, kWindow);
+  admission_.NoteSet(2);
+  EXPECT_NEAR(admission_.target(), 0.101, 1e-9);
+  admission_.NoteSet(2);  // It is no ghost any more.
+  EXPECT_NEAR(admission_.target(), 0.101, 1e-9);
+  admission_.NoteEvicted(4, kMain);
+  admission_.NoteSet(4);
+  EXPECT_NEAR(admission_.target(), 0.1, 1e-9);
+}
+
+TEST_F(AdmissionTest, StepsAreLongerWhereTheOtherListHasMoreGhosts) {
+  Fill(kWindow, 100);
+  Fill(kMain, 900);
+  for (Hash32 hash = 1; hash <= 9; ++hash) {
+    admission_.NoteEvicted(hash * 1'000'003, kMain);
+  }
+  admission_.NoteEvicted(2, kWindow);
+  admission_.NoteSet(2);  // Ten to two.
+  EXPECT_NEAR(admission_.target(), 0.105, 1e-9);
+}
+
+TEST_F(AdmissionTest, StepsAreLongerTheOtherWayToo) {
+  Fill(kWindow, 100);
+  Fill(kMain, 900);
+  for (Hash32 hash = 1; hash <= 9; ++hash) {
+    admission_.NoteEvicted(hash * 1'000'003, kWindow);
+  }
+  admission_.NoteEvicted(2, kMain);
+  admission_.NoteSet(2);
+  EXPECT_NEAR(admission_.target(), 0.095, 1e-9);
+}
+
+TEST_F(AdmissionTest, NoStepIsLongerThanAFiftiethAndAnEntry) {
+  Fill(kWindow, 100);
+  Fill(kMain, 900);
+  for (Hash32 hash = 1; hash <= 99; ++hash) {
+    admission_.NoteEvicted(hash * 1'000'003, kMain);
+  }
+  admission_.NoteEvicted(2, kWindow);
+  admission_.NoteSet(2);
+  EXPECT_NEAR(admission_.target(), 0.121, 1e-9);
+}
+
+TEST_F(AdmissionTest, TargetStaysWithinItsBounds) {
+  Fill(kWindow, 100);
+  Fill(kMain, 900);
+  for (int i = 0; i < 200; ++i) {
+    admission_.NoteEvicted(4, kMain);
+    admission_.NoteSet(4);
+  }
+  EXPECT_EQ(admission_.target(), 0.05);
+  for (int i = 0; i < 2000; ++i) {
+    admission_.NoteEvicted(2, kWindow);
+    admission_.NoteSet(2);
+  }
+  EXPECT_EQ(admission_.target(), 0.99);
+}
+
+TEST_F(AdmissionTest, AFullShardHoldsItsPartOfWhatFits) {
+  Fill(kWindow, 50);
+  Fill(kMain, 200);
+  // A quarter of a thousand entries, in a cache that uses half of its limit.
+  admission_.NoteFull({500, 7}, {1000, kUnlimited});
+  EXPECT_TRUE(admission_.WindowIsFullFor({1, 1}));
+  admission_.Remove(kWindow, {2, 2});
+  EXPECT_FALSE(admission_.WindowIsFullFor({1, 1}));
+  Fill(kWindow, 2);
+  admission_.NoteSet(1);  // From now on it remembers as many as fit.
+  admission_.NoteEvicted(2, kWindow);
+  admission_.NoteSet(2);  // Five hundred fit.
+  EXPECT_NEAR(admission_.target(), 0.102, 1e-9);
+}
+
+TEST_F(AdmissionTest, AFullShardHoldsItsPartOfTheBytes) {
+  Fill(kWindow, 50, /*bytes=*/10);
+  Fill(kMain, 200, /*bytes=*/10);
+  admission_.NoteFull({500, 5'000}, {kUnlimited, 10'000});
+  EXPECT_FALSE(admission_.WindowIsFullFor({1'000, 0}));
+  EXPECT_TRUE(admission_.WindowIsFullFor({1, 1}));
+}
+
+}  // namespace
+}  // namespace wheelcache::internal
