@@ -113,6 +113,12 @@ ABSL_ATTRIBUTE_NOINLINE void* operator new(size_t size,
   throw std::bad_alloc();
 }
 ABSL_ATTRIBUTE_NOINLINE void* operator new(size_t size,
+                                           const std::nothrow_t&) noexcept {
+  using wheelcache::testing::Allocation;
+  if (wheelcache::testing::AllocationFails(Allocation::kNew)) return nullptr;
+  return std::malloc(size != 0 ? size : 1);
+}
+ABSL_ATTRIBUTE_NOINLINE void* operator new(size_t size,
                                            std::align_val_t alignment,
                                            const std::nothrow_t&) noexcept {
   using wheelcache::testing::Allocation;
