@@ -108,11 +108,11 @@ struct WHEELCACHE_EXPORT SharedState {
 
   // What a miss without the lock has to do besides being counted; 0 for
   // nothing. kClearing is set while a Clear empties one shard after the other,
-  // all of them locked;
-  // then readers take the lock, too, and see all or nothing of it. A reader
-  // that sees a shard that is empty already sees this set, as the new index was
-  // published after it; and one that sees this reset, acquiring, sees all
-  // shards empty. Next to `pool`, which readers need as well.
+  // all of them locked; then readers take the lock, too, and see all or nothing
+  // of it. A reader that sees a shard that is empty already sees this set, as
+  // the new index was published after it; and one that sees this reset,
+  // acquiring, sees all shards empty. Next to `pool`, which readers need as
+  // well.
   static constexpr uint8_t kClearing = 1;
   static constexpr uint8_t kAdvised = 2;  // From the beginning, or never.
   std::atomic<uint8_t> on_miss{0};

@@ -223,7 +223,7 @@ TEST_F(TraceReplayTest, SweepPrintsTheFiguresOfSingleReplays) {
 }
 
 TEST_F(TraceReplayTest, PolicyIsThatOfTheCache) {
-  // Six keys by turns in four places: nothing is hit unless something stays.
+  // Six keys in turn in four places: nothing is hit unless something stays.
   std::string trace;
   for (int i = 0; i < 600; ++i) {
     absl::StrAppend(&trace, "0,k", i % 6, ",2,50,0,get,0\n");
