@@ -10,15 +10,15 @@
 //  - what this thread has read before.
 //
 // WHEELCACHE_TEST_OPERATIONS and WHEELCACHE_TEST_SEED say how much and which
-// faults; the threads make each run another one.
+// faults; the threads make each run another one. The log says how many of each
+// there were. From a million operations on, the server also stops for 10 s.
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <functional>
+#include <iostream>
 #include <memory>
 #include <optional>
 #include <random>
@@ -40,6 +40,7 @@
 #include "wheelcache/cache/near/near_cache.h"
 #include "wheelcache/cache/near/near_options.h"
 #include "wheelcache/cache/near/redis_store.h"
+#include "wheelcache/tests/cache/near/promised_key.h"
 #include "wheelcache/tests/testing/redis_server.h"
 #include "wheelcache/tests/testing/relay.h"
 #include "wheelcache/tests/testing/test_environment.h"
@@ -54,9 +55,16 @@ using testing::RedisServer;
 using testing::Relay;
 
 constexpr absl::Duration kBound = absl::Milliseconds(150);  // L
-constexpr size_t kCaches = 2;
+constexpr size_t kCaches = PromisedKey::kCaches;
 constexpr size_t kKeys = 16;
 constexpr int kLeastFaults = 12;
+
+// A Get returns within command_timeout. Longer than a busy machine lets a
+// thread wait, and shorter than the long stop.
+constexpr absl::Duration kCommandTimeout = absl::Milliseconds(50);
+constexpr absl::Duration kLongestGet = absl::Seconds(5);
+constexpr absl::Duration kLongStop = absl::Seconds(10);
+constexpr int64_t kOperationsPerLongStop = 1'000'000;
 
 // Threads of a process. Under ThreadSanitizer none joins the fetch of another:
 // it does not see how a prebuilt Abseil counts the references of a Status.
@@ -71,82 +79,6 @@ int64_t Now() { return Clock::Monotonic().NowNanos(); }
 // Waits; no test here waits to see something expire.
 void Pause(absl::Duration time) { absl::SleepFor(time); }
 
-// What is known of a key. Where it is not known whether a write will happen
-// yet, the key gets another name, and all begins anew.
-class Key {
- public:
-  explicit Key(size_t index) : index_(index) { Rename(); }
-
-  // Held while one writes.
-  Mutex writing;
-
-  struct Claim {
-    std::string name;
-    int64_t least;
-  };
-
-  // What a read that begins now must return at least.
-  Claim ClaimNow(size_t cache) {
-    const int64_t begin = Now();
-    MutexLock lock(&mu_);
-    // The last of those that are old enough stays, as the least version.
-    while (executed_.size() > 1 && executed_[1].nanos <= begin - Bound()) {
-      executed_.pop_front();
-    }
-    int64_t least = own_[cache];
-    if (!executed_.empty() && executed_[0].nanos <= begin - Bound()) {
-      least = std::max(least, executed_[0].version);
-    }
-    return {name_, least};
-  }
-
-  // Draws the version of the next write. REQUIRES: `writing` is held.
-  int64_t NextVersion() {
-    MutexLock lock(&mu_);
-    return ++version_;
-  }
-  std::string name() {
-    MutexLock lock(&mu_);
-    return name_;
-  }
-
-  // The write of a version has been executed at that time or before.
-  void Executed(int64_t version, int64_t nanos) {
-    MutexLock lock(&mu_);
-    executed_.push_back({version, nanos});
-  }
-  void ExecutedBy(size_t cache, int64_t version) {
-    Executed(version, Now());
-    MutexLock lock(&mu_);
-    own_[cache] = version;
-  }
-
-  // Begins anew, without a value. REQUIRES: `writing` is held.
-  void Rename() {
-    MutexLock lock(&mu_);
-    name_ = absl::StrCat(index_, ":", ++names_);
-    version_ = 0;
-    executed_.clear();
-    own_.fill(0);
-  }
-
- private:
-  struct Write {
-    int64_t version;
-    int64_t nanos;
-  };
-
-  static int64_t Bound() { return absl::ToInt64Nanoseconds(kBound); }
-
-  const size_t index_;
-  Mutex mu_;
-  std::string name_ ABSL_GUARDED_BY(mu_);
-  int names_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t version_ ABSL_GUARDED_BY(mu_) = 0;
-  std::deque<Write> executed_ ABSL_GUARDED_BY(mu_);
-  std::array<int64_t, kCaches> own_ ABSL_GUARDED_BY(mu_) = {};
-};
-
 // One of the processes.
 struct Process {
   std::unique_ptr<Relay> relay;
@@ -154,12 +86,30 @@ struct Process {
   std::unique_ptr<NearCache<std::string>> near;
 };
 
+enum Fault {
+  kStop,
+  kLongStop10s,
+  kCloseConnections,
+  kClientKill,
+  kDropDirection,
+  kHoldReplies,
+  kHoldDirection,
+  kKillServer,
+  kWriteBehindAPong,
+  kFaults
+};
+constexpr std::array<const char*, kFaults> kFaultNames = {
+    "SIGSTOP",          "SIGSTOP for 10 s",    "connections closed",
+    "CLIENT KILL",      "a direction dropped", "replies held",
+    "a direction held", "kill -9 and restart", "a write behind a PONG"};
+
 class Checker {
  public:
   Checker(std::unique_ptr<RedisServer> server, uint64_t seed)
       : server_(std::move(server)), seed_(seed) {
     for (size_t k = 0; k < kKeys; ++k) {
-      keys_.push_back(std::make_unique<Key>(k));
+      keys_.push_back(std::make_unique<PromisedKey>(
+          absl::StrCat(k), Clock::Monotonic(), kBound));
     }
     for (Process& process : processes_) {
       process.relay = std::make_unique<Relay>(server_->port());
@@ -171,7 +121,7 @@ class Checker {
       NearCacheOptions options;
       options.key_prefix = "p:";
       options.max_staleness = kBound;
-      options.command_timeout = kBound / 3;
+      options.command_timeout = kCommandTimeout;
       process.near =
           *NearCache<std::string>::Create(options, process.store.get());
     }
@@ -187,16 +137,31 @@ class Checker {
     }
     threads.emplace_back([this] { WriteAsAnother(); });
     std::mt19937_64 random(seed_);
-    int faults = 0;
-    while ((operations_ < operations || faults < kLeastFaults) &&
-           !is_violated_) {
-      Break(random);
-      ++faults;
+    int64_t next_long_stop = kOperationsPerLongStop;
+    for (int faults = 0;
+         (operations_ < operations || faults < kLeastFaults) && !is_violated_;
+         ++faults) {
+      const bool is_long = operations_ >= next_long_stop;
+      if (is_long) next_long_stop += kOperationsPerLongStop;
+      Break(is_long ? kLongStop10s : ShortFault(random), random);
+      Pause(UpTo(random, kBound));
     }
     is_over_ = true;
     for (std::thread& thread : threads) thread.join();
     MutexLock lock(&mu_);
     return violation_;
+  }
+
+  // What has been done, for the log.
+  std::string Report() const {
+    std::string report = absl::StrCat(
+        operations_.load(), " operations, ", local_hits(), " local hits, ",
+        failures_.load(), " failed reads; faults:");
+    for (int fault = 0; fault < kFaults; ++fault) {
+      absl::StrAppend(&report, fault == 0 ? " " : ", ", kFaultNames[fault], " ",
+                      faults_[fault]);
+    }
+    return report;
   }
 
   int64_t local_hits() const {
@@ -223,7 +188,7 @@ class Checker {
     while (!is_over_) {
       const size_t k = Uniform(random, kKeys);
       if (Uniform(random, 50) == 0) Set(c, *keys_[k]);
-      const Key::Claim claim = keys_[k]->ClaimNow(c);
+      const PromisedKey::Claim claim = keys_[k]->ClaimNow(c);
       if (seen[k].name != claim.name) seen[k] = {claim.name, 0};
       const std::string violation = Read(c, claim, &seen[k].version);
       // With another name by now, its writes may have been lost.
@@ -236,9 +201,19 @@ class Checker {
   }
 
   // Returns what is wrong with it.
-  std::string Read(size_t c, const Key::Claim& claim, int64_t* seen) {
+  std::string Read(size_t c, const PromisedKey::Claim& claim, int64_t* seen) {
+    const int64_t begin = Now();
     const auto result = processes_[c].near->Get(claim.name);
-    if (!result.ok()) return "";
+    const absl::Duration took = absl::Nanoseconds(Now() - begin);
+    if (took > kLongestGet) {
+      return absl::StrCat("a Get took ", absl::FormatDuration(took),
+                          "; command_timeout is ",
+                          absl::FormatDuration(kCommandTimeout));
+    }
+    if (!result.ok()) {
+      ++failures_;
+      return "";
+    }
     int64_t version = 0;
     if (result->has_value() && !absl::SimpleAtoi(**result, &version)) {
       return absl::StrCat("\"", **result, "\" was never written");
@@ -252,7 +227,7 @@ class Checker {
     return "";
   }
 
-  void Set(size_t c, Key& key) {
+  void Set(size_t c, PromisedKey& key) {
     MutexLock lock(&key.writing);
     const int64_t version = key.NextVersion();
     if (processes_[c].near->Set(key.name(), absl::StrCat(version)).ok()) {
@@ -263,7 +238,7 @@ class Checker {
   }
 
   // Writes one key, and notes when the server says that it has.
-  void WriteAs(RedisClient& client, Key& key) {
+  void WriteAs(RedisClient& client, PromisedKey& key) {
     const int64_t version = key.NextVersion();
     const std::string reply = client.Run(
         {"EVAL",
@@ -290,54 +265,67 @@ class Checker {
         Pause(absl::Milliseconds(1));
         client = std::make_unique<RedisClient>(server_->port());
       }
-      Key& key = *keys_[Uniform(random, kKeys)];
+      PromisedKey& key = *keys_[Uniform(random, kKeys)];
       MutexLock lock(&key.writing);
       WriteAs(*client, key);
       Pause(UpTo(random, absl::Milliseconds(2)));
     }
   }
 
-  void Break(std::mt19937_64& random) {
+  // The last is twice as frequent as the others.
+  static Fault ShortFault(std::mt19937_64& random) {
+    const uint64_t drawn = Uniform(random, kFaults);
+    return drawn == kLongStop10s ? kWriteBehindAPong
+                                 : static_cast<Fault>(drawn);
+  }
+
+  void Break(Fault fault, std::mt19937_64& random) {
+    ++faults_[fault];
     const absl::Duration length = UpTo(random, 2 * kBound);
     Relay& relay = *processes_[Uniform(random, kCaches)].relay;
     const auto kind = static_cast<Relay::Kind>(
         Relay::kReads + Uniform(random, Relay::kKinds - Relay::kReads));
     const auto direction =
         static_cast<Relay::Direction>(Uniform(random, Relay::kDirections));
-    switch (Uniform(random, 8)) {
-      case 0:
+    switch (fault) {
+      case kStop:
+      case kLongStop10s:
         server_->Stop();
-        Pause(length);
+        Pause(fault == kStop ? length : kLongStop);
         server_->Continue();
         break;
-      case 1:
+      case kCloseConnections:
         relay.Close(kind);
         break;
-      case 2:
+      case kClientKill:
+        RedisClient(server_->port())
+            .Run({"CLIENT", "KILL", "TYPE",
+                  kind == Relay::kSubscription ? "pubsub" : "normal"});
+        break;
+      case kDropDirection:
         relay.Drop(kind, direction);
         Pause(length);
         // What comes after a gap is no stream any more.
         relay.Close(kind);
         relay.ReleaseAll();
         break;
-      case 3:
-        KillAndRestart();
-        break;
-      case 4:
+      case kHoldReplies:
         relay.Hold(Relay::kReads, Relay::kToClient);
         Pause(length);
         relay.ReleaseAll();
         break;
-      case 5:
+      case kHoldDirection:
         relay.Hold(kind, direction);
         Pause(length);
         relay.ReleaseAll();
+        break;
+      case kKillServer:
+        KillAndRestart();
         break;
       default:
         WriteBehindAPong(relay, *keys_[Uniform(random, kKeys)]);
         break;
     }
-    Pause(UpTo(random, kBound));
   }
 
   // All data is lost: another server, in effect, with other keys.
@@ -352,7 +340,7 @@ class Checker {
 
   // A write whose invalidation comes after the PONG to a PING that was sent
   // after it, and is then held back: see redis_pong_test.cc.
-  void WriteBehindAPong(Relay& relay, Key& key) {
+  void WriteBehindAPong(Relay& relay, PromisedKey& key) {
     RedisClient first(server_->port());
     RedisClient slow(server_->port());
     RedisClient writer(server_->port());
@@ -384,10 +372,14 @@ class Checker {
 
   const std::unique_ptr<RedisServer> server_;
   const uint64_t seed_;
-  std::vector<std::unique_ptr<Key>> keys_;
+  std::vector<std::unique_ptr<PromisedKey>> keys_;
   std::array<Process, kCaches> processes_;
 
+  // Of the thread that runs.
+  std::array<int, kFaults> faults_ = {};
+
   std::atomic<int64_t> operations_{0};
+  std::atomic<int64_t> failures_{0};
   std::atomic<bool> is_over_{false};
   std::atomic<bool> is_violated_{false};
   Mutex mu_;
@@ -400,6 +392,7 @@ TEST(NearRedisPromiseTest, HoldsWhateverBreaks) {
   Checker checker(*std::move(server), TestSeed());
   EXPECT_EQ(checker.Run(static_cast<int64_t>(TestOperations())), "")
       << "WHEELCACHE_TEST_SEED=" << TestSeed();
+  std::cout << checker.Report() << std::endl;
   // It would prove nothing otherwise.
   EXPECT_GT(checker.local_hits(), static_cast<int64_t>(TestOperations()) / 10);
 }
