@@ -18,6 +18,16 @@
   5 | 3 | 4
   5 | 3 | 2
 
+Each knows what has to be chosen as a whole where the fault is switched on and off at run time; see switches.py:
+
+  >>> for mutant in find(source)[1:6]:
+  ...     print(mutant.kind, "|", source[mutant.whole_start : mutant.whole_end])
+  choice | box.empty() && !box.open()
+  negation | !box.open()
+  choice | 0
+  statement | total_ += box.size();
+  choice | total_ += box.size()
+
 Changes whose effect no test can show are left out: those of comments, preprocessor lines, code for sanitizers and for
 other modes and systems, assertions, prefetches, interleaving points, compiler barriers and alignments. So are memory
 orders and locks: tests on x86-64 do not show the former, and Clang's thread annotations check the latter.
@@ -52,6 +62,7 @@ _BINARY = {
     "*": "/", "/": "*", "%": "/", "&": "|", "|": "&", "^": "|", "<<": ">>", ">>": "<<", "+=": "-=", "-=": "+=",
     "|=": "&=", "&=": "|=",
 }  # fmt: skip
+_ASSIGNMENTS = {"=", "+=", "-=", "*=", "/=", "%=", "|=", "&=", "^=", "<<=", ">>="}
 _UNARY = {"++": "--", "--": "++"}
 _WORDS = {"true": "false", "false": "true", "min": "max", "max": "min"}
 
@@ -70,13 +81,20 @@ _TYPE = re.compile(r"^\s*(template\s*<.*>\s*)?(typedef\s+)?(class|struct|enum|un
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """`after` in the place of `before`, at an offset of the source."""
+    """`after` in the place of `before`, at an offset of the source.
+
+    The expression or statement around it, from `whole_start` on, is what can be chosen at run time. By kind: "choice"
+    for an expression, "negation" for one that becomes its contrary, and "statement".
+    """
 
     start: int
     end: int
     before: str
     after: str
     line: int
+    kind: str
+    whole_start: int
+    whole_end: int
 
     def apply(self, source):
         return source[: self.start] + self.after + source[self.end :]
@@ -132,9 +150,9 @@ class _Finder:
         visible = [m for m in self._found if not any(start <= m.start < end for start, end in hidden)]
         return sorted(visible, key=lambda mutant: (mutant.line, mutant.start, -mutant.end))
 
-    def _add(self, start, end, after):
+    def _add(self, start, end, after, kind, whole=None):
         line = self._source.count("\n", 0, start) + 1
-        self._found.append(Mutant(start, end, self._source[start:end], after, line))
+        self._found.append(Mutant(start, end, self._source[start:end], after, line, kind, *(whole or (start, end))))
 
     def _find_conditions(self):
         for i, token in enumerate(self._tokens[:-1]):
@@ -151,21 +169,25 @@ class _Finder:
                 if self._tokens[j].text == ";" and depth == 0:
                     first = j + 1
             start, end = self._tokens[first].start, self._tokens[close].start
-            self._add(start, end, f"!({self._source[start:end]})")
+            self._add(start, end, f"!({self._source[start:end]})", "negation")
 
     def _find_tokens(self):
         for i, token in enumerate(self._tokens):
             if token.kind == "number":
                 if not self._is_pure(i):
                     self._find_number(token)
+            elif token.text in ("true", "false"):
+                self._add(token.start, token.end, _WORDS[token.text], "choice")
             elif token.text in _WORDS:
-                self._add(token.start, token.end, _WORDS[token.text])
+                self._add(token.start, token.end, _WORDS[token.text], "choice", self._expression_around(i))
             elif token.text in _UNARY:
-                self._add(token.start, token.end, _UNARY[token.text])
+                self._add(token.start, token.end, _UNARY[token.text], "choice", self._expression_around(i))
             elif token.text in _BINARY and self._has_spaces(token):
-                self._add(token.start, token.end, _BINARY[token.text])
+                self._add(token.start, token.end, _BINARY[token.text], "choice", self._expression_around(i))
             elif token.text == "!" and i + 1 < len(self._tokens) and self._tokens[i + 1].kind == "word":
-                self._add(token.start, self._tokens[i + 1].end, self._tokens[i + 1].text)
+                following = self._tokens[i + 1]
+                whole = (token.start, self._end_of_operand(i + 1))
+                self._add(token.start, following.end, following.text, "negation", whole)
 
     def _is_pure(self, i):
         """Whether this is the 0 of a pure virtual function."""
@@ -180,12 +202,48 @@ class _Finder:
             return  # A fraction.
         digits, suffix = match[1].replace("'", ""), match[2]
         value = int(digits, 0) if digits.lower().startswith("0x") else int(digits)
-        self._add(token.start, token.end, f"{value + 1}{suffix}")
+        self._add(token.start, token.end, f"{value + 1}{suffix}", "choice")
         if value > 1:
-            self._add(token.start, token.end, f"{value - 1}{suffix}")
+            self._add(token.start, token.end, f"{value - 1}{suffix}", "choice")
+
+    def _expression_around(self, i):
+        """From the bracket, comma, assignment or the like before an operator to that behind it."""
+        ends = {"(", "[", "{", ",", ";", "?", ":", "return", "else", "do", "case", "throw"}
+        if self._tokens[i].text not in _ASSIGNMENTS:
+            ends |= _ASSIGNMENTS
+        first = i
+        while first > 0 and self._tokens[first - 1].text not in ends and not self._ends_before(first):
+            first = self._openings.get(first - 1, first - 1)
+        last = i
+        while last + 1 < len(self._tokens) and self._tokens[last + 1].text not in (")", "]", "}", ",", ";", "?", ":"):
+            last = self._partners.get(last + 1, last + 1)
+        return self._tokens[first].start, self._tokens[last].end
+
+    def _ends_before(self, i):
+        """Whether a block, or the condition of a statement, ends before this token."""
+        before = self._tokens[i - 1]
+        if before.text == ")":
+            opening = self._openings.get(i - 1, 0)
+            return opening > 0 and self._tokens[opening - 1].text in ("if", "for", "while", "switch", "constexpr")
+        token = self._tokens[i]
+        continued = token.text in (".", "->") or (token.text in _BINARY and self._has_spaces(token))
+        return before.text == "}" and not continued
+
+    def _end_of_operand(self, i):
+        """The end of a name with its members, calls and subscripts."""
+        last = i
+        while last + 1 < len(self._tokens):
+            following = self._tokens[last + 1].text
+            if following in ("(", "["):
+                last = self._partners.get(last + 1, last + 1)
+            elif following in (".", "->", "::"):
+                last += 2
+            else:
+                break
+        return self._tokens[last].end
 
     def _find_statements(self):
-        """Drops each statement that calls or assigns; returns before it, where the function returns nothing."""
+        """Drops each statement that calls or assigns; returns instead of it, where the function returns nothing."""
         scopes = []  # For each open brace, whether statements are in it, and whether they may say `return;`.
         head = 0  # The first token since the last end of a statement.
         i = 0
@@ -232,9 +290,9 @@ class _Finder:
         if first.text in _CONTROL or not self._calls_or_assigns(head, end, words):
             return
         # Not `;`: an empty statement of an if is an error.
-        self._add(first.start, self._tokens[end].end, "{}")
+        self._add(first.start, self._tokens[end].end, "{}", "statement")
         if returns_nothing:
-            self._add(first.start, first.end, f"return; {first.text}")
+            self._add(first.start, self._tokens[end].end, "return;", "statement")
 
     def _calls_or_assigns(self, head, end, words):
         if words[0] in ("++", "--", "*", "("):

@@ -1,0 +1,46 @@
+"""Trials of mutants that are built one by one, because they cannot be switched at run time."""
+
+import threading
+
+from mutation import checkout, program
+
+# How many tests are built at a time: each one, before any of them runs.
+_BATCH = 4
+
+
+class SingleTrial:
+    """A copy of the project in which one mutant at a time is. Thread-safe: one call waits for another."""
+
+    def __init__(self, root, folder, pattern, usual):
+        self._checkout = checkout.Checkout(root, folder)
+        self._pattern = pattern
+        self._usual = usual
+        self._lock = threading.Lock()
+
+    def outcome(self, path, mutant):
+        """As SwitchedTrial.outcome; or "does not build"."""
+        with self._lock:
+            original = self._checkout.read(path)
+            try:
+                self._checkout.write(path, mutant.apply(original))
+                return self._outcome(path)
+            finally:
+                self._checkout.write(path, original)
+
+    def end(self):
+        self._checkout.end()
+
+    def _outcome(self, path):
+        tests = [label for label in self._checkout.tests_of(self._pattern, path) if label in self._usual]
+        tests = self._checkout.order(tests, path, self._usual)
+        for begin in range(0, len(tests), _BATCH):
+            batch = tests[begin : begin + _BATCH]
+            if not self._checkout.build(batch)[0]:
+                return "does not build", ""
+            arguments = self._checkout.arguments_of(batch)
+            for label in batch:
+                built = self._checkout.program(label)
+                result = program.Program(label, built, arguments.get(label, []), self._usual[label]).run({})
+                if not result.passed:
+                    return "killed", result.describe_failure(label)
+        return "survived", f"of {len(tests)} tests"
