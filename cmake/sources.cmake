@@ -259,7 +259,6 @@ set(near_LIBRARIES
   absl::core_headers
   absl::flat_hash_map
   absl::function_ref
-  absl::inlined_vector
   absl::memory
   absl::span
   absl::status

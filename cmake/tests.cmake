@@ -140,6 +140,7 @@ endif()
 if(TARGET wheelcache::near)
   target_sources(wheelcache_testing PRIVATE
     tests/testing/redis_server.cc)
+  wheelcache_test(command_test tests/cache/near/redis/command_test.cc)
   wheelcache_test(fetch_stamp_test tests/cache/near/fetch_stamp_test.cc)
   wheelcache_test(heartbeat_test tests/cache/near/heartbeat_test.cc)
   wheelcache_test(near_cache_test tests/cache/near/near_cache_test.cc)

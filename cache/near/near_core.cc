@@ -45,6 +45,31 @@ absl::Status NotCancelled(absl::Status status) {
   return absl::UnavailableError(status.message());
 }
 
+// Keys with the prefix before each, in one string.
+class RemoteKeys {
+ public:
+  RemoteKeys(absl::string_view prefix,
+             absl::Span<const absl::string_view> keys) {
+    size_t size = 0;
+    for (const absl::string_view key : keys) size += prefix.size() + key.size();
+    text_.reserve(size);
+    keys_.reserve(keys.size());
+    for (const absl::string_view key : keys) {
+      const size_t begin = text_.size();
+      absl::StrAppend(&text_, prefix, key);
+      keys_.push_back(absl::string_view(text_).substr(begin));
+    }
+  }
+  RemoteKeys(const RemoteKeys&) = delete;
+  RemoteKeys& operator=(const RemoteKeys&) = delete;
+
+  absl::Span<const absl::string_view> keys() const { return keys_; }
+
+ private:
+  std::string text_;
+  std::vector<absl::string_view> keys_;  // In text_.
+};
+
 }  // namespace
 
 NearCore::NearCore(NearCacheOptions options, RemoteStore* store)
@@ -82,16 +107,10 @@ std::string NearCore::RemoteKey(absl::string_view key) const {
 
 std::vector<absl::StatusOr<RemoteStore::Fetched>> NearCore::Fetch(
     absl::Span<const absl::string_view> keys, const CallTime& call) {
-  std::vector<std::string> remote_keys;
-  remote_keys.reserve(keys.size());
-  for (const absl::string_view key : keys) {
-    remote_keys.push_back(RemoteKey(key));
-  }
-  const std::vector<absl::string_view> views(remote_keys.begin(),
-                                             remote_keys.end());
+  const RemoteKeys remote(options_.key_prefix, keys);
   const int64_t begin = clock_.NowNanos();
   std::vector<absl::StatusOr<Fetched>> fetched =
-      store_.Fetch(views, TimeLeft(call));
+      store_.Fetch(remote.keys(), TimeLeft(call));
   CountRoundTrip(begin);
   fetched.resize(keys.size(), absl::InternalError("no result for this key"));
   for (absl::StatusOr<Fetched>& one : fetched) {

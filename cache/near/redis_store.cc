@@ -1,8 +1,7 @@
 #include "wheelcache/cache/near/redis_store.h"
 
-#include <unistd.h>
-
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -72,9 +71,7 @@ absl::StatusOr<Reply> Run(Pipeline& pipeline,
                           absl::Span<const absl::string_view> arguments,
                           absl::Duration timeout) {
   std::string bytes;
-  if (!internal::AppendCommand(arguments, &bytes)) {
-    return absl::ResourceExhaustedError("no memory for a command");
-  }
+  internal::AppendCommand(arguments, &bytes);
   absl::StatusOr<std::vector<Reply>> replies =
       pipeline.Execute({bytes, /*commands=*/1}, timeout);
   if (!replies.ok()) {
@@ -116,7 +113,7 @@ absl::StatusOr<std::unique_ptr<RedisStore>> RedisStore::Create(
 }
 
 RedisStore::RedisStore(std::unique_ptr<internal::RedisLinks> links)
-    : links_(std::move(links)), process_(getpid()) {}
+    : links_(std::move(links)) {}
 
 RedisStore::~RedisStore() {
   // The child has no I/O thread to join, and its copies of locks may be held by
@@ -125,7 +122,7 @@ RedisStore::~RedisStore() {
 }
 
 absl::Status RedisStore::CheckProcess() const {
-  if (getpid() == process_) return absl::OkStatus();
+  if (!is_forked_.load(std::memory_order_relaxed)) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "this RedisStore belongs to the process that forked this one, which has "
       "none of its threads; create a store after fork()");

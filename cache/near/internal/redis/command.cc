@@ -1,34 +1,47 @@
 #include "wheelcache/cache/near/internal/redis/command.h"
 
-#include <hiredis/hiredis.h>
-
+#include <array>
+#include <charconv>
 #include <cstddef>
-#include <cstdint>
+#include <iterator>
+#include <limits>
 #include <string>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 namespace wheelcache::internal {
+namespace {
 
-bool AppendCommand(absl::Span<const absl::string_view> arguments,
+// Appends the line that says how many arguments there are, or bytes of one. By
+// hand, since absl::StrAppend takes three times the instructions.
+void AppendCount(char type, size_t count, std::string* bytes) {
+  std::array<char, 3 + std::numeric_limits<size_t>::digits10 + 1> line;
+  line.front() = type;
+  char* end = std::to_chars(std::next(line.begin()), line.end(), count).ptr;
+  *end++ = '\r';
+  *end++ = '\n';
+  bytes->append(line.data(), end);
+}
+
+}  // namespace
+
+void AppendCommandStart(size_t arguments, std::string* bytes) {
+  AppendCount('*', arguments, bytes);
+}
+
+void AppendArgument(absl::string_view argument, std::string* bytes) {
+  AppendCount('$', argument.size(), bytes);
+  bytes->append(argument.data(), argument.size());
+  bytes->append("\r\n", 2);
+}
+
+void AppendCommand(absl::Span<const absl::string_view> arguments,
                    std::string* bytes) {
-  constexpr size_t kUsual = 8;
-  absl::InlinedVector<const char*, kUsual> texts;
-  absl::InlinedVector<size_t, kUsual> sizes;
+  AppendCommandStart(arguments.size(), bytes);
   for (const absl::string_view argument : arguments) {
-    texts.push_back(argument.data());
-    sizes.push_back(argument.size());
+    AppendArgument(argument, bytes);
   }
-  char* formatted = nullptr;
-  // An int in hiredis 0.14, a long long in 1.x.
-  const int64_t size = redisFormatCommandArgv(
-      &formatted, static_cast<int>(texts.size()), texts.data(), sizes.data());
-  if (size < 0) return false;
-  bytes->append(formatted, static_cast<size_t>(size));
-  redisFreeCommand(formatted);
-  return true;
 }
 
 }  // namespace wheelcache::internal

@@ -28,6 +28,9 @@ using Keys = absl::Span<const absl::string_view>;
 // Of a round trip: other commands wait for these.
 constexpr size_t kKeysAtOnce = 1000;
 
+// Of a command, besides the key, about.
+constexpr size_t kBytesAroundAKey = 24;
+
 // Replies to PTTL.
 constexpr int64_t kHasNoTtl = -1;
 constexpr int64_t kIsAbsent = -2;
@@ -97,9 +100,7 @@ class Fetcher {
 
   absl::StatusOr<Round> Exchange(Keys keys, bool use_mget) {
     std::string bytes;
-    if (!AppendCommands(keys, use_mget, &bytes)) {
-      return absl::ResourceExhaustedError("GET: no memory for the command");
-    }
+    AppendCommands(keys, use_mget, &bytes);
     const int64_t now = clock_.NowNanos();
     absl::StatusOr<std::vector<Reply>> replies =
         pipeline_.Execute({bytes, keys.size() + (use_mget ? 1 : keys.size())},
@@ -111,19 +112,22 @@ class Fetcher {
     return Round{now, *std::move(replies)};
   }
 
-  static bool AppendCommands(Keys keys, bool use_mget, std::string* bytes) {
+  static void AppendCommands(Keys keys, bool use_mget, std::string* bytes) {
+    size_t key_bytes = 0;
+    for (const absl::string_view key : keys) key_bytes += key.size();
+    bytes->reserve(2 * (key_bytes + keys.size() * kBytesAroundAKey));
     for (const absl::string_view key : keys) {
-      if (!AppendCommand({"PTTL", key}, bytes)) return false;
+      AppendCommand({"PTTL", key}, bytes);
     }
     if (use_mget) {
-      std::vector<absl::string_view> arguments = {"MGET"};
-      arguments.insert(arguments.end(), keys.begin(), keys.end());
-      return AppendCommand(arguments, bytes);
+      AppendCommandStart(1 + keys.size(), bytes);
+      AppendArgument("MGET", bytes);
+      for (const absl::string_view key : keys) AppendArgument(key, bytes);
+      return;
     }
     for (const absl::string_view key : keys) {
-      if (!AppendCommand({"GET", key}, bytes)) return false;
+      AppendCommand({"GET", key}, bytes);
     }
-    return true;
   }
 
   static absl::StatusOr<Fetched> FetchedFrom(const redisReply& ttl,

@@ -19,6 +19,7 @@
 #include "wheelcache/cache/near/internal/redis/poll_request.h"
 #include "wheelcache/cache/near/internal/redis/poll_until.h"
 #include "wheelcache/cache/near/internal/redis/reply.h"
+#include "wheelcache/cache/near/internal/redis/socket.h"
 #include "wheelcache/cache/near/internal/redis/wire.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
@@ -101,16 +102,27 @@ void Pipeline::AwaitRepliesLocked(Exchange& exchange, int64_t deadline) {
   }
 }
 
+// What has come, or comes until the deadline, or in the next milliseconds.
+absl::Status Pipeline::Receive(Wire& wire, int64_t deadline,
+                               std::vector<Reply>* replies) const {
+  // A wait in the read itself saves a system call, but is not exact.
+  const int64_t margin = 2 * absl::ToInt64Nanoseconds(Socket::kLongestWait);
+  if (deadline - clock_.NowNanos() > margin) {
+    return wire.Receive(replies, Socket::Wait::kBriefly);
+  }
+  if (!PollUntil(wire.socket().fd(), POLLIN, deadline, clock_)) {
+    return absl::OkStatus();
+  }
+  return wire.Receive(replies);
+}
+
 // One read, with the lock free meanwhile.
 void Pipeline::ReadLocked(int64_t deadline) {
   const std::shared_ptr<Channel> channel = channel_;
   channel->is_read = true;
   mu_.Unlock();
   std::vector<Reply> replies;
-  absl::Status status;
-  if (PollUntil(channel->wire->socket().fd(), POLLIN, deadline, clock_)) {
-    status = channel->wire->Receive(&replies);
-  }
+  const absl::Status status = Receive(*channel->wire, deadline, &replies);
   mu_.Lock();
   channel->is_read = false;
   if (channel != channel_) return;  // Closed meanwhile.

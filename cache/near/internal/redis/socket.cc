@@ -1,9 +1,11 @@
 #include "wheelcache/cache/near/internal/redis/socket.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -19,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "wheelcache/cache/near/internal/redis/server_url.h"
 
@@ -100,19 +103,30 @@ absl::Status Socket::FinishConnect() const {
   int error = 0;
   socklen_t size = sizeof(error);
   if (getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
-  return error == 0 ? absl::OkStatus() : SystemError("connect", error);
+  if (error != 0) return SystemError("connect", error);
+  // From now on, what is not to wait says so with each call.
+  const timeval timeout = absl::ToTimeval(kLongestWait);
+  const int flags = fcntl(fd_, F_GETFL);
+  if (setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) !=
+          0 ||
+      flags < 0 || fcntl(fd_, F_SETFL, flags & ~O_NONBLOCK) != 0) {
+    return SystemError("set up", errno);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<size_t> Socket::Send(absl::string_view bytes) const {
-  const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  const ssize_t sent =
+      send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent >= 0) return static_cast<size_t>(sent);
   if (WouldBlock(errno)) return 0;
   return SystemError("send", errno);
 }
 
-absl::StatusOr<std::optional<size_t>> Socket::Receive(
-    absl::Span<char> buffer) const {
-  const ssize_t received = recv(fd_, buffer.data(), buffer.size(), 0);
+absl::StatusOr<std::optional<size_t>> Socket::Receive(absl::Span<char> buffer,
+                                                      Wait wait) const {
+  const ssize_t received = recv(fd_, buffer.data(), buffer.size(),
+                                wait == Wait::kBriefly ? 0 : MSG_DONTWAIT);
   if (received > 0) return static_cast<size_t>(received);
   if (received == 0) {
     return absl::UnavailableError("the server closed the connection");

@@ -1,4 +1,5 @@
-// A stream socket that never blocks, of TCP or of the Unix domain.
+// A stream socket, of TCP or of the Unix domain, whose calls do not wait unless
+// they are told to.
 //
 // Guarantees. No call raises SIGPIPE. Small packets leave at once
 // (TCP_NODELAY). Not inherited by programs that the process starts.
@@ -24,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "wheelcache/cache/near/internal/redis/server_url.h"
 #include "wheelcache/wheel/base/export.h"
@@ -44,18 +46,25 @@ class WHEELCACHE_EXPORT Socket final {
   }
   ~Socket();
 
-  // Returns whether the connection stands, once poll() has told POLLOUT.
+  // Returns whether the connection stands, once poll() has told POLLOUT. Called
+  // once, before the first Send or Receive.
   absl::Status FinishConnect() const;
 
   // Sends as many bytes as there is room for now, maybe none, and returns how
   // many.
   absl::StatusOr<size_t> Send(absl::string_view bytes) const;
 
+  // How Receive waits for bytes: not at all, or for kLongestWait at most, give
+  // or take some milliseconds, which saves a poll().
+  enum class Wait { kNever, kBriefly };
+  static constexpr absl::Duration kLongestWait = absl::Milliseconds(20);
+
   // Returns how many bytes have been received into `buffer`; nothing if none
   // are there. The end of the stream is an error.
-  absl::StatusOr<std::optional<size_t>> Receive(absl::Span<char> buffer) const;
+  absl::StatusOr<std::optional<size_t>> Receive(absl::Span<char> buffer,
+                                                Wait wait = Wait::kNever) const;
 
-  // Ends the stream in both directions: a thread in poll() wakes up.
+  // Ends the stream in both directions: a thread in poll() or Receive wakes up.
   void Shutdown() const;
 
   int fd() const { return fd_; }

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "wheelcache/cache/near/internal/redis/reply.h"
+#include "wheelcache/cache/near/internal/redis/socket.h"
 
 namespace wheelcache::internal {
 
@@ -38,9 +39,9 @@ absl::Status Wire::Flush() {
   return absl::OkStatus();
 }
 
-absl::Status Wire::Receive(std::vector<Reply>* replies) {
+absl::Status Wire::Receive(std::vector<Reply>* replies, Socket::Wait wait) {
   absl::StatusOr<std::optional<size_t>> size =
-      socket_.Receive(absl::MakeSpan(buffer_));
+      socket_.Receive(absl::MakeSpan(buffer_), wait);
   if (!size.ok()) return size.status();
   if (!size->has_value()) return absl::OkStatus();
   reader_.Feed({buffer_.data(), **size});

@@ -36,9 +36,10 @@ class WHEELCACHE_EXPORT Wire final {
   // Returns how many bytes have not left.
   size_t unsent() const { return unsent_.size() - flushed_; }
 
-  // Appends the replies that have arrived, without waiting, up to what one read
-  // of the socket brings.
-  absl::Status Receive(std::vector<Reply>* replies);
+  // Appends the replies that have arrived, up to what one read of the socket
+  // brings, after it has waited for that if told to.
+  absl::Status Receive(std::vector<Reply>* replies,
+                       Socket::Wait wait = Socket::Wait::kNever);
 
   const Socket& socket() const { return socket_; }
 
