@@ -45,9 +45,9 @@ absl::Status CheckPositive(absl::string_view field, absl::Duration value) {
 
 absl::Status Check(const RedisStoreOptions& options) {
   const std::string& name = options.client_name;
-  if (name.empty() || !std::all_of(name.begin(), name.end(), [](char c) {
-        return absl::ascii_isgraph(c);
-      })) {
+  if (name.empty() ||
+      !std::all_of(name.begin(), name.end(),
+                   [](unsigned char c) { return absl::ascii_isgraph(c); })) {
     return absl::InvalidArgumentError(
         absl::StrCat("client_name: \"", name,
                      "\" is empty or has other characters than printable "

@@ -9,12 +9,16 @@ load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_test")
 # build this as a part of theirs, with compilers that know other warnings.
 _COPTS = ["-Wall", "-Wextra"]
 
+# Users may compile the library's sources with their own flags, which CMake's add_subdirectory passes on.
+_LIBRARY_COPTS = ["-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Wold-style-cast"]
+
 def wheelcache_library(name, hdrs = [], copts = [], **kwargs):
     """A library; private to its package unless visibility says otherwise."""
+    is_for_users = native.package_name().split("/")[0] in ["cache", "lru", "wheel"]
     cc_library(
         name = name,
         hdrs = hdrs,
-        copts = _COPTS + copts,
+        copts = _COPTS + (_LIBRARY_COPTS if is_for_users else []) + copts,
         include_prefix = "wheelcache/" + native.package_name(),
         **kwargs
     )

@@ -44,7 +44,7 @@ void ReuseSample::Restart() {
   slots_.fill({});
   free_ = 0;
   for (uint32_t slot = kMostKeys; slot > 0; --slot) {
-    slots_[slot].next = static_cast<uint16_t>(free_);
+    slots_[slot].SetNext(free_);
     free_ = slot;
   }
   SetThreshold(ThresholdFor(limits_));
@@ -107,7 +107,7 @@ uint32_t ReuseSample::Add(uint32_t hash) {
   key.hash = hash;
   key.place = kNone;
   key.used = 1;
-  key.next = BucketOf(hash);
+  key.SetNext(BucketOf(hash));
   BucketOf(hash) = static_cast<uint16_t>(slot);
   ++keys_;
   return slot;
@@ -125,7 +125,7 @@ void ReuseSample::Forget(uint32_t slot) {
     slots_[before].next = key.next;
   }
   key.used = 0;
-  key.next = static_cast<uint16_t>(free_);
+  key.SetNext(free_);
   free_ = slot;
   --keys_;
 }

@@ -122,6 +122,8 @@ class WHEELCACHE_EXPORT ReuseSample {
   using Tick = uint32_t;
   static constexpr Tick kNever = 0xFFFFFFFF;
 
+  static constexpr uint32_t kSlotBits = (1 << 13) - 1;
+
   struct Key {
     uint32_t hash;
     uint32_t charge;
@@ -132,9 +134,11 @@ class WHEELCACHE_EXPORT ReuseSample {
     uint16_t awaits_load : 1;  // A read has missed since it was stored.
     uint16_t deleted : 1;
     uint16_t used : 1;  // Whether this slot is a key's.
+
+    void SetNext(uint32_t slot) { next = slot & kSlotBits; }
   };
   static_assert(sizeof(Key) == 32);
-  static_assert(kMostKeys < 1 << 13);
+  static_assert(kMostKeys <= kSlotBits);
 
   Tick TickOf(int64_t nanos) const;
   uint32_t WeightOf(uint32_t slot) const { return slots_[slot].charge; }

@@ -47,8 +47,8 @@ void Admission::SetShare(Room share) {
 void Admission::NoteFull(Room used, Room limit) {
   Room all = sizes_[kWindow];
   all += sizes_[kMain];
-  const auto of_cache = [](int64_t part, int64_t limit) {
-    return static_cast<double>(part) / static_cast<double>(limit);
+  const auto of_cache = [](int64_t part, int64_t whole) {
+    return static_cast<double>(part) / static_cast<double>(whole);
   };
   part_of_entry_ = PartOfOne(of_cache(used.entries, limit.entries), all.entries,
                              limit.entries);
@@ -63,8 +63,10 @@ void Admission::NoteSet(Hash32 hash) {
     sketch_.Fit(entries);
     ghosts_.Fit(entries / 4);
   }
-  const double from_window = ghosts_.size(GhostList::kFirst) + 1.0;
-  const double from_main = ghosts_.size(GhostList::kSecond) + 1.0;
+  const auto from_window =
+      static_cast<double>(ghosts_.size(GhostList::kFirst) + 1);
+  const auto from_main =
+      static_cast<double>(ghosts_.size(GhostList::kSecond) + 1);
   switch (ghosts_.Take(hash)) {
     case GhostList::kFirst:
       MoveTarget(std::max(1.0, from_main / from_window));

@@ -64,7 +64,7 @@ Engine::Engine(CacheOptions options, const EntryOperations* operations,
               {operations, charges, /*has_listener=*/tell_ != nullptr},
               sizeof(Shard)),
       shard_mask_(static_cast<uint32_t>(shared_.shards) - 1),
-      shards_(shared_.tables.ahead(), shared_.shards,
+      shards_(shared_.tables.ahead(), shared_.shard_count(),
               [this](size_t i) {
                 return Shard(&shared_, static_cast<int>(i), options_);
               }),

@@ -67,7 +67,7 @@ absl::Status RemovalOrder::CheckInvariants(
   if (auto status = wheel_.CheckInvariants(); !status.ok()) return status;
   uint64_t timers = 0;
   absl::Status status = evictions_.CheckInvariants([&](EntryRef ref) {
-    timers += At(ref).timer.scheduled() ? 1 : 0;
+    if (At(ref).timer.scheduled()) ++timers;
     if (ref != replaced_) visit(ref);
     return CheckEntry(ref);
   });

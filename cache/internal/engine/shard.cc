@@ -56,7 +56,7 @@ Shard::Shard(SharedState* shared, int number, const CacheOptions& options)
       clock_(*options.clock),
       eviction_record_(*shared->PagesOf(number).eviction_record()),
       number_(number),
-      index_(&shared->tables, shared->expected_entries / shared->shards),
+      index_(&shared->tables, shared->expected_entries / shared->shard_count()),
       recency_(&shared->uses, OrderOf(*shared),
                /*marks=*/shared->advisor != nullptr),
       jitter_(options, static_cast<uint32_t>(number)),

@@ -51,9 +51,9 @@ Room SharedState::ShareOf(Room limits) const {
   return {share(limits.entries), share(limits.bytes)};
 }
 
-SharedState::SharedState(const CacheOptions& options, int shards,
+SharedState::SharedState(const CacheOptions& options, int number_of_shards,
                          Entries entries, size_t shard_bytes)
-    : shards(shards),
+    : shards(number_of_shards),
       has_listener(entries.has_listener),
       scan_resistant(options.policy == EvictionPolicy::kScanResistant),
       expected_entries(
@@ -66,18 +66,22 @@ SharedState::SharedState(const CacheOptions& options, int shards,
       budget({options.max_entries, options.max_bytes}),
       due(shards),
       uses(shards),
-      tables(shards, Index::TableBytesFor(expected_entries / shards),
-             shards * (shard_bytes + ShardPages::kBytes)),
-      own_pages(tables.ahead() == nullptr ? shards * ShardPages::kBytes : 0),
+      tables(shard_count(),
+             Index::TableBytesFor(expected_entries / shard_count()),
+             shard_count() * (shard_bytes + ShardPages::kBytes)),
+      own_pages(tables.ahead() == nullptr ? shard_count() * ShardPages::kBytes
+                                          : 0),
       shard_pages(tables.ahead() == nullptr
                       ? own_pages.begin()
                       : static_cast<std::byte*>(tables.ahead()) +
-                            shards * shard_bytes),
-      admission_entries(
-          scan_resistant ? MostEntries(options, entries) / shards + 1 : 0),
-      admission_pages(
-          scan_resistant ? shards * AdmissionMemory::BytesFor(admission_entries)
-                         : 0),
+                            shard_count() * shard_bytes),
+      admission_entries(scan_resistant
+                            ? MostEntries(options, entries) / shard_count() + 1
+                            : 0),
+      admission_pages(scan_resistant
+                          ? shard_count() *
+                                AdmissionMemory::BytesFor(admission_entries)
+                          : 0),
       pool(
           new EntryPool(entries.operations, entries.charges, expected_entries)),
       limbo(pool.get(), PatienceFor(options.max_entries)),

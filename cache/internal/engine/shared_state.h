@@ -62,13 +62,14 @@ struct WHEELCACHE_EXPORT SharedState {
   };
 
   // `shard_bytes` is what one shard takes, without its ShardPages.
-  SharedState(const CacheOptions& options, int shards, Entries entries,
-              size_t shard_bytes);
+  SharedState(const CacheOptions& options, int number_of_shards,
+              Entries entries, size_t shard_bytes);
 
   SharedState(const SharedState&) = delete;
   SharedState& operator=(const SharedState&) = delete;
 
   const int shards;  // A power of two.
+  size_t shard_count() const { return static_cast<size_t>(shards); }
   const bool has_listener;
   const bool scan_resistant;        // By CacheOptions::policy.
   const uint64_t expected_entries;  // By the limits at first.

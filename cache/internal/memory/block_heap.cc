@@ -331,7 +331,8 @@ absl::Status BlockHeap::CheckInvariants() const {
 
 absl::Status BlockHeap::CheckBins() const {
   for (int bin = 0; bin < kBins; ++bin) {
-    const bool occupied = (occupied_[bin / 64] >> (bin % 64) & 1) != 0;
+    const uint64_t word = occupied_[static_cast<size_t>(bin / 64)];
+    const bool occupied = (word >> (bin % 64) & 1) != 0;
     if (occupied != (bins_[bin] != 0)) {
       return absl::InternalError("a bin is wrongly marked as occupied, or not");
     }

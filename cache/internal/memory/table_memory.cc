@@ -46,7 +46,7 @@ void* TableMemory::TakePlace() {
   const auto free = std::find(taken_.begin(), taken_.end(), false);
   if (free == taken_.end()) return nullptr;
   *free = true;
-  return begin_ + (free - taken_.begin()) * bytes_;
+  return begin_ + static_cast<size_t>(free - taken_.begin()) * bytes_;
 }
 
 void TableMemory::Free(void* memory, size_t bytes) {
@@ -62,8 +62,10 @@ void TableMemory::Free(void* memory, size_t bytes) {
 
 void TableMemory::FreePlace(void* memory) {
   ZeroMemory(memory, bytes_);
+  const auto offset =
+      static_cast<size_t>(static_cast<std::byte*>(memory) - begin_);
   MutexLock lock(&mu_);
-  taken_[(static_cast<std::byte*>(memory) - begin_) / bytes_] = false;
+  taken_[offset / bytes_] = false;
 }
 
 }  // namespace wheelcache::internal

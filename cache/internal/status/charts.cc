@@ -183,7 +183,7 @@ std::string LimitsChart(const CacheAdvice& advice) {
 std::string AgeChart(const Histogram& seconds) {
   BarChart chart = {
       "Age at eviction", seconds.bounds.size() + 1, {}, FormatSeconds};
-  for (const size_t bucket : {0, 2, 4, 6, 10, 13, 16}) {
+  for (const size_t bucket : {0U, 2U, 4U, 6U, 10U, 13U, 16U}) {
     chart.ticks.push_back({bucket, FormatSeconds(seconds.bounds[bucket])});
   }
   return DrawBars(chart, seconds);
@@ -194,7 +194,7 @@ std::string ShareChart(const Histogram& fractions) {
                     fractions.bounds.size(),
                     {},
                     FormatShare};
-  for (const size_t bucket : {1, 3, 5, 7}) {
+  for (const size_t bucket : {1U, 3U, 5U, 7U}) {
     chart.ticks.push_back(
         {bucket, absl::StrFormat("%.0f %%", 100 * fractions.bounds[bucket])});
   }

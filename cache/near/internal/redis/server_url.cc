@@ -42,8 +42,10 @@ std::optional<absl::string_view> TakeUpTo(absl::string_view separator,
 }
 
 int HexDigit(char c) {
-  if (!absl::ascii_isxdigit(c)) return -1;
-  return absl::ascii_isdigit(c) ? c - '0' : absl::ascii_tolower(c) - 'a' + 10;
+  const auto digit = static_cast<unsigned char>(c);
+  if (!absl::ascii_isxdigit(digit)) return -1;
+  return absl::ascii_isdigit(digit) ? digit - '0'
+                                    : absl::ascii_tolower(digit) - 'a' + 10;
 }
 
 std::optional<std::string> PercentDecoded(absl::string_view text) {
