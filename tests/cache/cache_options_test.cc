@@ -61,6 +61,12 @@ TEST(CacheOptionsTest, DefaultsAreThoseOfTheHeader) {
   EXPECT_EQ(options.jitter, 0.05);
   EXPECT_EQ(options.jitter_mode, JitterMode::kAround);
   EXPECT_EQ(options.jitter_seed, std::nullopt);
+  EXPECT_EQ(options.policy, EvictionPolicy::kLru);
+  EXPECT_EQ(options.refresh_after, absl::InfiniteDuration());
+  EXPECT_EQ(options.refresh_at, 1);
+  EXPECT_EQ(options.retry_after, absl::Seconds(1));
+  EXPECT_EQ(options.max_refreshes, 16);
+  EXPECT_FALSE(options.advise);
   EXPECT_EQ(options.shards, 0);
   EXPECT_EQ(options.tick, absl::Milliseconds(1));
   EXPECT_EQ(options.reclaim_delay, absl::Milliseconds(100));

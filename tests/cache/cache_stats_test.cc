@@ -120,6 +120,31 @@ TEST_F(CacheStatsTest, LoadsAreCountedByWhatBecameOfThem) {
   EXPECT_EQ(stats.load_waits, 1);
 }
 
+TEST_F(CacheStatsTest, LoadCountsForADayAtMost) {
+  auto cache = New<int, int>();
+  for (const int hours : {1, 30}) {
+    (void)cache->GetOrLoad(hours, [&]() -> absl::StatusOr<int> {
+      clock_.Advance(absl::Hours(hours));
+      return 0;
+    });
+  }
+  EXPECT_EQ(absl::Nanoseconds(cache->stats().load_nanos), absl::Hours(1 + 24));
+}
+
+TEST_F(CacheStatsTest, BoundsOfAgesAreRoundTimes) {
+  using absl::Hours, absl::Minutes, absl::Seconds;
+  std::vector<absl::Duration> bounds;
+  for (const double seconds : kEvictionAgeBounds) {
+    bounds.push_back(absl::Seconds(seconds));
+  }
+  EXPECT_THAT(
+      bounds,
+      ElementsAre(Seconds(0.1), Seconds(0.3), Seconds(1), Seconds(3),
+                  Seconds(10), Seconds(30), Minutes(1), Minutes(3), Minutes(10),
+                  Minutes(30), Hours(1), Hours(3), Hours(10), Hours(24),
+                  Hours(3 * 24), Hours(7 * 24), Hours(30 * 24)));
+}
+
 TEST_F(CacheStatsTest, EvictionsTellTheAgeWhicheverShardTheyComeFrom) {
   options_.max_entries = 64;
   options_.shards = 8;

@@ -11,7 +11,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/near/fake_store.h"
+#include "wheelcache/cache/near/near_options.h"
 #include "wheelcache/cache/near/near_stats.h"
+#include "wheelcache/cache/options.h"
 #include "wheelcache/tests/cache/near/near_environment.h"
 
 namespace wheelcache {
@@ -238,6 +240,19 @@ TEST_F(NearCacheTest, TtlOfZeroOrLessIsRefused) {
                 "than zero"));
   EXPECT_EQ(*near->Get("key"), "old");
   EXPECT_EQ(near->stats().failed_writes, 1);
+}
+
+TEST_F(NearCacheTest, DefaultsAreThoseOfTheHeader) {
+  const NearCacheOptions options;
+  EXPECT_EQ(options.local.name, "near");
+  EXPECT_EQ(options.local.jitter_mode, JitterMode::kShorten);
+  EXPECT_EQ(options.local.max_entries, kUnlimited);
+  EXPECT_EQ(options.key_prefix, "");
+  EXPECT_EQ(options.max_staleness, absl::Seconds(3));
+  EXPECT_EQ(options.command_timeout, absl::Milliseconds(500));
+  EXPECT_EQ(options.max_local_ttl, absl::Minutes(10));
+  EXPECT_EQ(options.negative_ttl, absl::Seconds(30));
+  EXPECT_FALSE(options.stale_if_error);
 }
 
 TEST_F(NearCacheTest, OptionsThatBreakARuleAreNamed) {
