@@ -46,6 +46,26 @@ TEST_F(NearLeaseTest, HalfOpenConnectionEndsLocalHitsAtTheBound) {
   EXPECT_EQ(near->stats().unleased_reads, 1);
 }
 
+// The server answers the PING within the turn, and tells of the write at its
+// end; then nothing more arrives.
+TEST_F(NearLeaseTest, PongBeforeTheMessageOfItsTurnDoesNotCertifyTheWrite) {
+  auto near = New<std::string>();
+  EXPECT_EQ(*near->Get("key"), "old");
+  RunFor(absl::Seconds(10));
+  store_.HoldMessages();
+  server_.BeginTurn();
+  const absl::Duration written = clock_.Now();
+  server_.Set("key", "new");
+  const absl::Duration ping = absl::Nanoseconds(server_.RunDue());
+  ASSERT_LE(ping, written + options_.max_staleness / 6);
+  clock_.AdvanceTo(ping);
+  server_.EndTurn();
+  store_.ReleaseMessages(1);
+  EXPECT_EQ(*near->Get("key"), "old");
+  clock_.AdvanceTo(written + options_.max_staleness);
+  EXPECT_EQ(*near->Get("key"), "new");
+}
+
 TEST_F(NearLeaseTest, HalfOpenConnectionIsGivenUpAndReplaced) {
   auto near = New<std::string>();
   store_.LoseMessages();
@@ -205,6 +225,17 @@ TEST_F(NearLeaseTest, WhatIsReadWithoutASessionIsKeptForErrorsAlone) {
   EXPECT_EQ(*near->Get("key"), "new");
   store_.set_reachable(false);
   EXPECT_EQ(*near->Get("key"), "new");
+  EXPECT_EQ(near->stats().stale_served, 1);
+}
+
+TEST_F(NearLeaseTest, WhatIsReadWithoutASessionIsThereForErrors) {
+  options_.stale_if_error = true;
+  auto near = New<std::string>();
+  store_.HoldMessages();  // No session comes.
+  store_.Disconnect();
+  EXPECT_EQ(*near->Get("key"), "old");
+  store_.set_reachable(false);
+  EXPECT_EQ(*near->Get("key"), "old");
   EXPECT_EQ(near->stats().stale_served, 1);
 }
 

@@ -65,8 +65,10 @@ absl::Status Login::TakeInfo(const redisReply& reply) {
   if (IsError(reply) || at == absl::string_view::npos) {
     return UnexpectedReply("INFO", reply);
   }
-  const absl::string_view id = text.substr(at + kField.size());
-  server_id_ = std::string(id.substr(0, id.find('\r')));
+  const absl::string_view rest = text.substr(at + kField.size());
+  const absl::string_view id = rest.substr(0, rest.find('\r'));
+  if (id.empty()) return UnexpectedReply("INFO", reply);
+  server_id_ = std::string(id);
   return absl::OkStatus();
 }
 

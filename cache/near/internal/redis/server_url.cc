@@ -41,6 +41,11 @@ std::optional<absl::string_view> TakeUpTo(absl::string_view separator,
   return before;
 }
 
+bool IsOfHost(char c) {
+  return absl::ascii_isalnum(c) ||
+         absl::string_view(".-_:%").find(c) != absl::string_view::npos;
+}
+
 int HexDigit(char c) {
   const auto digit = static_cast<unsigned char>(c);
   if (!absl::ascii_isxdigit(digit)) return -1;
@@ -66,14 +71,15 @@ std::optional<std::string> PercentDecoded(absl::string_view text) {
 }
 
 // Takes "user:password@" off `rest`, if it begins so. The last "@" counts: a
-// password may contain one although it should be written %40.
-absl::Status TakeUser(absl::string_view& rest, ServerUrl& url) {
+// password may contain one although it should be written %40. Errors show
+// nothing that may be a password in the wrong place.
+absl::Status TakeUser(absl::string_view& rest, bool has_path, ServerUrl& url) {
   const absl::string_view authority = rest.substr(0, rest.find_first_of("/?"));
   const size_t at = authority.rfind('@');
   if (at == absl::string_view::npos) {
     // The "@" behind a slash was meant for one in a password.
-    if (rest.find('@') != absl::string_view::npos && !rest.empty() &&
-        rest[0] != '/') {
+    if (rest.find('@') != absl::string_view::npos &&
+        !(has_path && rest[0] == '/')) {
       return absl::InvalidArgumentError(absl::StrCat(
           "url: there is a \"/\" or \"?\" before the \"@\"; in a user or a "
           "password write %2F and %3F",
@@ -98,7 +104,10 @@ absl::Status TakeUser(absl::string_view& rest, ServerUrl& url) {
         kForms));
   }
   if (decoded_password->empty() && !decoded_user->empty()) {
-    return Invalid("user", *decoded_user, "has no password after it");
+    return absl::InvalidArgumentError(absl::StrCat(
+        "url: the user has no password after it; write user:password@, or "
+        ":password@ without a user",
+        kForms));
   }
   url.user = *std::move(decoded_user);
   url.password = *std::move(decoded_password);
@@ -144,6 +153,12 @@ absl::Status SetHostAndPort(absl::string_view text, ServerUrl& url) {
     host.remove_suffix(after.size());
   }
   if (host.empty()) return Invalid("host", text, "is empty");
+  // With an "@", it may be a password, and is not shown.
+  if (!std::all_of(host.begin(), host.end(), IsOfHost)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "url: the host has other characters than letters, digits and \".-_:%\"",
+        kForms));
+  }
   url.host = std::string(host);
   if (after.empty()) return absl::OkStatus();
   after.remove_prefix(1);
@@ -156,7 +171,10 @@ absl::Status SetHostAndPort(absl::string_view text, ServerUrl& url) {
 
 absl::StatusOr<ServerUrl> ParseTcp(absl::string_view rest) {
   ServerUrl url;
-  if (absl::Status status = TakeUser(rest, url); !status.ok()) return status;
+  if (absl::Status status = TakeUser(rest, /*has_path=*/false, url);
+      !status.ok()) {
+    return status;
+  }
   absl::string_view database = rest;
   absl::string_view host = rest;
   if (std::optional<absl::string_view> before = TakeUpTo("/", database)) {
@@ -175,7 +193,10 @@ absl::StatusOr<ServerUrl> ParseTcp(absl::string_view rest) {
 
 absl::StatusOr<ServerUrl> ParseUnix(absl::string_view rest) {
   ServerUrl url;
-  if (absl::Status status = TakeUser(rest, url); !status.ok()) return status;
+  if (absl::Status status = TakeUser(rest, /*has_path=*/true, url);
+      !status.ok()) {
+    return status;
+  }
   absl::string_view path = rest;
   absl::string_view query = rest;
   if (std::optional<absl::string_view> before = TakeUpTo("?", query)) {
@@ -225,9 +246,10 @@ absl::StatusOr<ServerUrl> ParseServerUrl(absl::string_view url) {
         "on this host connect to the server, and give its address");
   }
   // Without a scheme, what is there may be a password.
-  if (!scheme) {
+  if (!scheme || !std::all_of(scheme->begin(), scheme->end(),
+                              [](char c) { return absl::ascii_isalnum(c); })) {
     return absl::InvalidArgumentError(
-        absl::StrCat("url: there is no \"://\"", kForms));
+        absl::StrCat("url: there is no scheme before \"://\"", kForms));
   }
   return Invalid("scheme", *scheme, "is neither redis nor unix");
 }

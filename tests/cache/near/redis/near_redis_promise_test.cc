@@ -196,7 +196,7 @@ class Checker {
         Violate(violation);
       }
       // Some operations each millisecond, so that others may run.
-      if (++operations_ % 64 == 0) Pause(absl::Milliseconds(1));
+      if (operations_ % 64 == 0) Pause(absl::Milliseconds(1));
     }
   }
 
@@ -212,8 +212,10 @@ class Checker {
     }
     if (!result.ok()) {
       ++failures_;
+      Pause(absl::Milliseconds(1));  // It may fail at once.
       return "";
     }
+    ++operations_;
     int64_t version = 0;
     if (result->has_value() && !absl::SimpleAtoi(**result, &version)) {
       return absl::StrCat("\"", **result, "\" was never written");
@@ -232,6 +234,7 @@ class Checker {
     const int64_t version = key.NextVersion();
     if (processes_[c].near->Set(key.name(), absl::StrCat(version)).ok()) {
       key.ExecutedBy(c, version);
+      ++operations_;
     } else {
       key.Rename();  // It may happen yet.
     }
@@ -378,7 +381,7 @@ class Checker {
   // Of the thread that runs.
   std::array<int, kFaults> faults_ = {};
 
-  std::atomic<int64_t> operations_{0};
+  std::atomic<int64_t> operations_{0};  // That were answered.
   std::atomic<int64_t> failures_{0};
   std::atomic<bool> is_over_{false};
   std::atomic<bool> is_violated_{false};

@@ -61,8 +61,9 @@ TEST(ServerUrlTest, WhatIsWrongIsNamedWithItsRule) {
     absl::string_view start;
   };
   for (const Case& each : {
-           Case{"", "url: there is no \"://\"; a URL is redis://"},
-           Case{"localhost:6379", "url: there is no \"://\""},
+           Case{"",
+                "url: there is no scheme before \"://\"; a URL is redis://"},
+           Case{"localhost:6379", "url: there is no scheme before \"://\""},
            Case{"http://host", "url: scheme \"http\" is neither redis nor"},
            Case{"rediss://host", "url: scheme \"rediss\" needs TLS"},
            Case{"redis://", "url: host \"\" is empty"},
@@ -76,8 +77,9 @@ TEST(ServerUrlTest, WhatIsWrongIsNamedWithItsRule) {
            Case{"redis://host/1/2", "url: database \"1/2\" is not a number"},
            Case{"redis://a:b:1", "url: the host has two \":\"; IPv6 stands in"},
            Case{"redis://[::1", "url: host \"[::1\" has no \"]\""},
+           Case{"redis://[[a]", "url: the host has other characters"},
            Case{"redis://[::1]7", "url: host \"[::1]7\" has more after"},
-           Case{"redis://ann@host", "url: user \"ann\" has no password"},
+           Case{"redis://ann@host", "url: the user has no password after it"},
            Case{"redis://ann:a%@host", "url: the user or the password has a"},
            Case{"redis://ann:a%4@host", "url: the user or the password has a"},
            Case{"redis://ann:a%zz@host", "url: the user or the password has a"},
@@ -102,8 +104,9 @@ TEST(ServerUrlTest, NoMessageShowsThePassword) {
   for (const absl::string_view url :
        {"redis://ann:secret", "redis://ann:secret:1", "redis://ann:secret@",
         "redis://ann:secret@host:x", "redis://ann:secret/@host",
-        "redis://ann:secret%@host", "ann:secret@host",
-        "unix://ann:secret@run"}) {
+        "redis://ann:secret%@host", "ann:secret@host", "unix://ann:secret@run",
+        "redis://secret@host", "redis:///ann:secret@host",
+        "redis://host/ann:secret@host", "ann:secret@redis://host"}) {
     const absl::StatusOr<ServerUrl> parsed = ParseServerUrl(url);
     EXPECT_FALSE(parsed.ok()) << url;
     EXPECT_FALSE(absl::StrContains(parsed.status().message(), "secret"))
