@@ -9,9 +9,10 @@ import subprocess
 import tempfile
 import time
 
-# What a test may take of what it takes without a mutant, and seconds more. The limit is one of CPU time, which does not
-# pass faster on a busy machine; the limit of real time is for those that wait for ever.
+# What a test may take of what it takes without a mutant, and seconds more: of CPU time, which does not pass faster on a
+# busy machine; of real time without any CPU time, for those that wait for ever; and of real time.
 _CPU = (10, 10)
+_IDLE = (2, 60)
 _REAL = (20, 120)
 _LONGEST = 1800  # Where that is unknown.
 
@@ -19,6 +20,7 @@ _LONGEST = 1800  # Where that is unknown.
 _MOST_BYTES = 6 << 30
 
 _POLL_SECONDS = 0.02
+_LOOK_SECONDS = 5  # Whether a test has used CPU time.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +35,15 @@ class Result:
         return f"by {label}{', out of time' if self.out_of_time else ''}"
 
 
+@dataclasses.dataclass(frozen=True)
+class _Limits:
+    """In seconds."""
+
+    cpu: float
+    idle: float
+    real: float
+
+
 class Program:
     """A test that is built."""
 
@@ -44,15 +55,14 @@ class Program:
         self._arguments = arguments
 
     def run(self, environment):
-        if self.usual is None:
-            return self._run(environment, _LONGEST, _LONGEST)
-        cpu, real = self.usual.cpu_seconds, self.usual.real_seconds
-        return self._run(environment, _CPU[0] * cpu + _CPU[1], _REAL[0] * real + _REAL[1])
-
-    def _run(self, environment, cpu_limit, real_limit):
+        """Runs it, with these variables besides those of this process."""
+        limits = _Limits(_LONGEST, _LONGEST, _LONGEST)
+        if self.usual is not None:
+            cpu, real = self.usual.cpu_seconds, self.usual.real_seconds
+            limits = _Limits(_CPU[0] * cpu + _CPU[1], _IDLE[0] * real + _IDLE[1], _REAL[0] * real + _REAL[1])
         folder = pathlib.Path(f"{self.path}.runfiles") / "wheelcache"
         scratch = tempfile.mkdtemp(prefix="mutate-test-")
-        command = ["prlimit", f"--cpu={int(cpu_limit)}", f"--data={_MOST_BYTES}", "--core=0", str(self.path)]
+        command = ["prlimit", f"--cpu={int(limits.cpu)}:{int(limits.cpu) + 5}", f"--data={_MOST_BYTES}", "--core=0", str(self.path)]
         try:
             with open(f"{scratch}/output", "w+", errors="replace") as output:
                 child = subprocess.Popen(
@@ -60,7 +70,7 @@ class Program:
                     env={**os.environ, **_bazel_environment(self.label, folder, scratch), **environment},
                     start_new_session=True,
                 )  # fmt: skip
-                status, usage, real = _wait(child.pid, real_limit)
+                status, usage, real = _wait(child.pid, limits)
                 child.returncode = status  # It is waited for.
                 output.seek(0)
                 return Result(
@@ -81,15 +91,19 @@ def _bazel_environment(label, folder, scratch):
     }  # fmt: skip
 
 
-def _wait(pid, real_limit):
+def _wait(pid, limits):
     """The exit status, None if it has been killed for its time; what it used; and the real time."""
-    start = time.monotonic()
-    ended, late = 0, False
-    while not ended:
+    start = looked = busy = time.monotonic()
+    used, late = 0, False
+    while True:
         ended, status, usage = os.wait4(pid, os.WNOHANG)
+        now = time.monotonic()
         if ended:
             break
-        if not late and time.monotonic() - start > real_limit:
+        if now - looked > _LOOK_SECONDS:
+            looked, before, used = now, used, _clock_ticks(pid)
+            busy = now if used != before else busy
+        if not late and (now - start > limits.real or now - busy > limits.idle):
             late = True
             os.killpg(pid, signal.SIGKILL)
         time.sleep(_POLL_SECONDS)
@@ -97,4 +111,17 @@ def _wait(pid, real_limit):
         os.killpg(pid, signal.SIGKILL)  # What it has left behind.
     except ProcessLookupError:
         pass
-    return None if late else os.waitstatus_to_exitcode(status), usage, time.monotonic() - start
+    return None if late else os.waitstatus_to_exitcode(status), usage, now - start
+
+
+def _clock_ticks(group):
+    """The CPU time that the processes of a group have used so far."""
+    ticks = 0
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # It has ended.
+        if int(fields[2]) == group:
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks

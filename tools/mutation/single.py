@@ -7,6 +7,10 @@ from mutation import checkout, program
 # How many tests are built at a time: each one, before any of them runs.
 _BATCH = 4
 
+# The most tests for a mutant of a header, which each have to be compiled. What they do not find, another one rarely
+# does; whoever looks into a survivor may run the others.
+_MOST_OF_A_HEADER = 24
+
 
 class SingleTrial:
     """A copy of the project in which one mutant at a time is. Thread-safe: one call waits for another."""
@@ -32,7 +36,7 @@ class SingleTrial:
 
     def _outcome(self, path):
         tests = [label for label in self._checkout.tests_of(self._pattern, path) if label in self._usual]
-        tests = self._checkout.order(tests, path, self._usual)
+        tests = self._checkout.order(tests, path, self._usual)[: _MOST_OF_A_HEADER if path.endswith(".h") else None]
         for begin in range(0, len(tests), _BATCH):
             batch = tests[begin : begin + _BATCH]
             if not self._checkout.build(batch)[0]:
