@@ -3,7 +3,6 @@
 // compares with the process's.
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,7 +10,6 @@
 #include <random>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -179,30 +177,6 @@ TEST_F(CacheMemoryTest, ComesBackWhereSomeEntriesAreDeleted) {
   }
   EXPECT_LT(cache->stats().resident_bytes, full / 4 + full / 10 + 4 * kMiB);
   ExpectValid(cache.get());
-}
-
-// Then what is moved waits in limbo, and the round for that.
-TEST_F(CacheMemoryTest, ComesBackWhileAnotherThreadMayRead) {
-  const auto cache = New<uint64_t, std::string>();
-  std::atomic<bool> reads{false};
-  std::atomic<bool> done{false};
-  std::thread reader([&] {
-    cache->Get(uint64_t{0});
-    reads.store(true);
-    while (!done.load()) std::this_thread::yield();
-  });
-  while (!reads.load()) std::this_thread::yield();
-  Fill(cache.get(), 100, 100, kMaxBytes * 3 / 4);
-  const int64_t full = cache->stats().resident_bytes;
-  for (uint64_t key = 0; key < next_key_; ++key) {
-    if (key % 4 != 0) cache->Del(key);
-  }
-  while (cache->RunMaintenance(10'000) == 10'000) {
-  }
-  EXPECT_LT(cache->stats().resident_bytes, full / 4 + full / 10 + 4 * kMiB);
-  ExpectValid(cache.get());
-  done.store(true);
-  reader.join();
 }
 
 // A cache of which an eighth of the entries is left, spread over all pages.
