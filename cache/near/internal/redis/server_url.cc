@@ -41,8 +41,12 @@ std::optional<absl::string_view> TakeUpTo(absl::string_view separator,
   return before;
 }
 
+bool IsLetterOrDigit(char c) {
+  return absl::ascii_isalnum(static_cast<unsigned char>(c));
+}
+
 bool IsOfHost(char c) {
-  return absl::ascii_isalnum(c) ||
+  return IsLetterOrDigit(c) ||
          absl::string_view(".-_:%").find(c) != absl::string_view::npos;
 }
 
@@ -246,8 +250,8 @@ absl::StatusOr<ServerUrl> ParseServerUrl(absl::string_view url) {
         "on this host connect to the server, and give its address");
   }
   // Without a scheme, what is there may be a password.
-  if (!scheme || !std::all_of(scheme->begin(), scheme->end(),
-                              [](char c) { return absl::ascii_isalnum(c); })) {
+  if (!scheme ||
+      !std::all_of(scheme->begin(), scheme->end(), IsLetterOrDigit)) {
     return absl::InvalidArgumentError(
         absl::StrCat("url: there is no scheme before \"://\"", kForms));
   }
