@@ -50,7 +50,8 @@ struct CacheAdvice {
 
   // The misses since the creation of the cache, by what became of the value:
   // it was never stored, as far as is known; its time ran out; it had to make
-  // room; it was deleted. Estimates, whose sum is close to CacheStats::misses.
+  // room; it was deleted. Estimates, whose sum is close to CacheStats::misses,
+  // but for reads of what LoadOptions::max_age refused.
   int64_t first_uses = 0;
   int64_t expired = 0;
   int64_t evicted = 0;

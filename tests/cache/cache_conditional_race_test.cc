@@ -20,6 +20,7 @@
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
+#include "wheelcache/tests/testing/each_policy.h"
 #include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
@@ -87,7 +88,8 @@ std::vector<Event> Events() {
   };
 }
 
-class CacheConditionalRaceTest : public InterruptedCacheEnvironment {
+class CacheConditionalRaceTest
+    : public testing::WithEachPolicy<InterruptedCacheEnvironment> {
  protected:
   CacheConditionalRaceTest() {
     options_.max_entries = 4;
@@ -116,7 +118,7 @@ class CacheConditionalRaceTest : public InterruptedCacheEnvironment {
   std::unique_ptr<IntCache> cache_;
 };
 
-TEST_F(CacheConditionalRaceTest, SetIfWinsIfTheEntryIsStillTheSame) {
+TEST_P(CacheConditionalRaceTest, SetIfWinsIfTheEntryIsStillTheSame) {
   for (const Event& event : Events()) {
     SCOPED_TRACE(event.name);
     Reset();
@@ -135,7 +137,7 @@ TEST_F(CacheConditionalRaceTest, SetIfWinsIfTheEntryIsStillTheSame) {
   }
 }
 
-TEST_F(CacheConditionalRaceTest, DelIfWinsIfTheEntryIsStillTheSame) {
+TEST_P(CacheConditionalRaceTest, DelIfWinsIfTheEntryIsStillTheSame) {
   for (const Event& event : Events()) {
     SCOPED_TRACE(event.name);
     Reset();
@@ -146,7 +148,7 @@ TEST_F(CacheConditionalRaceTest, DelIfWinsIfTheEntryIsStillTheSame) {
   }
 }
 
-TEST_F(CacheConditionalRaceTest, RefusedValueTakesTheOldOneIfItIsTheSame) {
+TEST_P(CacheConditionalRaceTest, RefusedValueTakesTheOldOneIfItIsTheSame) {
   for (const Event& event : Events()) {
     SCOPED_TRACE(event.name);
     Reset();
@@ -158,7 +160,7 @@ TEST_F(CacheConditionalRaceTest, RefusedValueTakesTheOldOneIfItIsTheSame) {
   }
 }
 
-TEST_F(CacheConditionalRaceTest, TakeGetsWhatIsThereUnderTheLock) {
+TEST_P(CacheConditionalRaceTest, TakeGetsWhatIsThereUnderTheLock) {
   for (const Event& event : Events()) {
     SCOPED_TRACE(event.name);
     Reset();
@@ -170,7 +172,7 @@ TEST_F(CacheConditionalRaceTest, TakeGetsWhatIsThereUnderTheLock) {
 }
 
 // Whether it happens while the function runs, or when it has decided.
-TEST_F(CacheConditionalRaceTest, UpdateCallsItsFunctionAgainWithWhatIsThere) {
+TEST_P(CacheConditionalRaceTest, UpdateCallsItsFunctionAgainWithWhatIsThere) {
   for (const char* point : {"", "update: between decision and write",
                             "store: between clock and lock"}) {
     for (const Event& event : Events()) {
@@ -197,7 +199,7 @@ TEST_F(CacheConditionalRaceTest, UpdateCallsItsFunctionAgainWithWhatIsThere) {
   }
 }
 
-TEST_F(CacheConditionalRaceTest, UpdateDeletesWhatItsFunctionHasSeen) {
+TEST_P(CacheConditionalRaceTest, UpdateDeletesWhatItsFunctionHasSeen) {
   for (const Event& event : Events()) {
     SCOPED_TRACE(event.name);
     Reset();
@@ -214,7 +216,7 @@ TEST_F(CacheConditionalRaceTest, UpdateDeletesWhatItsFunctionHasSeen) {
   }
 }
 
-TEST_F(CacheConditionalRaceTest, UpdateThatIsOvertakenMayStillKeep) {
+TEST_P(CacheConditionalRaceTest, UpdateThatIsOvertakenMayStillKeep) {
   Reset();
   At("update: between decision and write", [&] { cache_->Set(1, 99); });
   EXPECT_FALSE(cache_->Update(1, [](const Handle& old) {
@@ -224,7 +226,7 @@ TEST_F(CacheConditionalRaceTest, UpdateThatIsOvertakenMayStillKeep) {
 }
 
 // The other direction: absent when it was read.
-TEST_F(CacheConditionalRaceTest, EmptyHandleLosesToAValueThatCameMeanwhile) {
+TEST_P(CacheConditionalRaceTest, EmptyHandleLosesToAValueThatCameMeanwhile) {
   Reset();
   cache_->Del(1);
   At("store: between clock and lock", [&] { cache_->Set(1, 20); });
@@ -232,7 +234,7 @@ TEST_F(CacheConditionalRaceTest, EmptyHandleLosesToAValueThatCameMeanwhile) {
   EXPECT_EQ(cache_->Get(1), 20);
 }
 
-TEST_F(CacheConditionalRaceTest, EmptyHandleWinsOnceTheValueHasExpired) {
+TEST_P(CacheConditionalRaceTest, EmptyHandleWinsOnceTheValueHasExpired) {
   Reset();
   At("store: between clock and lock",
      [&] { clock_.Advance(absl::Seconds(1)); });
@@ -243,7 +245,7 @@ TEST_F(CacheConditionalRaceTest, EmptyHandleWinsOnceTheValueHasExpired) {
 
 // Between reading the clock and the lock, the value becomes one that others
 // have found expired.
-TEST_F(CacheConditionalRaceTest, NobodySeesAValueAgainThatHasExpired) {
+TEST_P(CacheConditionalRaceTest, NobodySeesAValueAgainThatHasExpired) {
   Reset();
   const Handle old = cache_->Find(1);
   At("store: between clock and lock", [&] {
@@ -254,7 +256,7 @@ TEST_F(CacheConditionalRaceTest, NobodySeesAValueAgainThatHasExpired) {
   EXPECT_EQ(cache_->Get(1), std::nullopt);
 }
 
-TEST_F(CacheConditionalRaceTest, TtlThatIsGivenCountsFromTheCall) {
+TEST_P(CacheConditionalRaceTest, TtlThatIsGivenCountsFromTheCall) {
   Reset();
   const Handle old = cache_->Find(1);
   At("store: between clock and lock",
@@ -265,7 +267,8 @@ TEST_F(CacheConditionalRaceTest, TtlThatIsGivenCountsFromTheCall) {
 
 // A new value that needs the room of many, of which each hold of the lock may
 // evict one.
-class LargeConditionalRaceTest : public InterruptedCacheEnvironment {
+class LargeConditionalRaceTest
+    : public testing::WithEachPolicy<InterruptedCacheEnvironment> {
  protected:
   LargeConditionalRaceTest() {
     options_.shards = 1;
@@ -292,21 +295,21 @@ class LargeConditionalRaceTest : public InterruptedCacheEnvironment {
   std::unique_ptr<Cache<int, std::string>> cache_;
 };
 
-TEST_F(LargeConditionalRaceTest, SetIfLooksAgainWhenItHasMadeRoom) {
+TEST_P(LargeConditionalRaceTest, SetIfLooksAgainWhenItHasMadeRoom) {
   const auto old = cache_->Find(1);
   AtTheThirdLock([&] { cache_->Set(1, "new"); });
   EXPECT_EQ(cache_->SetIf(1, old, large_), Put::kLost);
   EXPECT_EQ(cache_->Get(1), "new");
 }
 
-TEST_F(LargeConditionalRaceTest, EmptyHandleLooksAgainWhenItHasMadeRoom) {
+TEST_P(LargeConditionalRaceTest, EmptyHandleLooksAgainWhenItHasMadeRoom) {
   cache_->Del(1);
   AtTheThirdLock([&] { cache_->Set(1, "new"); });
   EXPECT_EQ(cache_->SetIf(1, {}, large_), Put::kLost);
   EXPECT_EQ(cache_->Get(1), "new");
 }
 
-TEST_F(LargeConditionalRaceTest, DeadlineIsTheOneAtTheEnd) {
+TEST_P(LargeConditionalRaceTest, DeadlineIsTheOneAtTheEnd) {
   const auto old = cache_->Find(1);
   AtTheThirdLock([&] { cache_->Touch(1, absl::Hours(2)); });
   EXPECT_EQ(cache_->SetIf(1, old, large_), Put::kStored);
@@ -321,7 +324,7 @@ TEST_F(LargeConditionalRaceTest, DeadlineIsTheOneAtTheEnd) {
   EXPECT_EQ(cache_->TimeToLive(1), absl::InfiniteDuration());
 }
 
-TEST_F(LargeConditionalRaceTest, RoomOfALoserComesBack) {
+TEST_P(LargeConditionalRaceTest, RoomOfALoserComesBack) {
   const auto old = cache_->Find(1);
   AtTheThirdLock([&] { cache_->Del(1); });
   EXPECT_EQ(cache_->SetIf(1, old, large_), Put::kLost);
@@ -330,7 +333,7 @@ TEST_F(LargeConditionalRaceTest, RoomOfALoserComesBack) {
 }
 
 // One of two threads that found nothing loads in vain.
-TEST_F(CacheConditionalRaceTest, LoadIsOvertakenByAWinnerAndNotByALoser) {
+TEST_P(CacheConditionalRaceTest, LoadIsOvertakenByAWinnerAndNotByALoser) {
   Reset();
   const Handle old = cache_->Find(1);
   cache_->Del(1);
@@ -387,6 +390,11 @@ TEST_F(TakeRaceTest, OneOfSeveralCallersGetsIt) {
   EXPECT_EQ(stats.hits, kKeys);
   EXPECT_EQ(stats.misses, (kThreads - 1) * kKeys);
 }
+
+INSTANTIATE_TEST_SUITE_P(Policies, CacheConditionalRaceTest,
+                         testing::EachPolicy());
+INSTANTIATE_TEST_SUITE_P(Policies, LargeConditionalRaceTest,
+                         testing::EachPolicy());
 
 }  // namespace
 }  // namespace wheelcache

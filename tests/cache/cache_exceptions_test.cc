@@ -14,6 +14,7 @@
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/counted.h"
+#include "wheelcache/tests/testing/each_policy.h"
 
 namespace wheelcache {
 namespace {
@@ -54,7 +55,7 @@ struct EqualFragile {
 template <typename Value>
 using FragileCache = Cache<Fragile, Value, HashFragile, EqualFragile>;
 
-class CacheExceptionsTest : public CacheEnvironment {
+class CacheExceptionsTest : public testing::WithEachPolicy<CacheEnvironment> {
  protected:
   CacheExceptionsTest() { cache_->Set(old_, Fragile(10)); }
   ~CacheExceptionsTest() override {
@@ -103,7 +104,7 @@ class CacheExceptionsTest : public CacheEnvironment {
       *FragileCache<Fragile>::Create(options_);
 };
 
-TEST_F(CacheExceptionsTest, SetThatCannotCopyChangesNothing) {
+TEST_P(CacheExceptionsTest, SetThatCannotCopyChangesNothing) {
   for (const Fragile* const key : {&new_, &old_}) {
     const Fragile value(20);
     EXPECT_EQ(BreakEachConstruction([&] { cache_->Set(*key, value); }), 2);
@@ -112,7 +113,7 @@ TEST_F(CacheExceptionsTest, SetThatCannotCopyChangesNothing) {
   }
 }
 
-TEST_F(CacheExceptionsTest, SetThatCannotMoveChangesNothing) {
+TEST_P(CacheExceptionsTest, SetThatCannotMoveChangesNothing) {
   for (const int key : {2, 1}) {
     EXPECT_EQ(
         BreakEachConstruction([&] { cache_->Set(Fragile(key), Fragile(20)); }),
@@ -122,7 +123,7 @@ TEST_F(CacheExceptionsTest, SetThatCannotMoveChangesNothing) {
   }
 }
 
-TEST_F(CacheExceptionsTest, SetIfThatCannotCopyChangesNothing) {
+TEST_P(CacheExceptionsTest, SetIfThatCannotCopyChangesNothing) {
   const Fragile value(20);
   const auto set_if = [&](const Fragile& key) {
     EXPECT_EQ(cache_->SetIf(key, cache_->Find(key), value), Put::kStored);
@@ -134,7 +135,7 @@ TEST_F(CacheExceptionsTest, SetIfThatCannotCopyChangesNothing) {
   EXPECT_EQ(ValueOf(old_), 20);
 }
 
-TEST_F(CacheExceptionsTest, UpdateThatCannotCopyChangesNothing) {
+TEST_P(CacheExceptionsTest, UpdateThatCannotCopyChangesNothing) {
   using Decision = FragileCache<Fragile>::Decision;
   const Fragile value(20);
   const auto update = [&](const Fragile& key) {
@@ -148,12 +149,12 @@ TEST_F(CacheExceptionsTest, UpdateThatCannotCopyChangesNothing) {
   EXPECT_EQ(ValueOf(old_), 20);
 }
 
-TEST_F(CacheExceptionsTest, ReadThatCannotCopyChangesNothing) {
+TEST_P(CacheExceptionsTest, ReadThatCannotCopyChangesNothing) {
   EXPECT_EQ(BreakEachConstruction([&] { (void)cache_->Peek(old_); }), 1);
   EXPECT_GE(BreakEachConstruction([&] { (void)cache_->Get(old_); }), 1);
 }
 
-TEST_F(CacheExceptionsTest, LoadThatCannotCopyItsKeyIsNotLeftBehind) {
+TEST_P(CacheExceptionsTest, LoadThatCannotCopyItsKeyIsNotLeftBehind) {
   auto cache = *FragileCache<int>::Create(options_);
   int loads = 0;
   const auto load = [&] { return absl::StatusOr<int>(++loads); };
@@ -166,7 +167,7 @@ TEST_F(CacheExceptionsTest, LoadThatCannotCopyItsKeyIsNotLeftBehind) {
   EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
 }
 
-TEST_F(CacheExceptionsTest, VisitorThatThrowsEndsItsRead) {
+TEST_P(CacheExceptionsTest, VisitorThatThrowsEndsItsRead) {
   const int64_t objects_before = objects.load();
   EXPECT_THROW(cache_->Visit(old_,
                              [](const Fragile&) {
@@ -178,7 +179,7 @@ TEST_F(CacheExceptionsTest, VisitorThatThrowsEndsItsRead) {
   EXPECT_EQ(objects.load(), objects_before - 2);
 }
 
-class WeigherExceptionsTest : public CacheEnvironment {
+class WeigherExceptionsTest : public testing::WithEachPolicy<CacheEnvironment> {
  protected:
   using WeighedCache = Cache<int, Fragile>;
 
@@ -194,7 +195,7 @@ class WeigherExceptionsTest : public CacheEnvironment {
   std::unique_ptr<WeighedCache> cache_ = New<int, Fragile>(ThrowingHooks());
 };
 
-TEST_F(WeigherExceptionsTest, SetThatCannotWeighChangesNothing) {
+TEST_P(WeigherExceptionsTest, SetThatCannotWeighChangesNothing) {
   cache_->Set(1, Fragile(1));
   EXPECT_THROW(cache_->Set(1, Fragile(-1)), std::runtime_error);
   EXPECT_THROW(cache_->Set(2, Fragile(-1)), std::runtime_error);
@@ -205,7 +206,7 @@ TEST_F(WeigherExceptionsTest, SetThatCannotWeighChangesNothing) {
   EXPECT_TRUE(cache_->CheckInvariants().ok());
 }
 
-TEST_F(WeigherExceptionsTest, ConditionalWriteThatCannotWeighChangesNothing) {
+TEST_P(WeigherExceptionsTest, ConditionalWriteThatCannotWeighChangesNothing) {
   using Decision = WeighedCache::Decision;
   cache_->Set(1, Fragile(1));
   const auto old = cache_->Find(1);
@@ -222,7 +223,7 @@ TEST_F(WeigherExceptionsTest, ConditionalWriteThatCannotWeighChangesNothing) {
   EXPECT_TRUE(cache_->CheckInvariants().ok());
 }
 
-TEST_F(WeigherExceptionsTest, LoadThatCannotBeWeighedIsNotLeftBehind) {
+TEST_P(WeigherExceptionsTest, LoadThatCannotBeWeighedIsNotLeftBehind) {
   const auto load = [&](int number) {
     return cache_->GetOrLoad(
         1, [&] { return absl::StatusOr<Fragile>(Fragile(number)); });
@@ -233,6 +234,10 @@ TEST_F(WeigherExceptionsTest, LoadThatCannotBeWeighedIsNotLeftBehind) {
   EXPECT_EQ(load(7)->number, 7);
   EXPECT_TRUE(cache_->CheckInvariants().ok());
 }
+
+INSTANTIATE_TEST_SUITE_P(Policies, CacheExceptionsTest, testing::EachPolicy());
+INSTANTIATE_TEST_SUITE_P(Policies, WeigherExceptionsTest,
+                         testing::EachPolicy());
 
 }  // namespace
 }  // namespace wheelcache

@@ -15,13 +15,15 @@
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/tests/testing/cache_environment.h"
+#include "wheelcache/tests/testing/each_policy.h"
 #include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/wheel/reaper.h"
 
 namespace wheelcache {
 namespace {
 
-class CacheInterleavingTest : public InterruptedCacheEnvironment {
+class CacheInterleavingTest
+    : public testing::WithEachPolicy<InterruptedCacheEnvironment> {
  protected:
   // As At, when the call has come to the point so many times.
   static void AtNth(const std::string& point, int time,
@@ -50,7 +52,7 @@ class CacheInterleavingTest : public InterruptedCacheEnvironment {
   std::thread other_;
 };
 
-TEST_F(CacheInterleavingTest, TouchDoesNotReviveWhatWasSeenToBeExpired) {
+TEST_P(CacheInterleavingTest, TouchDoesNotReviveWhatWasSeenToBeExpired) {
   auto cache = New<int, int>();
   cache->Set(1, 10, absl::Seconds(1));
   At("touch: before the lock", [&] {
@@ -63,7 +65,7 @@ TEST_F(CacheInterleavingTest, TouchDoesNotReviveWhatWasSeenToBeExpired) {
 
 // The thread of Touch holds the lock, so that whoever finds the value expired
 // has to wait for the new deadline.
-TEST_F(CacheInterleavingTest, NobodySeesAValueExpireThatATouchHasFoundAlive) {
+TEST_P(CacheInterleavingTest, NobodySeesAValueExpireThatATouchHasFoundAlive) {
   auto cache = New<int, int>();
   cache->Set(1, 10, absl::Seconds(1));
   std::optional<int> seen;
@@ -76,7 +78,7 @@ TEST_F(CacheInterleavingTest, NobodySeesAValueExpireThatATouchHasFoundAlive) {
   EXPECT_EQ(seen, 10);
 }
 
-TEST_F(CacheInterleavingTest, TimeToLiveIsThatOfAValueTouchedMeanwhile) {
+TEST_P(CacheInterleavingTest, TimeToLiveIsThatOfAValueTouchedMeanwhile) {
   auto cache = New<int, int>();
   cache->Set(1, 10, absl::Seconds(1));
   At("time to live: between deadline and clock", [&] {
@@ -86,7 +88,7 @@ TEST_F(CacheInterleavingTest, TimeToLiveIsThatOfAValueTouchedMeanwhile) {
   EXPECT_EQ(cache->TimeToLive(1), absl::Hours(1) - absl::Seconds(1));
 }
 
-TEST_F(CacheInterleavingTest, GetFindsWhatReplacedAValueBeforeItExpired) {
+TEST_P(CacheInterleavingTest, GetFindsWhatReplacedAValueBeforeItExpired) {
   auto cache = New<int, int>();
   cache->Set(1, 10, absl::Seconds(1));
   At("read: between deadline and clock", [&] {
@@ -96,7 +98,7 @@ TEST_F(CacheInterleavingTest, GetFindsWhatReplacedAValueBeforeItExpired) {
   EXPECT_EQ(cache->Get(1), 11);
 }
 
-TEST_F(CacheInterleavingTest, GetFindsWhatWasTouchedBeforeItExpired) {
+TEST_P(CacheInterleavingTest, GetFindsWhatWasTouchedBeforeItExpired) {
   auto cache = New<int, int>();
   cache->Set(1, 10, absl::Seconds(1));
   At("read: between deadline and clock", [&] {
@@ -106,7 +108,7 @@ TEST_F(CacheInterleavingTest, GetFindsWhatWasTouchedBeforeItExpired) {
   EXPECT_EQ(cache->Get(1), 10);
 }
 
-TEST_F(CacheInterleavingTest, GetReturnsNothingThatExpiresWhileItLooks) {
+TEST_P(CacheInterleavingTest, GetReturnsNothingThatExpiresWhileItLooks) {
   auto cache = New<int, int>();
   cache->Set(1, 10, absl::Seconds(1));
   At("read: between deadline and clock",
@@ -114,7 +116,7 @@ TEST_F(CacheInterleavingTest, GetReturnsNothingThatExpiresWhileItLooks) {
   EXPECT_EQ(cache->Get(1), std::nullopt);
 }
 
-TEST_F(CacheInterleavingTest, GetReturnsWhatIsDeletedAfterItWasFound) {
+TEST_P(CacheInterleavingTest, GetReturnsWhatIsDeletedAfterItWasFound) {
   auto cache = New<int, std::string>();
   cache->Set(1, "one");
   At("read: between index and deadline", [&] {
@@ -125,7 +127,7 @@ TEST_F(CacheInterleavingTest, GetReturnsWhatIsDeletedAfterItWasFound) {
   EXPECT_EQ(cache->Get(1), std::nullopt);
 }
 
-TEST_F(CacheInterleavingTest, GetNeverReturnsTheValueOfAnotherKey) {
+TEST_P(CacheInterleavingTest, GetNeverReturnsTheValueOfAnotherKey) {
   auto cache = New<int, std::string>();
   cache->Set(1, "one");
   At("index: between tag and cell", [&] {
@@ -142,7 +144,7 @@ struct OneHash {
 
 // A read that meets what was made after it began must begin anew. Otherwise the
 // value is destroyed under its eyes as soon as the read counts as stalled.
-TEST_F(CacheInterleavingTest, ReadProtectsWhatWasMadeAfterItBegan) {
+TEST_P(CacheInterleavingTest, ReadProtectsWhatWasMadeAfterItBegan) {
   using Value = std::shared_ptr<int>;
   constexpr int kKeys = 14;  // Two more than a bucket has room for.
   for (const int visited : {0, kKeys - 1}) {
@@ -172,7 +174,7 @@ TEST_F(CacheInterleavingTest, ReadProtectsWhatWasMadeAfterItBegan) {
   }
 }
 
-TEST_F(CacheInterleavingTest, SetOvertakenByADelIsVisible) {
+TEST_P(CacheInterleavingTest, SetOvertakenByADelIsVisible) {
   auto cache = New<int, int>();
   cache->Set(1, 10);
   At("store: between clock and lock", [&] { EXPECT_TRUE(cache->Del(1)); });
@@ -182,7 +184,7 @@ TEST_F(CacheInterleavingTest, SetOvertakenByADelIsVisible) {
 }
 
 // In go-zero a Del between the two steps of a Set left a key without a timer.
-TEST_F(CacheInterleavingTest, SetOvertakenByADelStillExpires) {
+TEST_P(CacheInterleavingTest, SetOvertakenByADelStillExpires) {
   auto cache = New<int, int>();
   cache->Set(1, 10, absl::Seconds(1));
   At("store: between clock and lock", [&] { EXPECT_TRUE(cache->Del(1)); });
@@ -192,7 +194,7 @@ TEST_F(CacheInterleavingTest, SetOvertakenByADelStillExpires) {
   EXPECT_EQ(cache->size(), 0);
 }
 
-TEST_F(CacheInterleavingTest, SetCountsItsTtlFromWhenItWasCalled) {
+TEST_P(CacheInterleavingTest, SetCountsItsTtlFromWhenItWasCalled) {
   auto cache = New<int, int>();
   At("store: between clock and lock",
      [&] { clock_.Advance(absl::Milliseconds(600)); });
@@ -200,10 +202,10 @@ TEST_F(CacheInterleavingTest, SetCountsItsTtlFromWhenItWasCalled) {
   EXPECT_EQ(cache->TimeToLive(1), absl::Milliseconds(400));
 }
 
-TEST_F(CacheInterleavingTest, DelOvertakenByASetTakesTheNewValue) {
+TEST_P(CacheInterleavingTest, DelOvertakenByASetTakesTheNewValue) {
   auto cache = New<int, int>();
   cache->Set(1, 10, absl::Seconds(1));
-  At("remove: between clock and lock", [&] {
+  At("remove: before the lock", [&] {
     clock_.Advance(absl::Seconds(1));
     cache->Set(1, 11);
   });
@@ -212,7 +214,7 @@ TEST_F(CacheInterleavingTest, DelOvertakenByASetTakesTheNewValue) {
 }
 
 // One shard is empty already, another one not yet.
-TEST_F(CacheInterleavingTest, ReadersSeeAllOrNothingOfAClear) {
+TEST_P(CacheInterleavingTest, ReadersSeeAllOrNothingOfAClear) {
   constexpr int kKeys = 16;
   options_.shards = 2;
   auto cache = New<int, int>();
@@ -237,7 +239,7 @@ TEST_F(CacheInterleavingTest, ReadersSeeAllOrNothingOfAClear) {
 
 // For ThreadSanitizer. The flag is relaxed, so that it orders nothing that the
 // lock does not.
-TEST_F(CacheInterleavingTest, UseOfAnEntryThatHasLeftDoesNotLookAtItsLinks) {
+TEST_P(CacheInterleavingTest, UseOfAnEntryThatHasLeftDoesNotLookAtItsLinks) {
   options_.shards = 1;  // Where nothing but the last one used is young.
   auto cache = New<int, int>();
   for (int key = 0; key < 3; ++key) cache->Set(key, key);
@@ -258,7 +260,7 @@ TEST_F(CacheInterleavingTest, UseOfAnEntryThatHasLeftDoesNotLookAtItsLinks) {
 
 // Two look through limbo at a time: the reaper finds nothing there while the
 // other has it in hand, and has to be told of what that one puts back.
-TEST_F(CacheInterleavingTest, ReaperComesForWhatMaintenancePutBackIntoLimbo) {
+TEST_P(CacheInterleavingTest, ReaperComesForWhatMaintenancePutBackIntoLimbo) {
   Reaper reaper(clock_);
   options_.reaper = &reaper;
   auto cache = New<int, std::shared_ptr<int>>();
@@ -276,6 +278,9 @@ TEST_F(CacheInterleavingTest, ReaperComesForWhatMaintenancePutBackIntoLimbo) {
   clock_.RunFor(absl::Seconds(1));
   EXPECT_EQ(value.use_count(), 1);
 }
+
+INSTANTIATE_TEST_SUITE_P(Policies, CacheInterleavingTest,
+                         testing::EachPolicy());
 
 }  // namespace
 }  // namespace wheelcache

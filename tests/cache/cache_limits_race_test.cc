@@ -18,6 +18,7 @@
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/child.h"
+#include "wheelcache/tests/testing/each_policy.h"
 #include "wheelcache/tests/testing/failing_allocations.h"
 #include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/tests/testing/test_environment.h"
@@ -29,7 +30,8 @@ using IntCache = Cache<int, int>;
 
 constexpr char kStep[] = "limits: before a step makes room";
 
-class SetLimitsRaceTest : public InterruptedCacheEnvironment {
+class SetLimitsRaceTest
+    : public testing::WithEachPolicy<InterruptedCacheEnvironment> {
  protected:
   static void Fill(IntCache* cache, int entries) {
     for (int key = 0; key < entries; ++key) cache->Set(key, 100);
@@ -48,7 +50,7 @@ class SetLimitsRaceTest : public InterruptedCacheEnvironment {
 };
 
 // Else it would evict all there is, and then wait for ever.
-TEST_F(SetLimitsRaceTest, SetThatNoLongerFitsIsRefused) {
+TEST_P(SetLimitsRaceTest, SetThatNoLongerFitsIsRefused) {
   for (const int shards : {1, 4}) {
     options_.shards = shards;
     options_.max_bytes = 100'000;
@@ -64,7 +66,7 @@ TEST_F(SetLimitsRaceTest, SetThatNoLongerFitsIsRefused) {
   }
 }
 
-TEST_F(SetLimitsRaceTest, LoadThatNoLongerFitsIsReturnedAndNotStored) {
+TEST_P(SetLimitsRaceTest, LoadThatNoLongerFitsIsReturnedAndNotStored) {
   options_.max_bytes = 100'000;
   auto cache = NewWeighing();
   At("store: between clock and lock",
@@ -76,7 +78,7 @@ TEST_F(SetLimitsRaceTest, LoadThatNoLongerFitsIsReturnedAndNotStored) {
   ExpectWhole(cache.get());
 }
 
-TEST_F(SetLimitsRaceTest, CallThatGrowsEndsAnothersShrinking) {
+TEST_P(SetLimitsRaceTest, CallThatGrowsEndsAnothersShrinking) {
   options_.maintenance_budget = 2;
   auto cache = New<int, int>();
   Fill(cache.get(), 100);
@@ -89,7 +91,7 @@ TEST_F(SetLimitsRaceTest, CallThatGrowsEndsAnothersShrinking) {
   ExpectWhole(cache.get());
 }
 
-TEST_F(SetLimitsRaceTest, CallThatShrinksFurtherIsTheOneThatHolds) {
+TEST_P(SetLimitsRaceTest, CallThatShrinksFurtherIsTheOneThatHolds) {
   options_.maintenance_budget = 2;
   auto cache = New<int, int>();
   Fill(cache.get(), 100);
@@ -103,7 +105,7 @@ TEST_F(SetLimitsRaceTest, CallThatShrinksFurtherIsTheOneThatHolds) {
   ExpectWhole(cache.get());
 }
 
-TEST_F(SetLimitsRaceTest, LimitFollowsTheUseDown) {
+TEST_P(SetLimitsRaceTest, LimitFollowsTheUseDown) {
   options_.maintenance_budget = 4;
   options_.shards = 1;
   auto cache = New<int, int>();
@@ -124,7 +126,7 @@ TEST_F(SetLimitsRaceTest, LimitFollowsTheUseDown) {
 }
 
 // It finds the room that its own eviction makes, not that of the shrinking.
-TEST_F(SetLimitsRaceTest, NoSetPaysForTheShrinking) {
+TEST_P(SetLimitsRaceTest, NoSetPaysForTheShrinking) {
   options_.maintenance_budget = 1;
   options_.shards = 1;
   options_.max_entries = 100;
@@ -145,7 +147,7 @@ TEST_F(SetLimitsRaceTest, NoSetPaysForTheShrinking) {
   ExpectWhole(cache.get());
 }
 
-TEST_F(SetLimitsRaceTest, ClearDelAndSetMayComeBetweenAnySteps) {
+TEST_P(SetLimitsRaceTest, ClearDelAndSetMayComeBetweenAnySteps) {
   for (int at = 0; at < 12; ++at) {
     options_.maintenance_budget = 3;
     options_.shards = 4;
@@ -178,7 +180,7 @@ TEST_F(SetLimitsRaceTest, ClearDelAndSetMayComeBetweenAnySteps) {
 
 // All there is to take is in the hand of a Set, which then finds that the limit
 // is too low for it.
-TEST_F(SetLimitsRaceTest, ShrinkAndSetThatHoldEachOthersRoomBothEnd) {
+TEST_P(SetLimitsRaceTest, ShrinkAndSetThatHoldEachOthersRoomBothEnd) {
   options_.shards = 1;
   options_.maintenance_budget = 1;
   options_.max_bytes = 10 * (100 + OverheadOfAnEntry<int, int>());
@@ -217,7 +219,7 @@ TEST_F(SetLimitsRaceTest, ShrinkAndSetThatHoldEachOthersRoomBothEnd) {
   ExpectWhole(cache.get());
 }
 
-TEST_F(SetLimitsRaceTest, UseIsShownBetweenTheStepsOfGrowth) {
+TEST_P(SetLimitsRaceTest, UseIsShownBetweenTheStepsOfGrowth) {
   options_.max_entries = 10;
   auto cache = New<int, int>();
   Fill(cache.get(), 10);
@@ -227,7 +229,7 @@ TEST_F(SetLimitsRaceTest, UseIsShownBetweenTheStepsOfGrowth) {
   EXPECT_EQ(cache->size(), 10);
 }
 
-TEST_F(SetLimitsRaceTest, ChildOfForkHasTheLimitsOfThatInstant) {
+TEST_P(SetLimitsRaceTest, ChildOfForkHasTheLimitsOfThatInstant) {
   options_.maintenance_budget = 2;
   auto cache = New<int, int>();
   Fill(cache.get(), 100);
@@ -261,7 +263,7 @@ TEST_F(SetLimitsRaceTest, ChildOfForkHasTheLimitsOfThatInstant) {
   EXPECT_EQ(cache->size(), 10);
 }
 
-TEST_F(SetLimitsRaceTest, NeedsNoMemory) {
+TEST_P(SetLimitsRaceTest, NeedsNoMemory) {
   options_.shards = 4;
   auto cache = New<int, int>();
   Fill(cache.get(), 3000);
@@ -275,9 +277,10 @@ TEST_F(SetLimitsRaceTest, NeedsNoMemory) {
 }
 
 // Writers, two threads that change the limits, and one that looks.
-class SetLimitsThreadsTest : public CacheEnvironment {};
+class SetLimitsThreadsTest : public testing::WithEachPolicy<CacheEnvironment> {
+};
 
-TEST_F(SetLimitsThreadsTest, PresentLimitHoldsAtEveryInstant) {
+TEST_P(SetLimitsThreadsTest, PresentLimitHoldsAtEveryInstant) {
   for (const int shards : {1, 8}) {
     options_.shards = shards;
     options_.max_entries = 1000;
@@ -321,7 +324,7 @@ TEST_F(SetLimitsThreadsTest, PresentLimitHoldsAtEveryInstant) {
   }
 }
 
-TEST_F(SetLimitsThreadsTest, OneOfSeveralCallsWinsAndHolds) {
+TEST_P(SetLimitsThreadsTest, OneOfSeveralCallsWinsAndHolds) {
   options_.shards = 4;
   options_.maintenance_budget = 4;
   auto cache = New<int, int>();
@@ -348,6 +351,9 @@ TEST_F(SetLimitsThreadsTest, OneOfSeveralCallsWinsAndHolds) {
   writer.join();
   EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
 }
+
+INSTANTIATE_TEST_SUITE_P(Policies, SetLimitsRaceTest, testing::EachPolicy());
+INSTANTIATE_TEST_SUITE_P(Policies, SetLimitsThreadsTest, testing::EachPolicy());
 
 }  // namespace
 }  // namespace wheelcache

@@ -27,6 +27,8 @@
 #include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/load.h"
+#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/removal.h"
 #include "wheelcache/tests/testing/cache_history.h"
 #include "wheelcache/tests/testing/cache_peer.h"
 #include "wheelcache/tests/testing/linearizability.h"
@@ -58,6 +60,8 @@ struct Setup {
   bool conditional = false;
   bool loads = false;  // Its calls are mostly such that load.
   bool scan_resistant = false;
+  bool advise = false;
+  int max_entries = 1'000;
 
   friend std::ostream& operator<<(std::ostream& out, const Setup& setup) {
     return out << setup.threads << " threads with " << setup.calls
@@ -65,7 +69,9 @@ struct Setup {
                << setup.fillers << " fillers, coarse by " << setup.coarse_lag
                << (setup.conditional ? ", conditional calls" : "")
                << (setup.loads ? ", loads" : "")
-               << (setup.scan_resistant ? ", scan-resistant" : "");
+               << (setup.scan_resistant ? ", scan-resistant" : "")
+               << (setup.advise ? ", advised" : "") << ", at most "
+               << setup.max_entries << " entries";
   }
 };
 
@@ -166,10 +172,15 @@ class Stage {
     options.jitter = 0;
     options.shards = setup.shards;
     if (setup.scan_resistant) options.policy = EvictionPolicy::kScanResistant;
+    options.advise = setup.advise;
+    options.max_entries = setup.max_entries;
     options.tick = kTick;
     Cache<int, int>::Hooks hooks;
     hooks.reload = [](int, int) -> absl::StatusOr<Loaded<int>> {
       return Loaded<int>{std::exchange(value_to_reload, 0)};
+    };
+    hooks.on_removal = [this](int key, int value, RemovalCause cause) {
+      if (cause == RemovalCause::kEvicted) NoteEviction(key, value);
     };
     hooks.executor = [](std::function<void()> task) {
       *queued_task = std::move(task);
@@ -195,10 +206,13 @@ class Stage {
           barrier.Pass([this] { Reset(); });
           yield_choices = &choices;
           Performance performance(&told[i]);
+          performing = &performance;
           for (const HistoryCall& call : scripts[i][thread]) {
+            performance.began = ticks_.fetch_add(1);
             Perform(call, &performance);
           }
           EndAll(&performance);
+          performing = nullptr;
           yield_choices = nullptr;
           parts[thread][i] = std::move(performance.history);
         }
@@ -214,6 +228,7 @@ class Stage {
   }
 
   int64_t yields() const { return yields_; }
+  int64_t evictions() const { return evictions_; }
   absl::Status CheckInvariants() { return cache_->CheckInvariants(); }
   absl::Status CheckMemory() { return testing::CheckMemory(cache_.get()); }
 
@@ -235,10 +250,27 @@ class Stage {
 
     Told& told;
     CacheHistory history;
+    uint64_t began = 0;  // The present call, at the latest.
     std::deque<Pending> tickets;
     std::deque<Pending> tasks;
     Handles found;
   };
+
+  // Of this thread.
+  static thread_local inline Performance* performing = nullptr;
+
+  // What the present call has evicted.
+  void NoteEviction(int key, int value) {
+    if (performing == nullptr || key >= kHistoryKeys) return;
+    HistoryCall evict;
+    evict.what = HistoryCall::kEvict;
+    evict.key = key;
+    evict.value = value;
+    evict.time_before = Time();
+    performing->history.push_back(
+        {evict, performing->began, ticks_.fetch_add(1)});
+    ++evictions_;
+  }
 
   // Calls `function` with the call, and records it as it is then.
   template <typename Function>
@@ -524,6 +556,7 @@ class Stage {
   std::unique_ptr<Cache<int, int>> cache_;
   std::atomic<uint64_t> ticks_{0};
   std::atomic<int64_t> yields_{0};
+  std::atomic<int64_t> evictions_{0};  // Of keys of the scripts.
 };
 
 // The time at which a history begins.
@@ -546,6 +579,7 @@ TEST_P(CacheLinearizabilityTest, EachHistoryIsThatOfCallsOneAfterTheOther) {
   constexpr size_t kBatch = 100;
   const uint64_t histories = TestHistories();
   int64_t yields = 0;
+  int64_t evictions = 0;
   for (uint64_t done = 0; done < histories; done += kBatch) {
     const uint64_t seed = TestSeed() + done;
     Stage stage(GetParam());
@@ -559,22 +593,26 @@ TEST_P(CacheLinearizabilityTest, EachHistoryIsThatOfCallsOneAfterTheOther) {
     ASSERT_TRUE(stage.CheckInvariants().ok()) << stage.CheckInvariants();
     ASSERT_TRUE(stage.CheckMemory().ok()) << stage.CheckMemory();
     yields += stage.yields();
+    evictions += stage.evictions();
   }
   // Otherwise the engine was not built for this.
   EXPECT_GT(yields, static_cast<int64_t>(histories));
+  const bool is_limited = GetParam().max_entries < kHistoryKeys;
+  EXPECT_EQ(evictions > 0, is_limited);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Setups, CacheLinearizabilityTest,
     ::testing::Values(Setup{2, 6, 1, 0}, Setup{2, 6, 1, 6, 4},
                       Setup{3, 5, 1, 0}, Setup{3, 5, 4, 0}, Setup{4, 4, 1, 6},
-                      Setup{4, 4, 8, 0, 4}, Setup{2, 6, 1, 0, 0, true},
-                      Setup{3, 5, 1, 6, 4, true}, Setup{4, 4, 4, 0, 0, true},
+                      Setup{4, 4, 8, 0, 4, false, false, false, true, 2},
+                      Setup{2, 6, 1, 0, 0, true}, Setup{3, 5, 1, 6, 4, true},
+                      Setup{4, 4, 4, 0, 0, true},
                       Setup{2, 6, 1, 0, 0, false, true},
                       Setup{3, 5, 1, 0, 4, true, true},
                       Setup{4, 4, 4, 0, 0, false, true},
-                      Setup{3, 5, 1, 6, 4, false, false, true},
-                      Setup{3, 5, 4, 0, 0, true, true, true}));
+                      Setup{3, 5, 1, 6, 4, false, false, true, true, 2},
+                      Setup{3, 5, 4, 0, 0, true, true, true, false, 2}));
 
 }  // namespace
 }  // namespace wheelcache

@@ -19,6 +19,7 @@
 #include "wheelcache/cache/load.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/child.h"
+#include "wheelcache/tests/testing/each_policy.h"
 #include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/tests/testing/notification.h"
 
@@ -34,7 +35,8 @@ using Task = std::function<void()>;
 Result Value(const std::string& value) { return Loaded<std::string>{value}; }
 Result NeverCalled() { return absl::InternalError("called"); }
 
-class CacheLoadForkTest : public InterruptedCacheEnvironment {
+class CacheLoadForkTest
+    : public testing::WithEachPolicy<InterruptedCacheEnvironment> {
  protected:
   CacheLoadForkTest() {
     hooks_.reload = [this](int, std::string_view) -> Result {
@@ -57,7 +59,7 @@ class CacheLoadForkTest : public InterruptedCacheEnvironment {
   std::function<Result()> reload_;
 };
 
-TEST_F(CacheLoadForkTest, LoadOfAnotherThreadIsForgotten) {
+TEST_P(CacheLoadForkTest, LoadOfAnotherThreadIsForgotten) {
   auto cache = NewCache();
   Notification runs;
   Notification may_end;
@@ -79,7 +81,7 @@ TEST_F(CacheLoadForkTest, LoadOfAnotherThreadIsForgotten) {
   EXPECT_EQ(cache->Get(1), "loaded");
 }
 
-TEST_F(CacheLoadForkTest, LoaderThatForksEndsInBoth) {
+TEST_P(CacheLoadForkTest, LoaderThatForksEndsInBoth) {
   auto cache = NewCache();
   std::atomic<pid_t> child{-1};
   const auto loaded = cache->FindOrLoad(1, {}, [&] {
@@ -97,7 +99,7 @@ TEST_F(CacheLoadForkTest, LoaderThatForksEndsInBoth) {
   EXPECT_EQ(cache->Get(1), "loaded");
 }
 
-TEST_F(CacheLoadForkTest, TicketMayBeFinishedInTheChild) {
+TEST_P(CacheLoadForkTest, TicketMayBeFinishedInTheChild) {
   auto cache = NewCache();
   std::string told;
   auto ticket = cache->BeginLoad(
@@ -111,7 +113,7 @@ TEST_F(CacheLoadForkTest, TicketMayBeFinishedInTheChild) {
 }
 
 // The load may go to a thread that waits; in the child there is none.
-TEST_F(CacheLoadForkTest, TicketThatIsDroppedInTheChildHasNoHeir) {
+TEST_P(CacheLoadForkTest, TicketThatIsDroppedInTheChildHasNoHeir) {
   for (const bool is_superseded : {false, true}) {
     auto cache = NewCache();
     std::string told;
@@ -138,7 +140,7 @@ TEST_F(CacheLoadForkTest, TicketThatIsDroppedInTheChildHasNoHeir) {
   }
 }
 
-TEST_F(CacheLoadForkTest, RefreshOfAnotherThreadIsForgotten) {
+TEST_P(CacheLoadForkTest, RefreshOfAnotherThreadIsForgotten) {
   options_.max_refreshes = 1;
   auto cache = NewCache();
   cache->Set(1, "old");
@@ -162,7 +164,7 @@ TEST_F(CacheLoadForkTest, RefreshOfAnotherThreadIsForgotten) {
   EXPECT_EQ(cache->Get(1), "the parent's");
 }
 
-TEST_F(CacheLoadForkTest, ReloadThatForksEndsInBoth) {
+TEST_P(CacheLoadForkTest, ReloadThatForksEndsInBoth) {
   options_.max_refreshes = 1;
   auto cache = NewCache();
   cache->Set(1, "old");
@@ -185,7 +187,7 @@ TEST_F(CacheLoadForkTest, ReloadThatForksEndsInBoth) {
   EXPECT_TRUE(cache->Refresh(1));
 }
 
-TEST_F(CacheLoadForkTest, QueuedRefreshDoesNothingInTheChild) {
+TEST_P(CacheLoadForkTest, QueuedRefreshDoesNothingInTheChild) {
   options_.max_refreshes = 1;
   std::vector<Task> tasks;
   hooks_.executor = [&](Task task) { tasks.push_back(std::move(task)); };
@@ -206,7 +208,7 @@ TEST_F(CacheLoadForkTest, QueuedRefreshDoesNothingInTheChild) {
   EXPECT_EQ(cache->Get(1), "new");
 }
 
-TEST_F(CacheLoadForkTest, FailuresAreForgottenInTheChild) {
+TEST_P(CacheLoadForkTest, FailuresAreForgottenInTheChild) {
   auto cache = NewCache();
   LoadOptions options;
   options.error_ttl = absl::InfiniteDuration();
@@ -215,6 +217,8 @@ TEST_F(CacheLoadForkTest, FailuresAreForgottenInTheChild) {
   EXPECT_EQ(cache->FindOrLoad(1, {}, [] { return Value("no"); }).status(),
             NeverCalled().status());
 }
+
+INSTANTIATE_TEST_SUITE_P(Policies, CacheLoadForkTest, testing::EachPolicy());
 
 }  // namespace
 }  // namespace wheelcache

@@ -21,6 +21,7 @@
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/load.h"
 #include "wheelcache/tests/testing/cache_environment.h"
+#include "wheelcache/tests/testing/each_policy.h"
 #include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/tests/testing/notification.h"
 
@@ -58,7 +59,8 @@ std::vector<Overtaking> AllThatSupersede() {
   };
 }
 
-class CacheLoadInterleavingTest : public InterruptedCacheEnvironment {
+class CacheLoadInterleavingTest
+    : public testing::WithEachPolicy<InterruptedCacheEnvironment> {
  protected:
   CacheLoadInterleavingTest() {
     options_.default_ttl = absl::Minutes(10);
@@ -76,7 +78,7 @@ class CacheLoadInterleavingTest : public InterruptedCacheEnvironment {
   std::function<Result()> reload_;
 };
 
-TEST_F(CacheLoadInterleavingTest, WritesSupersedeALoadBetweenAnyTwoSteps) {
+TEST_P(CacheLoadInterleavingTest, WritesSupersedeALoadBetweenAnyTwoSteps) {
   for (const Overtaking& overtaking : AllThatSupersede()) {
     for (const char* const point :
          {"in the loader", "store: between clock and lock",
@@ -97,7 +99,7 @@ TEST_F(CacheLoadInterleavingTest, WritesSupersedeALoadBetweenAnyTwoSteps) {
   }
 }
 
-TEST_F(CacheLoadInterleavingTest, WriteBeforeALoadJoinsIsSeenByIt) {
+TEST_P(CacheLoadInterleavingTest, WriteBeforeALoadJoinsIsSeenByIt) {
   auto cache = NewCache();
   At("load: before it joins", [&] { cache->Set(1, "set"); });
   EXPECT_EQ(cache->FindOrLoad(1, {}, NeverCalled)->value(), "set");
@@ -108,7 +110,22 @@ TEST_F(CacheLoadInterleavingTest, WriteBeforeALoadJoinsIsSeenByIt) {
   EXPECT_EQ(cache->Get(1), "loaded");
 }
 
-TEST_F(CacheLoadInterleavingTest, WritesSupersedeATicketBetweenAnyTwoSteps) {
+// The load began because there was nothing, so that there is nothing to delete.
+TEST_P(CacheLoadInterleavingTest, DelOfWhatExpiredBeforeALoadFindsNothing) {
+  auto cache = NewCache();
+  cache->Set(1, "old", absl::Seconds(1));
+  StringCache::Ticket ticket;
+  At("remove: before the lock", [&] {
+    clock_.Advance(absl::Seconds(1));
+    ticket = cache->BeginLoad(1, {}, [](const auto&) {});
+    EXPECT_TRUE(ticket);
+  });
+  EXPECT_FALSE(cache->Del(1));
+  EXPECT_FALSE(ticket.Finish(Value("loaded")));
+  EXPECT_EQ(cache->Get(1), std::nullopt);
+}
+
+TEST_P(CacheLoadInterleavingTest, WritesSupersedeATicketBetweenAnyTwoSteps) {
   for (const Overtaking& overtaking : AllThatSupersede()) {
     for (const char* const point :
          {"before Finish", "store: between clock and lock",
@@ -131,7 +148,7 @@ TEST_F(CacheLoadInterleavingTest, WritesSupersedeATicketBetweenAnyTwoSteps) {
   }
 }
 
-TEST_F(CacheLoadInterleavingTest, WritesSupersedeARefreshBetweenAnyTwoSteps) {
+TEST_P(CacheLoadInterleavingTest, WritesSupersedeARefreshBetweenAnyTwoSteps) {
   for (const Overtaking& overtaking : AllThatSupersede()) {
     for (const char* const point :
          {"refresh: between claim and queue", "refresh: before it starts",
@@ -152,7 +169,7 @@ TEST_F(CacheLoadInterleavingTest, WritesSupersedeARefreshBetweenAnyTwoSteps) {
   }
 }
 
-TEST_F(CacheLoadInterleavingTest, ExpiryAndEvictionLetARefreshGoOn) {
+TEST_P(CacheLoadInterleavingTest, ExpiryAndEvictionLetARefreshGoOn) {
   options_.max_entries = 1;
   for (const char* const point :
        {"refresh: before it starts", "refresh: before reload",
@@ -175,7 +192,7 @@ TEST_F(CacheLoadInterleavingTest, ExpiryAndEvictionLetARefreshGoOn) {
 }
 
 // The value is another one, though it has the same key and lives.
-TEST_F(CacheLoadInterleavingTest, ValueSetAfterTheClaimIsNotRefreshed) {
+TEST_P(CacheLoadInterleavingTest, ValueSetAfterTheClaimIsNotRefreshed) {
   auto cache = NewCache();
   int reloads = 0;
   reload_ = [&] {
@@ -188,7 +205,7 @@ TEST_F(CacheLoadInterleavingTest, ValueSetAfterTheClaimIsNotRefreshed) {
   EXPECT_EQ(reloads, 0);
 }
 
-TEST_F(CacheLoadInterleavingTest, RefreshThatALoadHasOvertakenDoesNotBegin) {
+TEST_P(CacheLoadInterleavingTest, RefreshThatALoadHasOvertakenDoesNotBegin) {
   auto cache = NewCache();
   cache->Set(1, "old", absl::Seconds(1));
   reload_ = NeverCalled;
@@ -201,7 +218,7 @@ TEST_F(CacheLoadInterleavingTest, RefreshThatALoadHasOvertakenDoesNotBegin) {
   EXPECT_EQ(cache->Get(1), "loaded");
 }
 
-TEST_F(CacheLoadInterleavingTest, RefreshThatStopOvertakesDoesNotBegin) {
+TEST_P(CacheLoadInterleavingTest, RefreshThatStopOvertakesDoesNotBegin) {
   for (const char* const point :
        {"refresh: between claim and queue", "refresh: before it starts"}) {
     auto cache = NewCache();
@@ -214,7 +231,8 @@ TEST_F(CacheLoadInterleavingTest, RefreshThatStopOvertakesDoesNotBegin) {
 }
 
 // Callers that block, in an order that is known.
-class CacheLoadWaitersTest : public InterruptedCacheEnvironment {
+class CacheLoadWaitersTest
+    : public testing::WithEachPolicy<InterruptedCacheEnvironment> {
  protected:
   // A caller that asks for key 1 on a thread of its own, and blocks.
   class Waiter {
@@ -263,7 +281,7 @@ class CacheLoadWaitersTest : public InterruptedCacheEnvironment {
   std::unique_ptr<StringCache> cache_ = New<int, std::string>();
 };
 
-TEST_F(CacheLoadWaitersTest, LoadGoesToTheOneThatHasWaitedLongest) {
+TEST_P(CacheLoadWaitersTest, LoadGoesToTheOneThatHasWaitedLongest) {
   for (const bool second_has_a_limit : {false, true}) {
     cache_->Del(1);
     std::vector<int> order;  // Of loaders, which run one after the other.
@@ -288,7 +306,7 @@ TEST_F(CacheLoadWaitersTest, LoadGoesToTheOneThatHasWaitedLongest) {
   }
 }
 
-TEST_F(CacheLoadWaitersTest, CallbacksAreToldByTheHeir) {
+TEST_P(CacheLoadWaitersTest, CallbacksAreToldByTheHeir) {
   std::vector<std::string> told;
   const auto tell = [&](const absl::StatusOr<Handle>& result) {
     told.push_back(result.ok() ? std::string(**result) : "failed");
@@ -301,7 +319,7 @@ TEST_F(CacheLoadWaitersTest, CallbacksAreToldByTheHeir) {
   EXPECT_EQ(told, std::vector<std::string>(2, "taken over"));
 }
 
-TEST_F(CacheLoadWaitersTest, HeirWhoseTimeIsUpLeadsAllTheSame) {
+TEST_P(CacheLoadWaitersTest, HeirWhoseTimeIsUpLeadsAllTheSame) {
   auto ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
   Waiter waiter(
       cache_.get(), Limit(absl::Seconds(1)), [] { return Value("heir"); },
@@ -312,7 +330,7 @@ TEST_F(CacheLoadWaitersTest, HeirWhoseTimeIsUpLeadsAllTheSame) {
   EXPECT_EQ(cache_->Get(1), "heir");
 }
 
-TEST_F(CacheLoadWaitersTest, ResultThatComesAsTheTimeIsUpIsReturned) {
+TEST_P(CacheLoadWaitersTest, ResultThatComesAsTheTimeIsUpIsReturned) {
   auto ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
   Waiter waiter(cache_.get(), Limit(absl::Seconds(1)), NeverCalled,
                 [&] { ticket.Finish(Value("in time")); });
@@ -321,7 +339,7 @@ TEST_F(CacheLoadWaitersTest, ResultThatComesAsTheTimeIsUpIsReturned) {
   EXPECT_EQ(waiter.Text(), "in time");
 }
 
-TEST_F(CacheLoadWaitersTest, WhoHasWaitedTooLongIsNoHeir) {
+TEST_P(CacheLoadWaitersTest, WhoHasWaitedTooLongIsNoHeir) {
   auto ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
   Waiter first(cache_.get(), Limit(absl::Hours(1)),
                [] { return Value("first"); });
@@ -334,7 +352,7 @@ TEST_F(CacheLoadWaitersTest, WhoHasWaitedTooLongIsNoHeir) {
   EXPECT_EQ(last.Text(), "first");
 }
 
-TEST_F(CacheLoadWaitersTest, LoadWhoseLastWaiterHasGoneEndsAsCancelled) {
+TEST_P(CacheLoadWaitersTest, LoadWhoseLastWaiterHasGoneEndsAsCancelled) {
   std::string told;
   auto ticket = cache_->BeginLoad(1, {}, [&](const auto& result) {
     told = std::string(absl::StatusCodeToString(result.status().code()));
@@ -348,7 +366,7 @@ TEST_F(CacheLoadWaitersTest, LoadWhoseLastWaiterHasGoneEndsAsCancelled) {
             "next");
 }
 
-TEST_F(CacheLoadWaitersTest, HeirOfASupersededLoadDoesNotStore) {
+TEST_P(CacheLoadWaitersTest, HeirOfASupersededLoadDoesNotStore) {
   auto ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
   Waiter waiter(cache_.get(), {}, [] { return Value("too old"); });
   cache_->Del(1);
@@ -357,7 +375,7 @@ TEST_F(CacheLoadWaitersTest, HeirOfASupersededLoadDoesNotStore) {
   EXPECT_EQ(cache_->Get(1), std::nullopt);
 }
 
-TEST_F(CacheLoadWaitersTest, HeirThatAsksForItsOwnKeyIsRefused) {
+TEST_P(CacheLoadWaitersTest, HeirThatAsksForItsOwnKeyIsRefused) {
   for (const absl::Duration wait :
        {absl::InfiniteDuration(), absl::Duration(absl::Hours(1))}) {
     cache_->Del(1);
@@ -373,7 +391,7 @@ TEST_F(CacheLoadWaitersTest, HeirThatAsksForItsOwnKeyIsRefused) {
 
 // Before the heir has taken it up, the load has no leader: the one that gave it
 // up may wait for it.
-TEST_F(CacheLoadWaitersTest, WhoeverGaveUpALoadMayWaitForItsHeir) {
+TEST_P(CacheLoadWaitersTest, WhoeverGaveUpALoadMayWaitForItsHeir) {
   Notification heir_blocks;
   Notification leader_waits;
   std::thread heir;
@@ -400,7 +418,7 @@ TEST_F(CacheLoadWaitersTest, WhoeverGaveUpALoadMayWaitForItsHeir) {
 }
 
 // A wait with a limit ends, whoever waits for whom.
-TEST_F(CacheLoadWaitersTest, WaitWithALimitClosesNoCycle) {
+TEST_P(CacheLoadWaitersTest, WaitWithALimitClosesNoCycle) {
   Notification second_loads;
   Notification first_waits;
   std::thread second([&] {
@@ -429,7 +447,7 @@ TEST_F(CacheLoadWaitersTest, WaitWithALimitClosesNoCycle) {
 
 // Of two waits for the same key, the second in the place of a load that was
 // given up, each has what the one before has left.
-TEST_F(CacheLoadWaitersTest, BatchWaitsNoLongerThanItsLimitInAll) {
+TEST_P(CacheLoadWaitersTest, BatchWaitsNoLongerThanItsLimitInAll) {
   auto first = cache_->BeginLoad(1, {}, [](const auto&) {});
   auto second = cache_->BeginLoad(2, {}, [](const auto&) {});
   StringCache::Ticket next_second;
@@ -463,7 +481,7 @@ TEST_F(CacheLoadWaitersTest, BatchWaitsNoLongerThanItsLimitInAll) {
                        absl::StatusCode::kDeadlineExceeded}));
 }
 
-TEST_F(CacheLoadWaitersTest, WaitOfZeroIsNoCycleEither) {
+TEST_P(CacheLoadWaitersTest, WaitOfZeroIsNoCycleEither) {
   const auto got = cache_->FindOrLoad(1, {}, [&] {
     const auto own =
         cache_->FindOrLoad(1, Limit(absl::ZeroDuration()), NeverCalled);
@@ -473,7 +491,7 @@ TEST_F(CacheLoadWaitersTest, WaitOfZeroIsNoCycleEither) {
   EXPECT_EQ(got->value(), "one");
 }
 
-TEST_F(CacheLoadWaitersTest, HeirThatThrowsFailsThoseBehindIt) {
+TEST_P(CacheLoadWaitersTest, HeirThatThrowsFailsThoseBehindIt) {
   auto ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
   std::atomic<bool> caught{false};
   Notification blocks;
@@ -495,7 +513,7 @@ TEST_F(CacheLoadWaitersTest, HeirThatThrowsFailsThoseBehindIt) {
 }
 
 // A load that has ended as cancelled, and is not yet out of the way.
-TEST_F(CacheLoadWaitersTest, CancelledLoadKeepsNobodyFromLoading) {
+TEST_P(CacheLoadWaitersTest, CancelledLoadKeepsNobodyFromLoading) {
   auto ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
   std::string loaded;
   std::string told;
@@ -511,7 +529,7 @@ TEST_F(CacheLoadWaitersTest, CancelledLoadKeepsNobodyFromLoading) {
   EXPECT_EQ(cache_->Get(1), "loaded");
 }
 
-TEST_F(CacheLoadWaitersTest, TicketMayBeBegunWhereACancelledOneIsInTheWay) {
+TEST_P(CacheLoadWaitersTest, TicketMayBeBegunWhereACancelledOneIsInTheWay) {
   auto first = cache_->BeginLoad(1, {}, [](const auto&) {});
   StringCache::Ticket second;
   At("load: cancelled",
@@ -521,7 +539,7 @@ TEST_F(CacheLoadWaitersTest, TicketMayBeBegunWhereACancelledOneIsInTheWay) {
   EXPECT_TRUE(second.Finish(Value("second")));
 }
 
-TEST_F(CacheLoadWaitersTest, EndOfTheCacheWaitsForAFinishThatStores) {
+TEST_P(CacheLoadWaitersTest, EndOfTheCacheWaitsForAFinishThatStores) {
   auto ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
   std::atomic<bool> ends{false};
   std::atomic<bool> ended{false};
@@ -539,6 +557,10 @@ TEST_F(CacheLoadWaitersTest, EndOfTheCacheWaitsForAFinishThatStores) {
   ticket.Finish(Value("last"));
   destroyer.join();
 }
+
+INSTANTIATE_TEST_SUITE_P(Policies, CacheLoadInterleavingTest,
+                         testing::EachPolicy());
+INSTANTIATE_TEST_SUITE_P(Policies, CacheLoadWaitersTest, testing::EachPolicy());
 
 }  // namespace
 }  // namespace wheelcache

@@ -28,6 +28,7 @@
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/counted.h"
+#include "wheelcache/tests/testing/each_policy.h"
 #include "wheelcache/tests/testing/failing_allocations.h"
 #include "wheelcache/wheel/reaper.h"
 
@@ -78,7 +79,8 @@ class StayingThreads {
   std::vector<std::thread> threads_;
 };
 
-class CacheMemoryFailureTest : public CacheEnvironment {
+class CacheMemoryFailureTest
+    : public testing::WithEachPolicy<CacheEnvironment> {
  protected:
   CountedCache::Hooks CountingHooks() {
     CountedCache::Hooks hooks;
@@ -121,7 +123,7 @@ class CacheMemoryFailureTest : public CacheEnvironment {
   int64_t told_ = 0;
 };
 
-TEST_F(CacheMemoryFailureTest, SetHappensOrDoesNotWhereTheIndexMustGrow) {
+TEST_P(CacheMemoryFailureTest, SetHappensOrDoesNotWhereTheIndexMustGrow) {
   constexpr int kKeys = 200;
   options_.shards = 1;
   auto cache = New<int, CountedPage>(CountingHooks());
@@ -134,7 +136,7 @@ TEST_F(CacheMemoryFailureTest, SetHappensOrDoesNotWhereTheIndexMustGrow) {
   EXPECT_GT(Failed(Allocation::kCalloc), callocs);
 }
 
-TEST_F(CacheMemoryFailureTest, SetHappensOrDoesNotWhereTheArenaMustGrow) {
+TEST_P(CacheMemoryFailureTest, SetHappensOrDoesNotWhereTheArenaMustGrow) {
   constexpr int kKeys = 1'000;  // 4 MB: two huge pages of the first chunk.
   options_.shards = 4;
   auto cache = New<int, CountedPage>(CountingHooks());
@@ -151,7 +153,7 @@ TEST_F(CacheMemoryFailureTest, SetHappensOrDoesNotWhereTheArenaMustGrow) {
 
 // One shard's index must grow, for an entry whose room another shard has to
 // give; and a reader keeps the arrays that it has grown out of.
-TEST_F(CacheMemoryFailureTest, SetThatFailsEvictsNobody) {
+TEST_P(CacheMemoryFailureTest, SetThatFailsEvictsNobody) {
   constexpr int kKeys = 1'000;
   options_.shards = 2;
   options_.max_entries = 200;
@@ -172,7 +174,7 @@ TEST_F(CacheMemoryFailureTest, SetThatFailsEvictsNobody) {
 }
 
 // Of new keys and of resident ones, with and without the room of others.
-TEST_F(CacheMemoryFailureTest, ConditionalWriteHappensOrDoesNot) {
+TEST_P(CacheMemoryFailureTest, ConditionalWriteHappensOrDoesNot) {
   constexpr int kCalls = 600;
   options_.shards = 2;
   options_.max_entries = 100;
@@ -208,7 +210,7 @@ TEST_F(CacheMemoryFailureTest, ConditionalWriteHappensOrDoesNot) {
   EXPECT_EQ(values_.load(), 100);
 }
 
-TEST_F(CacheMemoryFailureTest, SetKeepsTheOldValueOfAStringOrReplacesIt) {
+TEST_P(CacheMemoryFailureTest, SetKeepsTheOldValueOfAStringOrReplacesIt) {
   const std::string large(200'000, 'x');  // Outside of the arena.
   auto cache = New<std::string, std::string>();
   cache->Set("key", "old");
@@ -224,7 +226,7 @@ TEST_F(CacheMemoryFailureTest, SetKeepsTheOldValueOfAStringOrReplacesIt) {
   EXPECT_GT(failures, 0);
 }
 
-TEST_F(CacheMemoryFailureTest, NothingIsLostWhereLimboHasNoMemory) {
+TEST_P(CacheMemoryFailureTest, NothingIsLostWhereLimboHasNoMemory) {
   constexpr int kKeys = 1'000;
   options_.shards = 1;
   options_.max_entries = 100;
@@ -250,7 +252,7 @@ struct OneHash {
   size_t operator()(int) const { return 42; }
 };
 
-TEST_F(CacheMemoryFailureTest, ForEachThatFailsLeavesNoPin) {
+TEST_P(CacheMemoryFailureTest, ForEachThatFailsLeavesNoPin) {
   options_.maintenance_budget = 1;
   auto cache =
       std::move(*Cache<int, testing::Counted, OneHash>::Create(options_));
@@ -276,7 +278,7 @@ TEST_F(CacheMemoryFailureTest, ForEachThatFailsLeavesNoPin) {
   EXPECT_EQ(values_, 0);
 }
 
-TEST_F(CacheMemoryFailureTest, ClearNeedsNoMemory) {
+TEST_P(CacheMemoryFailureTest, ClearNeedsNoMemory) {
   for (const int shards : {1, 4}) {
     for (const bool all_that_follow : {false, true}) {
       for (int n = 0; n < 2 * shards; ++n) {
@@ -299,7 +301,7 @@ TEST_F(CacheMemoryFailureTest, ClearNeedsNoMemory) {
   }
 }
 
-TEST_F(CacheMemoryFailureTest, DestructionNeedsNoMemory) {
+TEST_P(CacheMemoryFailureTest, DestructionNeedsNoMemory) {
   for (int n = 0; n < 10; ++n) {
     auto cache = New<int, CountedPage>();
     for (int key = 0; key < 100; ++key) cache->Set(key, Value());
@@ -309,7 +311,7 @@ TEST_F(CacheMemoryFailureTest, DestructionNeedsNoMemory) {
   }
 }
 
-TEST_F(CacheMemoryFailureTest, FirstCallOfAThreadFailsBeforeItDoesAnything) {
+TEST_P(CacheMemoryFailureTest, FirstCallOfAThreadFailsBeforeItDoesAnything) {
   auto cache = New<std::string, std::string>();
   const std::string long_value(100, 'x');
   cache->Set("key", long_value);
@@ -330,7 +332,7 @@ TEST_F(CacheMemoryFailureTest, FirstCallOfAThreadFailsBeforeItDoesAnything) {
   EXPECT_GT(failures, 0);
 }
 
-TEST_F(CacheMemoryFailureTest, CallsThatRemoveNeedNoMemoryInAnyThread) {
+TEST_P(CacheMemoryFailureTest, CallsThatRemoveNeedNoMemoryInAnyThread) {
   auto cache = New<int, CountedPage>(CountingHooks());
   for (int key = 0; key < 10; ++key) {
     cache->Set(key, Value(), absl::Seconds(key < 5 ? 1 : 10));
@@ -361,7 +363,7 @@ TEST_F(CacheMemoryFailureTest, CallsThatRemoveNeedNoMemoryInAnyThread) {
   EXPECT_EQ(values_.load(), 0);
 }
 
-TEST_F(CacheMemoryFailureTest, GetOrLoadLeavesNoLoadBehind) {
+TEST_P(CacheMemoryFailureTest, GetOrLoadLeavesNoLoadBehind) {
   using Result = absl::StatusOr<std::string>;
   const std::string long_value(100, 'x');
   auto cache = New<int, std::string>();
@@ -380,7 +382,7 @@ TEST_F(CacheMemoryFailureTest, GetOrLoadLeavesNoLoadBehind) {
 
 // A cache of long strings, of which each call that loads runs with each of its
 // allocations failing.
-class LoadMemoryFailureTest : public CacheEnvironment {
+class LoadMemoryFailureTest : public testing::WithEachPolicy<CacheEnvironment> {
  protected:
   using StringCache = Cache<int, std::string>;
   using Result = absl::StatusOr<Loaded<std::string>>;
@@ -411,7 +413,7 @@ class LoadMemoryFailureTest : public CacheEnvironment {
   int failures_ = 0;
 };
 
-TEST_F(LoadMemoryFailureTest, FindOrLoadLeavesNoLoadBehind) {
+TEST_P(LoadMemoryFailureTest, FindOrLoadLeavesNoLoadBehind) {
   auto cache = New<int, std::string>(hooks_);
   LoadOptions options;
   options.wait = absl::Seconds(1);
@@ -425,7 +427,7 @@ TEST_F(LoadMemoryFailureTest, FindOrLoadLeavesNoLoadBehind) {
   EXPECT_GT(failures_, 3);
 }
 
-TEST_F(LoadMemoryFailureTest, FailureThatCannotBeRememberedIsReturned) {
+TEST_P(LoadMemoryFailureTest, FailureThatCannotBeRememberedIsReturned) {
   LoadOptions options;
   options.error_ttl = absl::Hours(1);
   const absl::Status down = absl::UnavailableError("down");
@@ -440,7 +442,7 @@ TEST_F(LoadMemoryFailureTest, FailureThatCannotBeRememberedIsReturned) {
   EXPECT_GT(failures_, 3);
 }
 
-TEST_F(LoadMemoryFailureTest, FailuresThatAreForgottenMayWait) {
+TEST_P(LoadMemoryFailureTest, FailuresThatAreForgottenMayWait) {
   auto cache = New<int, std::string>(hooks_);
   LoadOptions options;
   options.error_ttl = absl::Seconds(1);
@@ -485,7 +487,7 @@ struct NosyEqual {
   }
 };
 
-TEST_F(LoadMemoryFailureTest, NoKeyOfAFailureIsDestroyedUnderALock) {
+TEST_P(LoadMemoryFailureTest, NoKeyOfAFailureIsDestroyedUnderALock) {
   using NosyCache = Cache<NosyKey, int, NosyHash, NosyEqual>;
   auto cache = *NosyCache::Create(options_);
   std::function<void()> look = [&] { cache->Touch(0, absl::Seconds(1)); };
@@ -517,7 +519,7 @@ TEST_F(LoadMemoryFailureTest, NoKeyOfAFailureIsDestroyedUnderALock) {
   NosyKey::look = nullptr;
 }
 
-TEST_F(LoadMemoryFailureTest, BeginLoadTellsOnceOrThrows) {
+TEST_P(LoadMemoryFailureTest, BeginLoadTellsOnceOrThrows) {
   auto cache = New<int, std::string>(hooks_);
   // With a load in flight that it joins, and with none.
   for (const bool joins : {false, true}) {
@@ -545,7 +547,7 @@ TEST_F(LoadMemoryFailureTest, BeginLoadTellsOnceOrThrows) {
   }
 }
 
-TEST_F(LoadMemoryFailureTest, FinishTellsAllWhoWait) {
+TEST_P(LoadMemoryFailureTest, FinishTellsAllWhoWait) {
   auto cache = New<int, std::string>(hooks_);
   std::vector<absl::StatusCode> told;
   told.reserve(10);
@@ -570,7 +572,7 @@ TEST_F(LoadMemoryFailureTest, FinishTellsAllWhoWait) {
   EXPECT_GT(failures_, 1);
 }
 
-TEST_F(LoadMemoryFailureTest, TicketThatIsDroppedNeedsNoMemory) {
+TEST_P(LoadMemoryFailureTest, TicketThatIsDroppedNeedsNoMemory) {
   auto cache = New<int, std::string>(hooks_);
   int told = 0;
   auto ticket = cache->BeginLoad(1, {}, [&](const auto&) { ++told; });
@@ -584,7 +586,7 @@ TEST_F(LoadMemoryFailureTest, TicketThatIsDroppedNeedsNoMemory) {
   EXPECT_EQ(told, 2);
 }
 
-TEST_F(LoadMemoryFailureTest, FindOrLoadManyLeavesNoLoadBehind) {
+TEST_P(LoadMemoryFailureTest, FindOrLoadManyLeavesNoLoadBehind) {
   auto cache = New<int, std::string>(hooks_);
   const std::vector<int> keys = {1, 2, 1, 3};
   WithEachAllocationFailing(
@@ -604,7 +606,7 @@ TEST_F(LoadMemoryFailureTest, FindOrLoadManyLeavesNoLoadBehind) {
   EXPECT_GT(failures_, 10);
 }
 
-TEST_F(LoadMemoryFailureTest, RefreshKeepsTheOldValueOrStoresTheNew) {
+TEST_P(LoadMemoryFailureTest, RefreshKeepsTheOldValueOrStoresTheNew) {
   std::function<void()> task;
   for (const bool has_executor : {false, true}) {
     failures_ = 0;
@@ -641,7 +643,7 @@ TEST_F(LoadMemoryFailureTest, RefreshKeepsTheOldValueOrStoresTheNew) {
   }
 }
 
-TEST_F(CacheMemoryFailureTest, CreateLeavesNothingBehind) {
+TEST_P(CacheMemoryFailureTest, CreateLeavesNothingBehind) {
   int failures = 0;
   WithEachAllocationFailing(
       [&] {
@@ -657,6 +659,11 @@ TEST_F(CacheMemoryFailureTest, CreateLeavesNothingBehind) {
       });
   EXPECT_GT(failures, 5);
 }
+
+INSTANTIATE_TEST_SUITE_P(Policies, CacheMemoryFailureTest,
+                         testing::EachPolicy());
+INSTANTIATE_TEST_SUITE_P(Policies, LoadMemoryFailureTest,
+                         testing::EachPolicy());
 
 }  // namespace
 }  // namespace wheelcache

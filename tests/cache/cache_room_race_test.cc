@@ -14,6 +14,7 @@
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/child.h"
+#include "wheelcache/tests/testing/each_policy.h"
 #include "wheelcache/tests/testing/failing_allocations.h"
 #include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/tests/testing/spin_barrier.h"
@@ -21,7 +22,8 @@
 namespace wheelcache {
 namespace {
 
-class CacheRoomRaceTest : public InterruptedCacheEnvironment {
+class CacheRoomRaceTest
+    : public testing::WithEachPolicy<InterruptedCacheEnvironment> {
  protected:
   // Of two shards.
   static uint32_t ShardOf(int key) {
@@ -30,7 +32,7 @@ class CacheRoomRaceTest : public InterruptedCacheEnvironment {
 };
 
 // Of which its thread is not there to make use.
-TEST_F(CacheRoomRaceTest, ChildOfForkGetsTheRoomThatASetHasInHand) {
+TEST_P(CacheRoomRaceTest, ChildOfForkGetsTheRoomThatASetHasInHand) {
   constexpr int64_t kWeight = 100;
   const int64_t charge = OverheadOfAnEntry<int, int64_t>() + kWeight;
   options_.shards = 1;
@@ -65,7 +67,7 @@ TEST_F(CacheRoomRaceTest, ChildOfForkGetsTheRoomThatASetHasInHand) {
 
 // It had room in its index when it began to evict, and has none when it is
 // done: others were there first.
-TEST_F(CacheRoomRaceTest, SetThatFailsAfterItEvictedTellsOfThat) {
+TEST_P(CacheRoomRaceTest, SetThatFailsAfterItEvictedTellsOfThat) {
   options_.shards = 2;
   options_.max_entries = 30;
   RemovalLog<int, int> log;
@@ -93,7 +95,7 @@ TEST_F(CacheRoomRaceTest, SetThatFailsAfterItEvictedTellsOfThat) {
 }
 
 // Each has evicted what its shard had, and needs what the other has in hand.
-TEST_F(CacheRoomRaceTest, OneOfTwoSetsThatWaitForEachOthersRoomLetsGo) {
+TEST_P(CacheRoomRaceTest, OneOfTwoSetsThatWaitForEachOthersRoomLetsGo) {
   constexpr int64_t kWeight = 1000;
   const int64_t overhead = OverheadOfAnEntry<int, int64_t>();
   options_.shards = 2;
@@ -121,6 +123,8 @@ TEST_F(CacheRoomRaceTest, OneOfTwoSetsThatWaitForEachOthersRoomLetsGo) {
   EXPECT_EQ(cache->size(), 1);
   EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
 }
+
+INSTANTIATE_TEST_SUITE_P(Policies, CacheRoomRaceTest, testing::EachPolicy());
 
 }  // namespace
 }  // namespace wheelcache

@@ -21,6 +21,7 @@
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/cache_peer.h"
+#include "wheelcache/tests/testing/each_policy.h"
 #include "wheelcache/tests/testing/test_environment.h"
 #include "wheelcache/tests/testing/validated_values.h"
 #include "wheelcache/wheel/reaper.h"
@@ -204,7 +205,7 @@ class Storm {
   std::atomic<int> readers_done_{0};
 };
 
-class CacheThreadsTest : public CacheEnvironment {
+class CacheThreadsTest : public testing::WithEachPolicy<CacheEnvironment> {
  protected:
   template <typename Value, typename Make>
   void RunStorms() {
@@ -213,25 +214,25 @@ class CacheThreadsTest : public CacheEnvironment {
     options_.reclaim_delay = absl::Milliseconds(5);
     for (const int shards : {1, 8}) {
       options_.shards = shards;
-      Storm<Value, Make>(options_, &clock_, TestOperations() / 10).Run();
+      Storm<Value, Make>(options_, &clock_, TestOperations() / 20).Run();
     }
   }
 
   Reaper reaper_{clock_};
 };
 
-TEST_F(CacheThreadsTest, ReadersSeeWholeCurrentAndLiveObjects) {
+TEST_P(CacheThreadsTest, ReadersSeeWholeCurrentAndLiveObjects) {
   RunStorms<HeapValue, HeapValue>();
 }
 
-TEST_F(CacheThreadsTest, ReadersSeeWholeCurrentAndLiveStrings) {
+TEST_P(CacheThreadsTest, ReadersSeeWholeCurrentAndLiveStrings) {
   RunStorms<std::string, StringValue>();
 }
 
 // Whoever has seen one key go in a Clear must not meet another one that the
 // same Clear takes, in whatever shard.
-TEST_F(CacheThreadsTest, ClearTakesAllKeysAtOneInstant) {
-  constexpr int kRounds = 4000;
+TEST_P(CacheThreadsTest, ClearTakesAllKeysAtOneInstant) {
+  constexpr int kRounds = 2000;  // With each policy.
   options_.shards = 32;
   auto cache = New<int, int>();
   std::atomic<bool> done{false};
@@ -257,6 +258,8 @@ TEST_F(CacheThreadsTest, ClearTakesAllKeysAtOneInstant) {
   }
   writer.join();
 }
+
+INSTANTIATE_TEST_SUITE_P(Policies, CacheThreadsTest, testing::EachPolicy());
 
 }  // namespace
 }  // namespace wheelcache

@@ -32,6 +32,7 @@ struct CacheSetup {
   int refreshes = kNone;
 
   bool scan_resistant = false;
+  bool advise = false;
 
   // Whether the least recently used entry is the victim.
   bool evicts_oldest() const { return shards == 1 && !scan_resistant; }
@@ -147,7 +148,8 @@ inline std::ostream& operator<<(std::ostream& out, const CacheSetup& s) {
              << s.maintenance_budget << ", "
              << (s.has_reaper ? "true" : "false") << ", " << s.start_nanos
              << ", " << s.refreshes << ", "
-             << (s.scan_resistant ? "true" : "false") << "}";
+             << (s.scan_resistant ? "true" : "false") << ", "
+             << (s.advise ? "true" : "false") << "}";
 }
 
 inline std::ostream& operator<<(std::ostream& out, const CacheCall& call) {

@@ -62,6 +62,7 @@ auto CacheDriver::NewCache() -> std::unique_ptr<CacheType> {
   options.max_bytes = setup_.max_bytes;
   options.shards = setup_.shards;
   if (setup_.scan_resistant) options.policy = EvictionPolicy::kScanResistant;
+  options.advise = setup_.advise;
   options.jitter = 0;
   options.tick = absl::Nanoseconds(setup_.tick_nanos);
   options.default_ttl = absl::Nanoseconds(DefaultTtlNanos());

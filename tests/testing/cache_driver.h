@@ -27,6 +27,7 @@
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/load.h"
+#include "wheelcache/cache/stats.h"
 #include "wheelcache/cache/weigh.h"
 #include "wheelcache/tests/testing/cache_call.h"
 #include "wheelcache/tests/testing/cache_oracle.h"
@@ -161,6 +162,7 @@ class CacheDriver {
   // Comparisons: cache_driver_compare.cc.
   void CompareLeft();
   void CompareState();
+  void CompareAdvice(const CacheStats& stats);
   void CompareHandle(const CacheType::Handle& handle);
   absl::Duration TimeToLiveInOracle(int key);
   template <typename T>
@@ -212,6 +214,7 @@ class CacheDriver {
   std::string difference_;
   int64_t hits_ = 0;
   int64_t misses_ = 0;
+  int64_t too_old_ = 0;  // Misses of values that live.
   int64_t sets_ = 0;
   int64_t removals_[4] = {};  // By cause.
 };

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_call.h"
@@ -57,6 +58,7 @@ void CacheDriver::CompareState() {
   Compare("evictions", stats.evictions, removals_[1]);
   Compare("deletes", stats.deletes, removals_[2]);
   Compare("replaced", stats.replaced, removals_[3]);
+  CompareAdvice(stats);
   for (const auto& [key, entry] : oracle_.entries) {
     // Never, too, if the last whole tick that the clock can show is earlier.
     const int64_t due = oracle_.ReclaimTime(entry);
@@ -69,6 +71,21 @@ void CacheDriver::CompareState() {
   if (call_.kind != CacheCall::kMove && calls_ % 16 != 0) return;
   const absl::Status memory = testing::CheckMemory(cache_.get());
   Compare("memory", memory.ToString(), absl::OkStatus().ToString());
+}
+
+// So small a cache is sampled whole.
+void CacheDriver::CompareAdvice(const CacheStats& stats) {
+  Compare("advised", stats.advice.has_value(), setup_.advise);
+  if (!stats.advice.has_value()) return;
+  const CacheAdvice& advice = *stats.advice;
+  Compare("misses by cause",
+          advice.first_uses + advice.expired + advice.evicted + advice.deleted,
+          misses_ - too_old_);
+  const auto is_ratio = [](double ratio) { return ratio >= 0 && ratio <= 1; };
+  Compare("advised hit ratios",
+          is_ratio(advice.half) && is_ratio(advice.same) &&
+              is_ratio(advice.twice) && is_ratio(advice.four_times),
+          true);
 }
 
 void CacheDriver::CompareHandle(const CacheType::Handle& handle) {

@@ -252,6 +252,7 @@ bool CacheDriver::IsYoungInOracle(int key) {
 auto CacheDriver::ReadYoungInOracle(int key) -> std::optional<Value> {
   if (IsYoungInOracle(key)) return ReadInOracle(key);
   ++misses_;
+  if (oracle_.Live(key)) ++too_old_;
   return std::nullopt;
 }
 

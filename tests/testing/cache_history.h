@@ -19,7 +19,8 @@
 // each key in their place: what ForEach shows of a key, or that it shows
 // nothing, was true at an instant of its own.
 //
-// Limits are left out: the caches of these histories evict nothing.
+// What a limit evicts is a call of its own, of the thread whose call evicted
+// it.
 
 #ifndef WHEELCACHE_TESTS_TESTING_CACHE_HISTORY_H_
 #define WHEELCACHE_TESTS_TESTING_CACHE_HISTORY_H_
@@ -59,6 +60,7 @@ struct HistoryCall {
     kUpdate,
     kUpdateDelete,
     kErase,    // The very value, which it has seen.
+    kEvict,    // The very value, which may have expired.
     kMissing,  // Of a ForEach that has not shown the key.
     kMove,     // Begins to move entries.
     kForEach,  // In scripts: recorded as a Get of each key, or kMissing.
@@ -260,6 +262,12 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
       if (call.value != live) return {};
       slot = {};
       return {after};
+    case HistoryCall::kEvict:
+      // It supersedes no load.
+      if (call.value != slot.value) return {};
+      slot.value = 0;
+      slot.deadline = 0;
+      return {after};
     case HistoryCall::kMissing:
       // What has expired when its turn comes is not shown.
       if (live != 0 && slot.deadline > call.time_after) return {};
@@ -314,10 +322,11 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
 
 inline std::ostream& operator<<(std::ostream& out, const HistoryCall& call) {
   constexpr const char* kNames[] = {
-      "Set",          "Get",    "Del",     "Touch",   "Clear",   "Tick",
-      "Maintain",     "Find",   "SetIf",   "DelIf",   "Take",    "Update",
-      "UpdateDelete", "Erase",  "Missing", "Move",    "ForEach", "EraseIf",
-      "Begin",        "Finish", "Drop",    "Refresh", "RunTask", "Load"};
+      "Set",     "Get",      "Del",          "Touch",   "Clear",
+      "Tick",    "Maintain", "Find",         "SetIf",   "DelIf",
+      "Take",    "Update",   "UpdateDelete", "Erase",   "Evict",
+      "Missing", "Move",     "ForEach",      "EraseIf", "Begin",
+      "Finish",  "Drop",     "Refresh",      "RunTask", "Load"};
   constexpr const char* kOutcomes[] = {"won", "lost", "refused"};
   constexpr const char* kFound[] = {"a value", "nothing", "another load"};
   out << kNames[call.what] << " key " << call.key << " value " << call.value;

@@ -36,6 +36,7 @@ inline CacheSetup CacheSetupFrom(Tape& tape) {
   setup.has_reaper = byte % 4 == 3;
   setup.refreshes = static_cast<int>(byte / 4 % 3);
   setup.scan_resistant = byte / 12 % 2 == 1;
+  setup.advise = byte / 24 % 2 == 1;
   return setup;
 }
 

@@ -1,7 +1,7 @@
 // Has something happen in the middle of a call to the cache, at a named point
 // of the engine; see cache/internal/threads/interleave.h.
 //
-//   At("remove: between clock and lock", [&] { cache->Set(1, 11); });
+//   At("remove: before the lock", [&] { cache->Set(1, 11); });
 //   EXPECT_TRUE(cache->Del(1));  // Of the value that came meanwhile.
 //
 // Not in builds with NDEBUG, in which such tests are skipped.

@@ -46,6 +46,7 @@ struct ReferenceValue {
 class ReferenceCache {
  public:
   using Key = uint64_t;
+  static constexpr Key kNoKey = std::numeric_limits<Key>::max();
 
   explicit ReferenceCache(ReferenceLimits limits) : limits_(limits) {}
   virtual ~ReferenceCache() = default;
@@ -93,6 +94,16 @@ class ReferenceCache {
     if (Contains(key)) Remove(key);
   }
 
+  // Evicts until the new limits hold. A policy keeps what it was made with for
+  // the first ones.
+  void SetLimits(ReferenceLimits limits) {
+    limits_ = limits;
+    while (size() > limits_.entries || bytes_ > limits_.bytes) {
+      ++evictions_;
+      Remove(ChooseVictim(kNoKey));
+    }
+  }
+
   bool Contains(Key key) const { return values_.count(key) != 0; }
   int64_t size() const { return static_cast<int64_t>(values_.size()); }
   int64_t bytes() const { return bytes_; }
@@ -110,7 +121,7 @@ class ReferenceCache {
   virtual void OnInsert(Key key) = 0;
   virtual void OnReplace(Key key) = 0;
   virtual void OnRemove(Key key) = 0;
-  // Returns the entry to evict, which is not that of `being_set`.
+  // Returns the entry to evict, which is not that of `being_set`, or kNoKey.
   virtual Key ChooseVictim(Key being_set) = 0;
 
  private:
@@ -125,7 +136,7 @@ class ReferenceCache {
     deadlines_.erase({value(key).deadline, key});
   }
 
-  const ReferenceLimits limits_;
+  ReferenceLimits limits_;
   int64_t now_ = std::numeric_limits<int64_t>::min();
   std::unordered_map<Key, ReferenceValue> values_;
   std::set<std::pair<int64_t, Key>> deadlines_;

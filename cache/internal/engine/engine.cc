@@ -333,9 +333,8 @@ bool Engine::NoteSureMiss(Hash32 hash, Use use) const {
 
 bool Engine::Remove(const KeyQuery& key, RemovalCause cause) {
   Shard& shard = ShardOf(key.hash());
-  const int64_t now_nanos = clock_.NowNanos();
-  Call call(this, &shard, now_nanos);
-  return shard.Remove(key, now_nanos, cause, &call.departures);
+  Call call(this, &shard, clock_.NowNanos());
+  return shard.Remove(key, cause, &call.departures);
 }
 
 bool Engine::RemoveIf(const KeyQuery& key, EntryRef expected,

@@ -306,14 +306,16 @@ uint64_t Shard::ReclaimDueLocked(int64_t now_nanos, uint64_t budget,
   });
 }
 
-bool Shard::Remove(const KeyQuery& key, int64_t now_nanos, RemovalCause cause,
+bool Shard::Remove(const KeyQuery& key, RemovalCause cause,
                    Departures* departures) {
-  Interleave("remove: between clock and lock");
+  Interleave("remove: before the lock");
   MutexLock lock(&mu_);
   loads_.Supersede(key);
   const EntryRef ref = FindLocked(key);
   if (ref == 0) return false;
-  const bool live = !At(ref).ExpiredAt(now_nanos);
+  // Not by a reading from before: a load that it supersedes may have begun
+  // since, as the value had expired.
+  const bool live = !At(ref).ExpiredAt(clock_.NowNanos());
   RemoveLocked(ref, live ? cause : RemovalCause::kExpired, departures);
   ShrinkIndexLocked(Index::kMostCopied);
   return live;

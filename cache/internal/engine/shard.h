@@ -157,8 +157,7 @@ class WHEELCACHE_EXPORT Shard {
 
   // Removes the entry of the key, if there is one, for `cause`, or as expired
   // if it is. Returns whether it was live.
-  bool Remove(const KeyQuery& key, int64_t now_nanos, RemovalCause cause,
-              Departures* departures);
+  bool Remove(const KeyQuery& key, RemovalCause cause, Departures* departures);
 
   // Whether the live entry of the key is `expected`, which is pinned, or null
   // for none. This and what follows read the clock under the lock: an entry

@@ -171,11 +171,16 @@ CacheHandle<Key, Value> TypedLoads<Key, Value, Hash, Equal>::FindYoung(
   if (options.max_age == absl::InfiniteDuration()) return engine_.Find(key);
   const int64_t most = Clock::NanosAfter(0, options.max_age);
   bool young = false;
-  engine_.Read(key, Use::kIgnore, [&](EntryRef, const auto& entry) {
-    young = AgeNanos(entry.created(), clock().NowNanos()) <= most;
-  });
+  const bool live =
+      engine_.Read(key, Use::kIgnore, [&](EntryRef, const auto& entry) {
+        young = AgeNanos(entry.created(), clock().NowNanos()) <= most;
+      });
   if (young) return engine_.Find(key);
-  engine_.engine().CountMiss();
+  if (live) {
+    engine_.engine().CountMiss();  // With any limits.
+  } else {
+    engine_.engine().NoteMiss(HashKey<Hash>(key).for_index, Use::kCount);
+  }
   return {};
 }
 

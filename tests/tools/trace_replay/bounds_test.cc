@@ -179,6 +179,22 @@ TEST(MostHitsByTtlTest, AreThoseOfAnUnlimitedCacheWithGetsAndSets) {
   }
 }
 
+// A policy that misses early has the later deadline; but only of the keys whose
+// requests name different TTLs is that worth anything.
+TEST(MostHitsByTtlTest, KeyWithSeveralTtlsMayBeLoadedEarly) {
+  const LoadedTrace uneven = Load(
+      "0,a,0,1,0,get,10\n"
+      "5,a,0,1,0,get,100\n"
+      "50,a,0,1,0,get,100\n");
+  EXPECT_EQ(MostHitsByTtl(uneven, {absl::Seconds(10), 0, true}), 2);
+  const LoadedTrace even = Load(
+      "0,a,0,1,0,get,10\n"
+      "0,b,0,1,0,get,100\n"
+      "5,a,0,1,0,get,10\n"
+      "12,a,0,1,0,get,10\n");
+  EXPECT_EQ(MostHitsByTtl(even, {absl::Seconds(10), 0, true}), 1);
+}
+
 TEST(MostHitsByTtlTest, JitterMayLengthenALife) {
   const LoadedTrace trace = Load(
       "0,a,0,1,0,set,0\n"

@@ -199,8 +199,7 @@ TEST_F(ReapedShardTest, WhatMakesRoomIsTakenOffTheBudgetOfTheSet) {
 
 TEST_F(ReapedShardTest, SetThatHasRoomLeavesMostToTheReaper) {
   Fill(absl::Milliseconds(20));  // No timer cascades.
-  shard_.Remove(QueryOf(0), clock_.NowNanos(), RemovalCause::kDeleted,
-                &departures_);
+  shard_.Remove(QueryOf(0), RemovalCause::kDeleted, &departures_);
   departures_.claim.GiveBack();
   EXPECT_EQ(TakeRemoved(), 1);
   clock_.Advance(absl::Milliseconds(30));
@@ -215,8 +214,7 @@ TEST_F(ReapedShardTest, SetThatHasRoomLeavesMostToTheReaper) {
 TEST_F(ShardTest, SetThatHasRoomReclaimsNoMoreThanTheBudget) {
   Fill(absl::Seconds(1));
   const GiveBack at_end{departures_.claim};
-  shard_.Remove(QueryOf(0), clock_.NowNanos(), RemovalCause::kDeleted,
-                &departures_);
+  shard_.Remove(QueryOf(0), RemovalCause::kDeleted, &departures_);
   departures_.claim.GiveBack();
   EXPECT_EQ(TakeRemoved(), 1);
   clock_.Advance(absl::Seconds(2));
@@ -355,8 +353,8 @@ TEST_F(ReplacedEntryTest, MayBeReplacedByWhatIsReplaced) {
 // with another key.
 TEST_F(ShardOfFourTest, ReplacedEntryAtTheEndOfTheListIsNoVictim) {
   const auto del = [this](int key) {
-    EXPECT_TRUE(shard_.Remove(QueryOf(key), clock_.NowNanos(),
-                              RemovalCause::kDeleted, &departures_));
+    EXPECT_TRUE(
+        shard_.Remove(QueryOf(key), RemovalCause::kDeleted, &departures_));
     departures_.claim.GiveBack();
     TakeRemoved();
     CheckInvariants();
