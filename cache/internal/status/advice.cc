@@ -6,7 +6,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/internal/status/format.h"
+#include "wheelcache/cache/options.h"
 #include "wheelcache/cache/stats.h"
 
 namespace wheelcache::internal {
@@ -15,6 +19,9 @@ namespace {
 // Fewer events than these say nothing.
 constexpr int64_t kFewReads = 100;
 constexpr int64_t kFewEvictions = 20;
+
+// A gain or loss of the hit ratio that is too small to mention.
+constexpr double kNothing = 0.005;
 
 double Fraction(int64_t part, int64_t whole) {
   return whole == 0 ? 0
@@ -25,9 +32,61 @@ std::string Count(int64_t count, const char* one, const char* many) {
   return absl::StrCat(FormatCount(count), " ", count == 1 ? one : many);
 }
 
+// In points, as hit ratios are percentages.
+std::string Points(double ratio) {
+  const std::string points = absl::StrFormat("%.1f", 100 * ratio);
+  return absl::StrCat(points, points == "1.0" ? " point" : " points");
+}
+
+bool IsLimited(const CacheStats& stats) {
+  return stats.max_entries != kUnlimited || stats.max_bytes != kUnlimited;
+}
+
+// Whether the sample tells what other limits would do.
+bool HasCurve(const CacheStats& stats) {
+  return stats.advice.has_value() && IsLimited(stats) &&
+         stats.hits + stats.misses >= kFewReads;
+}
+
+// What half of the limits would have cost.
+std::string AdviseOnHalf(const CacheStats& stats) {
+  const double loss = stats.advice->same - stats.advice->half;
+  if (loss >= kNothing) {
+    return absl::StrCat(" Half of them would cost ", Points(loss), ".");
+  }
+  // A cache that is still being filled says nothing yet.
+  const bool has_been_full = stats.evictions + stats.expirations > 0;
+  return has_been_full ? " Half of them would do." : "";
+}
+
+// What the sample says of other limits, so that nobody has to read the curve.
+std::string AdviseOnLimits(const CacheStats& stats) {
+  if (!HasCurve(stats)) return "";
+  const CacheAdvice& advice = *stats.advice;
+  const absl::string_view limits = stats.max_bytes == kUnlimited     ? "entries"
+                                   : stats.max_entries == kUnlimited ? "bytes"
+                                                                     : "limits";
+  const double twice = advice.twice - advice.same;
+  const double four_times = advice.four_times - advice.same;
+  const std::string present = FormatShare(advice.same);
+  std::string gain;
+  if (four_times < kNothing) {
+    gain = absl::StrCat("More room would gain nothing: four times the ", limits,
+                        " would leave the hit ratio at ", present, ".");
+  } else {
+    gain = absl::StrCat(
+        "Twice the ", limits, " would add ",
+        twice < kNothing ? "less than half a point" : Points(twice),
+        " to the hit ratio of ", present, ", four times ", Points(four_times),
+        ".");
+  }
+  return gain + AdviseOnHalf(stats);
+}
+
 // From when in their lives entries are evicted.
 std::string AdviseOnEvictions(const CacheStats& stats) {
-  if (stats.evictions < kFewEvictions) return "";
+  // The sample knows better.
+  if (stats.evictions < kFewEvictions || HasCurve(stats)) return "";
   const std::string age = FormatSeconds(stats.eviction_age.Quantile(0.5));
   if (stats.eviction_life_left.count() < kFewEvictions) {
     return absl::StrCat(
@@ -50,6 +109,7 @@ std::string AdviseOnEvictions(const CacheStats& stats) {
 std::string AdviseOnSpareRoom(const CacheStats& stats) {
   const bool may_be_full = stats.evictions > 0 || stats.expirations == 0;
   if (may_be_full || UseOf(stats) == 0 || UseOf(stats) > 0.5) return "";
+  if (HasCurve(stats)) return "";
   return absl::StrCat(
       "Nothing was ever evicted, and entries have begun to expire: of the "
       "limit, ",
@@ -65,7 +125,30 @@ std::string AdviseOnReads(const CacheStats& stats) {
                       ": most are never read again.");
 }
 
+// By what became of the values that were missed.
+std::string AdviseOnSampledMisses(const CacheAdvice& advice) {
+  const int64_t misses =
+      advice.first_uses + advice.expired + advice.evicted + advice.deleted;
+  if (misses < kFewReads) return "";
+  const auto part = [&](int64_t count) { return Fraction(count, misses); };
+  if (part(advice.first_uses) >= 0.5) {
+    return absl::StrCat("Of the misses, ", FormatShare(part(advice.first_uses)),
+                        " are first uses, which no limit and no TTL saves.");
+  }
+  if (part(advice.expired) >= 0.5) {
+    return absl::StrCat("Of the misses, ", FormatShare(part(advice.expired)),
+                        " are of values that had expired: a longer TTL would "
+                        "raise the hit ratio.");
+  }
+  if (part(advice.deleted) >= 0.5) {
+    return absl::StrCat("Of the misses, ", FormatShare(part(advice.deleted)),
+                        " are of values that the program had deleted.");
+  }
+  return "";
+}
+
 std::string AdviseOnMisses(const CacheStats& stats) {
+  if (stats.advice.has_value()) return AdviseOnSampledMisses(*stats.advice);
   const int64_t reads = stats.hits + stats.misses;
   const bool evicts = stats.evictions * 10 > stats.expirations;
   if (reads < kFewReads || stats.hit_ratio() > 0.8 || evicts) return "";
@@ -85,8 +168,8 @@ double UseOf(const CacheStats& stats) {
 
 std::vector<std::string> Advise(const CacheStats& stats) {
   std::vector<std::string> advice = {
-      AdviseOnEvictions(stats), AdviseOnSpareRoom(stats), AdviseOnReads(stats),
-      AdviseOnMisses(stats)};
+      AdviseOnLimits(stats), AdviseOnEvictions(stats), AdviseOnSpareRoom(stats),
+      AdviseOnReads(stats), AdviseOnMisses(stats)};
   if (stats.refused > 0) {
     advice.push_back(
         absl::StrCat(Count(stats.refused, "value was", "values were"),

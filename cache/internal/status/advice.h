@@ -2,8 +2,10 @@
 //
 //   for (const std::string& sentence : Advise(cache->stats())) Show(sentence);
 //
-// Rules of thumb, and one sentence for each that applies; none where there is
-// nothing to change. They are listed in docs/observability.md.
+// One sentence for each rule that applies; none where there is nothing to
+// change. Where the cache has advice of its own (CacheOptions::advise), what it
+// says of other limits and of misses stands in the place of rules of thumb. The
+// rules are listed in docs/observability.md.
 //
 // Threads. A function of its argument alone.
 

@@ -6,15 +6,18 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/stats.h"
 
 namespace wheelcache::internal {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // A cache that does well.
 CacheStats Good() {
@@ -93,6 +96,94 @@ TEST(AdviceTest, MissesAfterExpiryAreNotTheLimits) {
               ElementsAre(HasSubstr("a longer TTL would raise")));
   stats.expirations = 249;
   EXPECT_THAT(Advise(stats), IsEmpty());
+}
+
+// A cache with advice of its own.
+CacheStats Advised(const CacheAdvice& advice) {
+  CacheStats stats = Good();
+  stats.evictions = 1;
+  stats.advice = advice;
+  return stats;
+}
+
+TEST(AdviceTest, SampleTellsWhatOtherLimitsWouldDo) {
+  CacheStats stats = Advised({0.90, 0.95, 0.971, 0.98});
+  EXPECT_THAT(Advise(stats),
+              ElementsAre("Twice the entries would add 2.1 points to the hit "
+                          "ratio of 95.0 %, four times 3.0 points. Half of "
+                          "them would cost 5.0 points."));
+  stats.max_bytes = 1000;
+  EXPECT_THAT(Advise(stats), ElementsAre(HasSubstr("Twice the limits")));
+  stats.max_entries = kUnlimited;
+  EXPECT_THAT(Advise(stats), ElementsAre(HasSubstr("Twice the bytes")));
+  stats.max_bytes = kUnlimited;
+  EXPECT_THAT(Advise(stats), IsEmpty());
+}
+
+TEST(AdviceTest, SampleTellsWhereMoreRoomGainsNothing) {
+  EXPECT_THAT(Advise(Advised({0.9, 0.95, 0.95, 0.954})),
+              ElementsAre("More room would gain nothing: four times the "
+                          "entries would leave the hit ratio at 95.0 %. Half "
+                          "of them would cost 5.0 points."));
+  EXPECT_THAT(Advise(Advised({0.946, 0.95, 0.95, 0.95})),
+              ElementsAre(HasSubstr("Half of them would do.")));
+  EXPECT_THAT(Advise(Advised({0.94, 0.95, 0.954, 0.96})),
+              ElementsAre("Twice the entries would add less than half a point "
+                          "to the hit ratio of 95.0 %, four times 1.0 point. "
+                          "Half of them would cost 1.0 point."));
+}
+
+TEST(AdviceTest, CacheThatIsStillBeingFilledIsNotTooLarge) {
+  CacheStats stats = Advised({0.95, 0.95, 0.95, 0.95});
+  stats.evictions = 0;
+  EXPECT_THAT(Advise(stats), ElementsAre(Not(HasSubstr("Half"))));
+  stats.expirations = 1;
+  EXPECT_THAT(Advise(stats), ElementsAre(HasSubstr("Half of them would do")));
+}
+
+TEST(AdviceTest, FewReadsAreNoSample) {
+  CacheStats stats = Advised({0.9, 0.95, 0.97, 0.98});
+  stats.hits = 94;
+  stats.misses = 5;
+  EXPECT_THAT(Advise(stats), IsEmpty());
+  stats.misses = 6;
+  EXPECT_THAT(Advise(stats), ElementsAre(HasSubstr("Twice")));
+}
+
+// They could contradict it.
+TEST(AdviceTest, SampleReplacesTheRulesOfThumb) {
+  CacheStats stats = Evicting(5, 9);
+  stats.advice = CacheAdvice{0.95, 0.95, 0.95, 0.95};
+  EXPECT_THAT(Advise(stats), ElementsAre(HasSubstr("gain nothing")));
+  stats = Good();
+  stats.entries = 10;
+  stats.expirations = 1;
+  stats.advice = CacheAdvice{0.95, 0.95, 0.95, 0.95};
+  EXPECT_THAT(Advise(stats), ElementsAre(HasSubstr("Half of them would do")));
+  stats = Good();
+  stats.hits = stats.misses = stats.expirations = 500;
+  stats.advice = CacheAdvice{0.4, 0.5, 0.6, 0.7};
+  EXPECT_THAT(Advise(stats), ElementsAre(HasSubstr("Twice the entries")));
+}
+
+TEST(AdviceTest, SampledMissesTellTheirCause) {
+  CacheAdvice advice = {0.9, 0.95, 0.97, 0.98, 60, 20, 20, 19};
+  EXPECT_THAT(Advise(Advised(advice)),
+              Contains("Of the misses, 50.4 % are first uses, which no limit "
+                       "and no TTL saves."));
+  advice.first_uses = 40;
+  EXPECT_EQ(Advise(Advised(advice)).size(), 1);  // Fewer than 100.
+  advice.expired = 80;
+  EXPECT_THAT(Advise(Advised(advice)),
+              Contains("Of the misses, 50.3 % are of values that had expired: "
+                       "a longer TTL would raise the hit ratio."));
+  advice.expired = 10;
+  advice.deleted = 70;
+  EXPECT_THAT(Advise(Advised(advice)),
+              Contains("Of the misses, 50.0 % are of values that the program "
+                       "had deleted."));
+  advice.evicted = 80;
+  EXPECT_EQ(Advise(Advised(advice)).size(), 1);
 }
 
 TEST(AdviceTest, FailuresAreTold) {
