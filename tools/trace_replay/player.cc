@@ -27,6 +27,7 @@ absl::StatusOr<std::unique_ptr<TraceCache>> CreateTraceCache(
   cache.max_entries = options.max_entries;
   cache.max_bytes = options.max_bytes;
   cache.policy = options.policy;
+  cache.advise = options.advise;
   cache.default_ttl = options.ttl;
   cache.jitter = options.jitter;
   cache.jitter_seed = 1;

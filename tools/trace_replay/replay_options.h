@@ -29,6 +29,9 @@ struct ReplayOptions {
 
   // Whether a get that misses is followed by a set.
   bool read_through = true;
+
+  // Whether the cache advises on other limits.
+  bool advise = false;
 };
 
 }  // namespace replay

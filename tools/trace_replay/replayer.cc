@@ -176,6 +176,7 @@ absl::StatusOr<ReplayResult> Replay(RequestSource& source,
   const CacheStats stats = (*cache)->stats();
   result.evictions = stats.evictions;
   result.expirations = stats.expirations;
+  result.advice = stats.advice;
   return result;
 }
 

@@ -22,9 +22,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "wheelcache/cache/advice.h"
 #include "wheelcache/tools/trace_replay/player.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/request.h"
@@ -36,6 +38,7 @@ struct ReplayResult {
   PlayerCounts counts;  // Of all threads.
   int64_t evictions = 0;
   int64_t expirations = 0;
+  std::optional<CacheAdvice> advice;  // If the options ask for it.
   // Wall-clock time of the replay, excluding that of reading requests.
   absl::Duration elapsed;
 

@@ -8,15 +8,18 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/tools/trace_replay/bounds.h"
 #include "wheelcache/tools/trace_replay/loaded_trace.h"
 #include "wheelcache/tools/trace_replay/parallel.h"
 #include "wheelcache/tools/trace_replay/player.h"
+#include "wheelcache/tools/trace_replay/policies.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/replayer.h"
 #include "wheelcache/tools/trace_replay/request.h"
@@ -89,6 +92,9 @@ int64_t BytesOfAllKeys(const LoadedTrace& trace, int64_t overhead) {
   return bytes;
 }
 
+// How many caches tell of all limits: each of a half to four times its own.
+constexpr int kSampledCaches = 3;
+
 class Sweeper {
  public:
   Sweeper(const SweepOptions& options, const SweepListener& listener)
@@ -100,7 +106,14 @@ class Sweeper {
   // A job replays the trace once, or finds the bound for one limit.
   static size_t NumberOfJobs(const SweepOptions& options) {
     const size_t sizes = options.sizes;
-    return sizes + sizes * options.ttls.size() * options.policies.size();
+    const size_t samples = HasLru(options) ? kSampledCaches : 0;
+    return sizes +
+           options.ttls.size() * (sizes * options.policies.size() + samples);
+  }
+  static bool HasLru(const SweepOptions& options) {
+    return absl::c_any_of(options.policies, [](const Policy& policy) {
+      return policy.policy == EvictionPolicy::kLru;
+    });
   }
 
   bool by_bytes() const { return options_.by == SweepBy::kBytes; }
@@ -108,9 +121,11 @@ class Sweeper {
   absl::Status Plan(const LoadedTrace& trace);
   void Bound(const LoadedTrace& trace);
   absl::Status ReplayAll(const LoadedTrace& trace);
-  ReplayOptions OptionsOf(const SweepCurve& curve, size_t limit) const;
-  absl::StatusOr<int64_t> Hits(const LoadedTrace& trace,
-                               const ReplayOptions& options);
+  ReplayOptions OptionsOf(const SweepCurve& curve, int64_t limit) const;
+  void AddPoints(int64_t limit, const CacheAdvice& advice);
+  absl::Status SampleAll(const LoadedTrace& trace);
+  absl::StatusOr<ReplayResult> Play(const LoadedTrace& trace,
+                                    const ReplayOptions& options);
 
   const SweepOptions& options_;
   Progress progress_;
@@ -128,6 +143,7 @@ absl::StatusOr<Sweep> Sweeper::Run(RequestSource& source) {
   if (!status.ok()) return status;
   Bound(*trace);
   status = ReplayAll(*trace);
+  if (status.ok() && HasLru(options_)) status = SampleAll(*trace);
   if (!status.ok()) return status;
   return std::move(sweep_);
 }
@@ -184,37 +200,78 @@ absl::Status Sweeper::ReplayAll(const LoadedTrace& trace) {
   RunInParallel(options_.replay.threads, cells, [&](size_t cell) {
     SweepCurve& curve = sweep_.curves[cell / sizes];
     const size_t limit = cell % sizes;
-    absl::StatusOr<int64_t> hits = Hits(trace, OptionsOf(curve, limit));
-    statuses[cell] = hits.status();
-    if (hits.ok()) curve.hits[limit] = *hits;
+    const auto result = Play(trace, OptionsOf(curve, sweep_.limits[limit]));
+    statuses[cell] = result.status();
+    if (result.ok()) curve.hits[limit] = result->counts.hits;
   });
   absl::Status first;
   for (const absl::Status& status : statuses) first.Update(status);
   return first;
 }
 
-ReplayOptions Sweeper::OptionsOf(const SweepCurve& curve, size_t limit) const {
+absl::Status Sweeper::SampleAll(const LoadedTrace& trace) {
+  const std::vector<int64_t> limits =
+      SampledLimits(sweep_.limits.back(), kSampledCaches);
+  std::vector<absl::StatusOr<ReplayResult>> results(options_.ttls.size() *
+                                                    limits.size());
+  RunInParallel(options_.replay.threads, results.size(), [&](size_t i) {
+    SweepCurve curve;
+    curve.policy.policy = EvictionPolicy::kLru;
+    curve.ttl = options_.ttls[i / limits.size()];
+    ReplayOptions replay = OptionsOf(curve, limits[i % limits.size()]);
+    replay.advise = true;
+    results[i] = Play(trace, replay);
+  });
+  // Jobs that there were not.
+  progress_.Add(static_cast<double>(options_.ttls.size() * kSampledCaches -
+                                    results.size()),
+                0);
+  absl::Status first;
+  for (size_t i = 0; i < results.size(); ++i) {
+    first.Update(results[i].status());
+    if (i % limits.size() == 0) {
+      sweep_.samples.push_back({options_.ttls[i / limits.size()], {}, {}});
+    }
+    if (!results[i].ok() || !results[i]->advice.has_value()) continue;
+    AddPoints(limits[i % limits.size()], *results[i]->advice);
+  }
+  return first;
+}
+
+// Adds what a cache with this limit says, as far as the axis goes.
+void Sweeper::AddPoints(int64_t limit, const CacheAdvice& advice) {
+  SweepSample& sample = sweep_.samples.back();
+  const std::pair<int64_t, double> points[] = {{limit / 2, advice.half},
+                                               {limit, advice.same},
+                                               {2 * limit, advice.twice},
+                                               {4 * limit, advice.four_times}};
+  for (const auto& [at, ratio] : points) {
+    if (at < sweep_.limits.front() || at > sweep_.limits.back()) continue;
+    if (!sample.limits.empty() && at <= sample.limits.back()) continue;
+    sample.limits.push_back(at);
+    sample.hit_ratios.push_back(ratio);
+  }
+}
+
+ReplayOptions Sweeper::OptionsOf(const SweepCurve& curve, int64_t limit) const {
   ReplayOptions replay = options_.replay;
-  (by_bytes() ? replay.max_bytes : replay.max_entries) = sweep_.limits[limit];
+  (by_bytes() ? replay.max_bytes : replay.max_entries) = limit;
   replay.policy = curve.policy.policy;
   replay.ttl = curve.ttl;
   replay.threads = 1;
   return replay;
 }
 
-absl::StatusOr<int64_t> Sweeper::Hits(const LoadedTrace& trace,
-                                      const ReplayOptions& options) {
+absl::StatusOr<ReplayResult> Sweeper::Play(const LoadedTrace& trace,
+                                           const ReplayOptions& options) {
   LoadedTrace::Reader reader(trace);
   int64_t before = 0;
-  absl::StatusOr<ReplayResult> result =
-      Replay(reader, options, [&](int64_t played) {
-        progress_.Add(static_cast<double>(played - before) /
-                          static_cast<double>(trace.size()),
-                      played - before);
-        before = played;
-      });
-  if (!result.ok()) return result.status();
-  return result->counts.hits;
+  return Replay(reader, options, [&](int64_t played) {
+    progress_.Add(static_cast<double>(played - before) /
+                      static_cast<double>(trace.size()),
+                  played - before);
+    before = played;
+  });
 }
 
 }  // namespace

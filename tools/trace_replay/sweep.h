@@ -48,6 +48,14 @@ struct SweepBound {
   std::vector<int64_t> hits;
 };
 
+// What a few LRU caches said of other limits than their own (Cache::Advise),
+// from samples of their keys.
+struct SweepSample {
+  absl::Duration ttl;
+  std::vector<int64_t> limits;  // Ascending.
+  std::vector<double> hit_ratios;
+};
+
 struct Sweep {
   SweepBy by = SweepBy::kEntries;
   int64_t requests = 0;
@@ -56,6 +64,8 @@ struct Sweep {
   std::vector<int64_t> limits;     // Ascending.
   std::vector<SweepBound> bounds;  // One for each TTL.
   std::vector<SweepCurve> curves;  // Those of a TTL follow each other.
+  // One for each TTL, or none if LRU is not among the policies.
+  std::vector<SweepSample> samples;
 
   // The number of curves of each TTL.
   size_t policies() const { return curves.size() / bounds.size(); }

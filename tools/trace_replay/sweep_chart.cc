@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "wheelcache/cache/internal/status/format.h"
 #include "wheelcache/cache/internal/status/picture.h"
 #include "wheelcache/tools/trace_replay/sweep.h"
@@ -45,14 +46,21 @@ class Axes {
     };
     for (const SweepCurve& curve : sweep.curves) include(curve.hits);
     for (const SweepBound& bound : sweep.bounds) include(bound.hits);
+    for (const SweepSample& sample : sweep.samples) {
+      for (const double ratio : sample.hit_ratios) {
+        low = std::min(low, ratio);
+        high = std::max(high, ratio);
+      }
+    }
     // To tens of percents, so that curves that are high are not flat.
     low_ = static_cast<int>(std::floor(low * 10));
     high_ = std::max(static_cast<int>(std::ceil(high * 10)), low_ + 1);
   }
 
-  double x(size_t limit) const {
+  double x(size_t limit) const { return XOf(sweep_.limits[limit]); }
+  double XOf(int64_t limit) const {
     if (first_ == last_) return kLeft;
-    const double log = std::log(static_cast<double>(sweep_.limits[limit]));
+    const double log = std::log(static_cast<double>(limit));
     return kLeft + (kRight - kLeft) * (log - first_) / (last_ - first_);
   }
   double y(double ratio) const {
@@ -71,10 +79,13 @@ class Axes {
   int high_;
 };
 
+std::string LabelOf(const Sweep& sweep, int64_t limit) {
+  return sweep.by == SweepBy::kEntries ? internal::FormatCount(limit)
+                                       : internal::FormatBytes(limit);
+}
+
 std::string LimitLabel(const Sweep& sweep, size_t limit) {
-  return sweep.by == SweepBy::kEntries
-             ? internal::FormatCount(sweep.limits[limit])
-             : internal::FormatBytes(sweep.limits[limit]);
+  return LabelOf(sweep, sweep.limits[limit]);
 }
 
 std::string DrawGrid(const Sweep& sweep, const Axes& axes) {
@@ -98,24 +109,40 @@ std::string DrawGrid(const Sweep& sweep, const Axes& axes) {
   return content;
 }
 
-std::string DrawLine(const Sweep& sweep, const Axes& axes,
-                     const SweepLine& line) {
+// A curve by limits and ratios of its own.
+struct Points {
+  absl::string_view css_class;
+  absl::string_view title;  // HTML.
+  const std::vector<int64_t>& limits;
+  const std::vector<double>& ratios;
+};
+
+std::string DrawPoints(const Sweep& sweep, const Axes& axes,
+                       const Points& points) {
   std::string path;
-  std::string points;
-  for (size_t i = 0; i < sweep.limits.size(); ++i) {
-    const double ratio = sweep.hit_ratio((*line.hits)[i]);
-    absl::StrAppendFormat(&path, "%s%.1f %.1f", i == 0 ? "M" : "L", axes.x(i),
-                          axes.y(ratio));
+  std::string marks;
+  for (size_t i = 0; i < points.limits.size(); ++i) {
+    const double x = axes.XOf(points.limits[i]);
+    const double y = axes.y(points.ratios[i]);
+    absl::StrAppendFormat(&path, "%s%.1f %.1f", i == 0 ? "M" : "L", x, y);
     absl::StrAppendFormat(
-        &points,
+        &marks,
         "<circle class=\"point\" cx=\"%.1f\" cy=\"%.1f\" r=\"2\"><title>%s, "
         "%s: %s</title></circle>",
-        axes.x(i), axes.y(ratio), line.title, LimitLabel(sweep, i),
-        FormatShare(ratio));
+        x, y, points.title, LabelOf(sweep, points.limits[i]),
+        FormatShare(points.ratios[i]));
   }
-  return absl::StrCat("<g class=\"", line.css_class,
-                      "\"><path class=\"line\" d=\"", path, "\"/>", points,
+  return absl::StrCat("<g class=\"", points.css_class,
+                      "\"><path class=\"line\" d=\"", path, "\"/>", marks,
                       "</g>");
+}
+
+std::string DrawLine(const Sweep& sweep, const Axes& axes,
+                     const SweepLine& line) {
+  std::vector<double> ratios;
+  for (const int64_t hits : *line.hits) ratios.push_back(sweep.hit_ratio(hits));
+  return DrawPoints(sweep, axes,
+                    {line.css_class, line.title, sweep.limits, ratios});
 }
 
 std::string DrawChosen(const Sweep& sweep, const Axes& axes, size_t limit) {
@@ -139,6 +166,11 @@ std::string DrawSweepChart(const Sweep& sweep, const SweepChart& chart) {
   content += DrawChosen(sweep, axes, chart.chosen_limit);
   for (const SweepLine& line : chart.lines) {
     content += DrawLine(sweep, axes, line);
+  }
+  if (chart.sample != nullptr) {
+    content += DrawPoints(sweep, axes,
+                          {kSampledClass, kSampledTitle, chart.sample->limits,
+                           chart.sample->hit_ratios});
   }
   return internal::Picture(chart.name, kSize, content);
 }

@@ -31,4 +31,14 @@ std::vector<int64_t> SweepLimits(int64_t largest, int count) {
   return limits;
 }
 
+std::vector<int64_t> SampledLimits(int64_t largest, int count) {
+  std::vector<int64_t> limits;
+  for (int64_t limit = largest / 4; count > 0; limit /= 8, --count) {
+    limits.push_back(std::max<int64_t>(limit, 1));
+  }
+  std::reverse(limits.begin(), limits.end());
+  limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
+  return limits;
+}
+
 }  // namespace wheelcache::replay

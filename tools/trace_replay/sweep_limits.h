@@ -16,6 +16,12 @@ namespace wheelcache::replay {
 // REQUIRES: largest >= 1 and count >= 2.
 std::vector<int64_t> SweepLimits(int64_t largest, int count);
 
+// Returns the limits of up to `count` caches, each of which tells of a half to
+// four times its own limit, so that together they tell of all limits up to
+// `largest`, down to a 512th of it with three. Ascending; none is twice there.
+// REQUIRES: largest >= 1.
+std::vector<int64_t> SampledLimits(int64_t largest, int count);
+
 }  // namespace wheelcache::replay
 
 #endif  // WHEELCACHE_TOOLS_TRACE_REPLAY_SWEEP_LIMITS_H_

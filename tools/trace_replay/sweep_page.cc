@@ -37,10 +37,12 @@ constexpr absl::string_view kStyle = R"css(
 .series2 { --line: var(--third); }
 .series3 { --line: var(--fourth); }
 .bound { --line: var(--quiet); }
+.sampled { --line: var(--text); }
 .line { stroke: var(--line); stroke-linejoin: round; }
 .point { fill: var(--line); }
 .bound .line { stroke-width: 1.5; stroke-dasharray: 5 4; }
 .bound .point { opacity: 0; }
+.sampled .line { stroke-width: 1; stroke-dasharray: 2 3; }
 .chosen { stroke: var(--note-rule); stroke-width: 1; }
 .legend { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; }
 .legend span::before {
@@ -48,6 +50,7 @@ constexpr absl::string_view kStyle = R"css(
   vertical-align: middle; border-top: 3px solid var(--line);
 }
 .legend .bound::before { border-top-style: dashed; }
+.legend .sampled::before { border-top-style: dotted; }
 .advice { padding-left: .8rem; margin: 1rem 0 0; }
 .chosen-row td { font-weight: 600; background: var(--note); }
 .chart { margin-top: .5rem; max-width: 34rem; }
@@ -96,12 +99,16 @@ std::vector<SweepLine> LinesByTtl(const Sweep& sweep,
   return lines;
 }
 
-std::string Legend(const std::vector<SweepLine>& lines) {
+std::string LegendItem(absl::string_view css_class, absl::string_view title) {
+  return absl::StrCat("<span class=\"", css_class, "\">", title, "</span>\n");
+}
+
+std::string Legend(const std::vector<SweepLine>& lines, bool has_sample) {
   std::string items;
   for (const SweepLine& line : lines) {
-    absl::StrAppend(&items, "<span class=\"", line.css_class, "\">", line.title,
-                    "</span>\n");
+    items += LegendItem(line.css_class, line.title);
   }
+  if (has_sample) items += LegendItem(kSampledClass, kSampledTitle);
   return absl::StrCat("<div class=\"legend quiet\">\n", items, "</div>\n");
 }
 
@@ -142,22 +149,21 @@ std::string Table(const Sweep& sweep, const SweepChoice& choice, size_t ttl) {
   return html;
 }
 
-std::string Chart(const Sweep& sweep, const SweepChoice& choice,
-                  absl::string_view name, const std::vector<SweepLine>& lines) {
-  return DrawSweepChart(
-      sweep, {absl::StrCat("Hit ratio by ", LimitName(sweep), ", ", name),
-              lines, choice.limit});
+std::string ChartName(const Sweep& sweep, absl::string_view name) {
+  return absl::StrCat("Hit ratio by ", LimitName(sweep), ", ", name);
 }
 
 std::string Section(const Sweep& sweep, const SweepChoice& choice, size_t ttl) {
   const absl::Duration value = sweep.bounds[ttl].ttl;
   const std::string name = TtlName(value);
   const std::vector<SweepLine> lines = LinesOf(sweep, ttl);
+  SweepChart chart = {ChartName(sweep, name), lines, choice.limit};
+  if (!sweep.samples.empty()) chart.sample = &sweep.samples[ttl];
   return absl::StrCat(
       "<section class=\"card\" data-cache=\"", absl::FormatDuration(value),
-      "\" data-id=\"1\">\n<h2>", name, "</h2>\n", Legend(lines),
-      "<div class=\"charts\">\n<div>", Chart(sweep, choice, name, lines),
-      "</div>\n<div>", Table(sweep, choice, ttl),
+      "\" data-id=\"1\">\n<h2>", name, "</h2>\n",
+      Legend(lines, chart.sample != nullptr), "<div class=\"charts\">\n<div>",
+      DrawSweepChart(sweep, chart), "</div>\n<div>", Table(sweep, choice, ttl),
       "</div>\n</div>\n</section>\n");
 }
 
@@ -188,12 +194,13 @@ std::string TtlTable(const Sweep& sweep, const SweepChoice& choice) {
 std::string CompareTtls(const Sweep& sweep, const SweepChoice& choice) {
   if (sweep.bounds.size() < 2) return "";
   const std::vector<SweepLine> lines = LinesByTtl(sweep, choice);
-  return absl::StrCat("<div class=\"card\">\n<h2>All TTLs, ",
-                      sweep.curves[choice.curve].policy.title, "</h2>\n",
-                      Legend(lines), "<div class=\"charts\">\n<div>",
-                      Chart(sweep, choice, "for each TTL", lines),
-                      "</div>\n<div>", TtlTable(sweep, choice),
-                      "</div>\n</div>\n</div>\n");
+  return absl::StrCat(
+      "<div class=\"card\">\n<h2>All TTLs, ",
+      sweep.curves[choice.curve].policy.title, "</h2>\n",
+      Legend(lines, /*has_sample=*/false), "<div class=\"charts\">\n<div>",
+      DrawSweepChart(sweep,
+                     {ChartName(sweep, "for each TTL"), lines, choice.limit}),
+      "</div>\n<div>", TtlTable(sweep, choice), "</div>\n</div>\n</div>\n");
 }
 
 std::string Tile(absl::string_view title, absl::string_view big,

@@ -73,6 +73,16 @@ std::string JsonCurve(const Sweep& sweep, const SweepCurve& curve) {
                       JsonHits(sweep, curve.hits), "}");
 }
 
+std::string JsonSample(const SweepSample& sample) {
+  const auto ratio = [](std::string* out, double value) {
+    absl::StrAppendFormat(out, "%.6f", value);
+  };
+  return absl::StrCat("{\"ttl\": \"", absl::FormatDuration(sample.ttl),
+                      "\", \"limits\": [", absl::StrJoin(sample.limits, ", "),
+                      "], \"hit_ratios\": [",
+                      absl::StrJoin(sample.hit_ratios, ", ", ratio), "]}");
+}
+
 std::string JsonChoice(const Sweep& sweep, const SweepChoice& choice) {
   const SweepCurve& curve = sweep.curves[choice.curve];
   return absl::StrFormat(
@@ -117,6 +127,10 @@ std::string SweepJson(const Sweep& sweep, std::optional<int64_t> bad_lines) {
                                   absl::FormatDuration(bound.ttl), "\", ",
                                   JsonHits(sweep, bound.hits), "}"));
   }
+  std::vector<std::string> samples;
+  for (const SweepSample& sample : sweep.samples) {
+    samples.push_back(JsonSample(sample));
+  }
   std::string json = absl::StrCat(
       "{\"requests\": ", sweep.requests, ", \"reads\": ", sweep.reads,
       ", \"keys\": ", sweep.keys, ", \"by\": \"",
@@ -124,6 +138,7 @@ std::string SweepJson(const Sweep& sweep, std::optional<int64_t> bad_lines) {
       "\",\n \"limits\": [", absl::StrJoin(sweep.limits, ", "),
       "],\n \"curves\": [", absl::StrJoin(curves, ",\n  "),
       "],\n \"bounds\": [", absl::StrJoin(bounds, ",\n  "),
+      "],\n \"samples\": [", absl::StrJoin(samples, ",\n  "),
       "],\n \"choice\": ", JsonChoice(sweep, choice), ",\n \"advice\": \"",
       Advise(sweep, choice), "\"");
   if (bad_lines.has_value()) {

@@ -27,9 +27,10 @@ std::string SweepTable(absl::string_view trace, const Sweep& sweep,
                        std::optional<int64_t> bad_lines);
 
 // Returns one object with the keys requests, reads, keys, by, limits, curves,
-// bounds, choice, advice and, if present, bad_lines. Each curve has a policy, a
-// ttl, and hits and hit_ratios in the order of the limits; a bound has all but
-// a policy.
+// bounds, samples, choice, advice and, if present, bad_lines. Each curve has a
+// policy, a ttl, and hits and hit_ratios in the order of the limits; a bound
+// has all but a policy. A sample, of what Cache::Advise tells of LRU, has a
+// ttl, and limits and hit_ratios of its own.
 std::string SweepJson(const Sweep& sweep, std::optional<int64_t> bad_lines);
 
 }  // namespace wheelcache::replay

@@ -40,5 +40,11 @@ TEST(SweepLimitsTest, AscendUpToTheLargestWhateverThatIs) {
   }
 }
 
+TEST(SampledLimitsTest, CachesTellOfAllLimitsTogether) {
+  EXPECT_THAT(SampledLimits(51'200, 3), ElementsAre(200, 1'600, 12'800));
+  EXPECT_THAT(SampledLimits(60, 3), ElementsAre(1, 15));
+  EXPECT_THAT(SampledLimits(1, 3), ElementsAre(1));
+}
+
 }  // namespace
 }  // namespace wheelcache::replay

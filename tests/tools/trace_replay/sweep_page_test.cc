@@ -78,6 +78,31 @@ TEST(SweepPageTest, ShowsEveryFigureAndTheAdvice) {
   EXPECT_THAT(page.Text(), HasSubstr(Advise(sweep, Choose(sweep))));
 }
 
+// On the axes of the exact curves.
+TEST(SweepPageTest, DrawsTheSampleNextToTheExactCurve) {
+  Sweep sweep = RandomSweep(SweepBy::kEntries);
+  ASSERT_FALSE(sweep.samples.empty());
+  // Equal figures have equal places.
+  SweepSample& sample = sweep.samples[0];
+  sample.limits = sweep.limits;
+  sample.hit_ratios.clear();
+  for (const int64_t hits : sweep.curves[0].hits) {
+    sample.hit_ratios.push_back(sweep.hit_ratio(hits));
+  }
+  const std::string html = SweepPage("t.csv", sweep);
+  EXPECT_THAT(html, HasSubstr(">LRU, from a sample</span>"));
+  const auto path_of = [&](const std::string& css_class) {
+    const std::string begin =
+        absl::StrCat("<g class=\"", css_class, "\"><path class=\"line\" d=\"");
+    const size_t section = html.find("data-cache=\"30s\"");
+    const size_t at = html.find(begin, section) + begin.size();
+    return html.substr(at, html.find('"', at) - at);
+  };
+  EXPECT_EQ(path_of("sampled"), path_of("series0"));
+  sweep.samples.clear();
+  EXPECT_THAT(SweepPage("t.csv", sweep), Not(HasSubstr("from a sample")));
+}
+
 TEST(SweepPageTest, OneLimitAndNoHitsAreDrawn) {
   TextSource source("0,a,1,1,0,get,0\n");
   const Sweep sweep = RunSweep(source, SweepOptions()).value();

@@ -29,6 +29,8 @@ Sweep SmallSweep() {
                   {kFirst, absl::InfiniteDuration(), {600, 750}}};
   sweep.bounds = {{absl::Minutes(5), {700, 800}},
                   {absl::InfiniteDuration(), {900, 900}}};
+  sweep.samples = {{absl::Minutes(5), {1000, 1500}, {0.49, 0.51}},
+                   {absl::InfiniteDuration(), {1000}, {0.61}}};
   return sweep;
 }
 
@@ -75,6 +77,8 @@ TEST(SweepReportTest, JsonHasEveryFigure) {
   {"policy": "first", "ttl": "inf", "hits": [600, 750], "hit_ratios": [0.600000, 0.750000]}],
  "bounds": [{"ttl": "5m", "hits": [700, 800], "hit_ratios": [0.700000, 0.800000]},
   {"ttl": "inf", "hits": [900, 900], "hit_ratios": [0.900000, 0.900000]}],
+ "samples": [{"ttl": "5m", "limits": [1000, 1500], "hit_ratios": [0.490000, 0.510000]},
+  {"ttl": "inf", "limits": [1000], "hit_ratios": [0.610000]}],
  "choice": {"limit": 1000, "policy": "first", "ttl": "inf", "hit_ratio": 0.600000},
  "advice": "Choose max_entries = 1,000, Policy::kFirst and no TTL: 60.0 % of the reads hit; twice as much would gain 15.0 points."}
 )");

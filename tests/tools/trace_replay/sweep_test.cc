@@ -10,12 +10,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/tests/tools/trace_replay/random_trace.h"
 #include "wheelcache/tests/tools/trace_replay/text_source.h"
+#include "wheelcache/tools/trace_replay/policies.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/replayer.h"
 #include "wheelcache/tools/trace_replay/sweep_options.h"
@@ -133,6 +135,51 @@ TEST(SweepTest, TtlBoundsTheHitsOfAnyPolicy) {
   EXPECT_THAT(sweep.bounds[1].hits, ElementsAre(1, 1, 1));
 }
 
+// So many reads, some of keys that are read often.
+std::string TraceOfReads(Random& random, int count) {
+  std::string trace;
+  for (int i = 0; i < count; ++i) {
+    const int64_t below = random.OneIn(3) ? 1'000 : random.From(1, 100);
+    absl::StrAppend(&trace, i / 100, ",", random.From(1, below),
+                    ",1,9,0,get,0\n");
+  }
+  return trace;
+}
+
+// Small caches are sampled whole.
+TEST(SweepTest, SampleIsNearTheExactCurve) {
+  Random random(3);
+  const std::string trace = TraceOfReads(random, 5'000);
+  SweepOptions options;
+  options.ttls = {absl::Seconds(20), absl::InfiniteDuration()};
+  options.replay.shards = 1;
+  options.replay.jitter = 0;
+  const Sweep sweep = SweepOf(trace, options);
+  ASSERT_EQ(sweep.samples.size(), 2);
+  for (const SweepSample& sample : sweep.samples) {
+    ASSERT_EQ(sample.hit_ratios.size(), sample.limits.size());
+    EXPECT_GE(sample.limits.size(), 4);
+    EXPECT_GE(sample.limits.front(), sweep.limits.front());
+    EXPECT_LE(sample.limits.back(), sweep.limits.back());
+    for (size_t i = 0; i < sample.limits.size(); ++i) {
+      EXPECT_GT(sample.limits[i], i == 0 ? 0 : sample.limits[i - 1]);
+      ReplayOptions single = options.replay;
+      single.max_entries = sample.limits[i];
+      single.ttl = sample.ttl;
+      TextSource source(trace);
+      EXPECT_NEAR(sample.hit_ratios[i],
+                  Replay(source, single).value().hit_ratio(), 0.02)
+          << "limit " << sample.limits[i];
+    }
+  }
+}
+
+TEST(SweepTest, WithoutLruThereIsNoSampleOfIt) {
+  SweepOptions options;
+  options.policies = {kPolicies[1]};
+  EXPECT_TRUE(SweepOf(kThreeKeys, options).samples.empty());
+}
+
 TEST(SweepTest, TraceWithoutRequestsHasNone) {
   const Sweep sweep = SweepOf("", SweepOptions());
   EXPECT_EQ(sweep.requests, 0);
@@ -166,7 +213,8 @@ TEST(SweepTest, ProgressRisesToItsEnd) {
         requests = played;
       }).ok());
   EXPECT_NEAR(done, 1, 1e-9);
-  EXPECT_EQ(requests, 7 * 10'000);  // Loaded once, replayed six times.
+  // Loaded once, replayed six times, and with advice in two caches.
+  EXPECT_EQ(requests, 9 * 10'000);
 }
 
 }  // namespace
