@@ -62,7 +62,8 @@ class Program:
             limits = _Limits(_CPU[0] * cpu + _CPU[1], _IDLE[0] * real + _IDLE[1], _REAL[0] * real + _REAL[1])
         folder = pathlib.Path(f"{self.path}.runfiles") / "wheelcache"
         scratch = tempfile.mkdtemp(prefix="mutate-test-")
-        command = ["prlimit", f"--cpu={int(limits.cpu)}:{int(limits.cpu) + 5}", f"--data={_MOST_BYTES}", "--core=0", str(self.path)]
+        seconds = int(limits.cpu)  # The soft limit: SIGXCPU tells why a test ends.
+        command = ["prlimit", f"--cpu={seconds}:{seconds + 5}", f"--data={_MOST_BYTES}", "--core=0", str(self.path)]
         try:
             with open(f"{scratch}/output", "w+", errors="replace") as output:
                 child = subprocess.Popen(

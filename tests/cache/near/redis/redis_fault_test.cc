@@ -229,6 +229,29 @@ TEST_F(RedisFaultTest, CallsBeyondTheLimitInFlightAreRefused) {
   EXPECT_TRUE(Until([&] { return Fetch().ok(); }));
 }
 
+TEST_F(RedisFaultTest, CallsBehind64MebibytesThatAreNotReadAreRefused) {
+  RedisStoreOptions options;
+  options.unanswered_limit = absl::Seconds(60);
+  Start({}, absl::Seconds(60), options);
+  server_->Stop();
+  // The system's buffers take less than 8 MiB of the first one.
+  const std::string large(40 << 20, 'x');
+  const auto put = [&] {
+    return store_->Put({"p:key", large}, absl::Milliseconds(1));
+  };
+  EXPECT_EQ(put().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(put().code(), absl::StatusCode::kDeadlineExceeded);
+  const absl::Status refused = put();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(
+      absl::StrContains(refused.message(), "the server has not read the last "))
+      << refused;
+  server_->Continue();
+  EXPECT_TRUE(Until([&] {
+    return store_->Put({"p:key", "value"}, kTimeout).ok();
+  }));
+}
+
 TEST_F(RedisFaultTest, ConnectionThatStaysUnansweredIsOpenedAnew) {
   RedisStoreOptions options;
   options.unanswered_limit = absl::Milliseconds(50);
