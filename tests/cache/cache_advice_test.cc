@@ -119,6 +119,18 @@ TEST_F(CacheAdviceTest, IsEmptyWithoutTheOption) {
   EXPECT_FALSE(cache->stats().advice.has_value());
 }
 
+TEST_F(CacheAdviceTest, NewAdviceIsZero) {
+  options_.max_entries = 10;
+  for (const CacheAdvice& advice :
+       {CacheAdvice(), *New<int, int>()->Advise()}) {
+    EXPECT_EQ(advice.half, 0);
+    EXPECT_EQ(advice.same, 0);
+    EXPECT_EQ(advice.twice, 0);
+    EXPECT_EQ(advice.four_times, 0);
+    EXPECT_EQ(advice.first_uses, 0);
+  }
+}
+
 TEST_F(CacheAdviceTest, TellsWhyReadsMiss) {
   options_.max_entries = 2;
   auto cache = New<int, int>();

@@ -93,6 +93,13 @@ TEST_F(StatusPageTest, NumbersAreThoseOfTheStatistics) {
   EXPECT_EQ(numbers["wheelcache_max_entries"], "50");
 }
 
+TEST_F(StatusPageTest, MetersShowWhichPartOfALimitIsUsed) {
+  options_.max_entries = 80;
+  const auto cache = New<int, int>();
+  for (int i = 0; i < 20; ++i) cache->Set(i, i);
+  EXPECT_THAT(StatusPage(), HasSubstr("<rect class=\"fill\" width=\"25.0\""));
+}
+
 TEST_F(StatusPageTest, NamesAreEscaped) {
   options_.name = "</section><script>alert('&\"')</script>\x01\xFF";
   const auto cache = New<int, int>();

@@ -69,6 +69,17 @@ TEST_F(NearReportTest, EntryOfAnOldSessionCountsAsAMiss) {
   EXPECT_EQ(near->stats().local.misses, 3);
 }
 
+TEST_F(NearReportTest, NewStatisticsAreZero) {
+  NearCacheStats().ForEachMetric([](const Metric& metric) {
+    EXPECT_EQ(metric.value, 0) << metric.name << " " << metric.label;
+    if (metric.histogram != nullptr) {
+      EXPECT_EQ(metric.histogram->count(), 0);
+    }
+  });
+  EXPECT_EQ(NearCacheStats().reads(), 0);
+  EXPECT_EQ(NearCacheStats().local_hit_ratio(), 0);
+}
+
 TEST_F(NearReportTest, ReportsHaveTheMetricsOfNearCachesAlone) {
   auto near = NewUsed();
   const auto plain = *Cache<int, int>::Create({});
