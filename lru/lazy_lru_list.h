@@ -51,6 +51,7 @@
 #include <utility>
 
 #include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "wheelcache/lru/lru_list.h"
 
@@ -107,21 +108,20 @@ class LazyLruList {
   // returns null if it must move one and *budget is 0. Calls `moved(ref)` for
   // each element that it moves: it was used since it was put there.
   template <typename Moved>
-  Ref FindOldest(uint64_t* budget, Moved&& moved);
-  Ref FindOldest(uint64_t* budget) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Ref FindOldest(uint64_t* budget, Moved&& moved);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Ref FindOldest(uint64_t* budget) {
     return FindOldest(budget, [](Ref) {});
   }
 
   // The difference in stamps below which the order is not kept.
-  uint32_t Resolution() const {
-    return count_ == 0 ? 1 : Resolution(begins_[0]);
-  }
+  uint32_t Resolution() const { return resolution_; }
 
   // Empties the list without touching its elements, whose `older` links still
   // lead from the returned front to the back.
   Ref TakeAll() {
     newest_.fill(Ref{});
     count_ = 0;
+    resolution_ = 1;
     return list_.TakeAll();
   }
 
@@ -152,15 +152,26 @@ class LazyLruList {
     return generation;
   }
 
-  // Whether the element is the newest of a generation. Branchless: rarely one
-  // is.
+  // Whether an element with this stamp belongs to the oldest generation.
+  bool IsOldest(uint32_t stamp) const {
+    return count_ == 1 || IsBefore(stamp, begins_[count_ - 2]);
+  }
+
+  // Whether the element is the newest of a generation. The last one can be that
+  // of the oldest alone. For others, branchless: rarely one is.
   bool IsNewest(Ref ref) const {
+    if (ref == list_.back()) return ref == newest_[count_ - 1];
     uint32_t found = 0;
-    for (const Ref newest : newest_) found |= newest == ref ? 1 : 0;
+    for (uint32_t i = 0; i < kGenerations; ++i) {
+      found |= newest_[i] == ref ? ~uint32_t{0} : 0;
+    }
     return found != 0;
   }
 
-  void HandOnNewest(Ref ref);
+  // FindOldest, where the last element belongs to another generation.
+  template <typename Moved>
+  ABSL_ATTRIBUTE_NOINLINE Ref MoveUntilOldest(uint64_t* budget, Moved& moved);
+  ABSL_ATTRIBUTE_NOINLINE void HandOnNewest(Ref ref);
   // Rarely called: out of line, to keep PushFront short.
   ABSL_ATTRIBUTE_NOINLINE void Open(uint32_t begin, Ref first);
   void Close(uint32_t generation);
@@ -176,10 +187,11 @@ class LazyLruList {
   // The first stamp of each. What is older than the oldest one's belongs there.
   std::array<uint32_t, kGenerations> begins_ = {};
   uint32_t count_ = 0;
+  uint32_t resolution_ = 1;  // At the first stamp of the youngest.
 };
 
 template <typename Store>
-void LazyLruList<Store>::PushFront(Ref ref) {
+inline void LazyLruList<Store>::PushFront(Ref ref) {
   const uint32_t stamp = store_.stamp(ref);
   list_.PushFront(ref);
   if (BeginsAnother(stamp)) {
@@ -190,7 +202,7 @@ void LazyLruList<Store>::PushFront(Ref ref) {
 }
 
 template <typename Store>
-void LazyLruList<Store>::Remove(Ref ref) {
+inline void LazyLruList<Store>::Remove(Ref ref) {
   if (IsNewest(ref)) HandOnNewest(ref);
   list_.Remove(ref);
 }
@@ -228,11 +240,22 @@ void LazyLruList<Store>::Insert(Ref ref) {
 
 template <typename Store>
 template <typename Moved>
-auto LazyLruList<Store>::FindOldest(uint64_t* budget, Moved&& moved) -> Ref {
+inline auto LazyLruList<Store>::FindOldest(uint64_t* budget, Moved&& moved)
+    -> Ref {
+  if (list_.empty()) return Ref{};
+  const Ref last = list_.back();
+  if (ABSL_PREDICT_TRUE(IsOldest(store_.stamp(last)))) return last;
+  return MoveUntilOldest(budget, moved);
+}
+
+template <typename Store>
+template <typename Moved>
+auto LazyLruList<Store>::MoveUntilOldest(uint64_t* budget, Moved& moved)
+    -> Ref {
   while (!list_.empty()) {
     const Ref ref = list_.back();
     const uint32_t stamp = store_.stamp(ref);
-    if (count_ == 1 || IsBefore(stamp, begins_[count_ - 2])) return ref;
+    if (IsOldest(stamp)) return ref;
     if (*budget == 0) return Ref{};
     --*budget;
     const uint32_t generation = GenerationOf(stamp);
@@ -260,6 +283,7 @@ void LazyLruList<Store>::Open(uint32_t begin, Ref first) {
   newest_[0] = first;
   begins_[0] = begin;
   ++count_;
+  resolution_ = Resolution(begin);
 }
 
 // Forgets a generation. Stamps of its time belong to the next older one.
@@ -270,6 +294,7 @@ void LazyLruList<Store>::Close(uint32_t generation) {
   std::copy(begins_.begin() + generation + 1, begins_.begin() + count_,
             begins_.begin() + generation);
   newest_[--count_] = Ref{};
+  resolution_ = count_ == 0 ? 1 : Resolution(begins_[0]);
 }
 
 // The generation which, together with the next older one, spans the least time.
@@ -300,6 +325,9 @@ absl::Status LazyLruList<Store>::CheckInvariants() {
   }
   if (generation != count_) {
     return absl::InternalError("LRU list: a generation is not in the list");
+  }
+  if (resolution_ != (count_ == 0 ? 1 : Resolution(begins_[0]))) {
+    return absl::InternalError("LRU list: an outdated resolution");
   }
   for (uint32_t i = 0; i < kGenerations; ++i) {
     if ((newest_[i] != Ref{}) != (i < count_)) {

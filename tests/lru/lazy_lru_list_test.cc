@@ -158,6 +158,15 @@ TEST_F(LazyLruListTest, OldestIsAmongTheOldestQuarter) {
   }
 }
 
+TEST_F(LazyLruListTest, ResolutionFollowsAListThatShrinks) {
+  PushAll();
+  EXPECT_GT(list_.Resolution(), kPages / 32);
+  for (uint32_t i = 10; i < kPages; ++i) list_.Remove(FindOldest());
+  EXPECT_LT(list_.Resolution(), kPages / 32);
+  for (uint32_t i = 0; i < 10; ++i) list_.Remove(FindOldest());
+  EXPECT_EQ(list_.Resolution(), 1u);
+}
+
 TEST_F(LazyLruListTest, EachUseCostsAtMostOneMove) {
   std::mt19937 random(static_cast<uint32_t>(TestSeed()));
   PushAll();

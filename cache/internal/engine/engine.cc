@@ -119,29 +119,31 @@ class Engine::Call {
  public:
   explicit Call(Engine* engine, const Shard* shard = nullptr,
                 int64_t now_nanos = 0)
-      : departures(&engine->shared_),
-        engine_(*engine),
-        shard_(shard),
-        now_nanos_(now_nanos) {}
+      : reaper_{*engine, shard, now_nanos}, departures(&engine->shared_) {}
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
   ~Call() {
+    if (ABSL_PREDICT_TRUE(reaper_.engine.tell_ == nullptr)) return;
     // First: a listener that calls Set must find the room that is left.
     departures.claim.GiveBack();
-    if (engine_.tell_ == nullptr) {
-      departures.removed.Dispose([](EntryRef, RemovalCause) {});
-    } else {
-      engine_.TellListener(&departures);
-    }
-    if (shard_ != nullptr) engine_.WakeReaperFor(*shard_, now_nanos_);
+    reaper_.engine.TellListener(&departures);
   }
 
-  Departures departures;
-
  private:
-  Engine& engine_;
-  const Shard* const shard_;
-  const int64_t now_nanos_;
+  // Wakes the reaper when all has been retired.
+  struct WakesReaper {
+    ~WakesReaper() {
+      if (shard != nullptr) engine.WakeReaperFor(*shard, now_nanos);
+    }
+    Engine& engine;
+    const Shard* const shard;
+    const int64_t now_nanos;
+  };
+  const WakesReaper reaper_;
+
+ public:
+  // Ends before that: gives back and retires what is left.
+  Departures departures;
 };
 
 // Tells the listener of what was removed, and of what is removed within that,

@@ -181,7 +181,7 @@ class WHEELCACHE_EXPORT EvictionOrder {
   void FillMain(EntryRef newest);
   void MoveToMain(EntryRef ref);
   Admission::Candidate CandidateOf(EntryRef ref, int64_t now_nanos) const;
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void ShowTail(EntryRef oldest, int64_t margin);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void ShowTail(EntryRef oldest, uint32_t margin);
   absl::Status CheckList(Admission::List list,
                          absl::FunctionRef<absl::Status(EntryRef)> visit);
 
@@ -234,14 +234,14 @@ inline EntryRef EvictionOrder::FindVictim(EntryRef keep, const Room& incoming,
 }
 
 // Null is the tail of an empty list.
-inline void EvictionOrder::ShowTail(EntryRef oldest, int64_t margin) {
+inline void EvictionOrder::ShowTail(EntryRef oldest, uint32_t margin) {
   shared_.uses.set_tail(shard_, oldest == 0 ? recency_.Now() : StampOf(oldest),
                         /*slack=*/margin / 8);
 }
 
 inline bool EvictionOrder::AnotherShardHasOlder(EntryRef victim) {
   if (shared_.shards == 1) return false;
-  int64_t margin = recency_.Margin();
+  uint32_t margin = recency_.Margin();
   if (ABSL_PREDICT_FALSE(main_ != nullptr)) {
     if (ListOf(victim) == Admission::kWindow) return false;
     margin = recency_.MainMargin();

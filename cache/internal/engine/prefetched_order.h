@@ -53,8 +53,12 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
   // The hash of an entry's key. Of the next victim it is known already.
   ABSL_ATTRIBUTE_ALWAYS_INLINE Hash32 HashOf(EntryRef ref) const;
 
-  // As Settle, before a Set of the entry `next`.
+  // As Settle, before a Set of the entry `next`; before evictions for others.
   ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef SettleForSet(EntryRef next);
+  EntryRef SettleForEviction() {
+    last_writer_ = ThreadIndex();
+    return Settle();
+  }
   ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef Settle();
 
   // Says that the entry is about to be replaced or removed.
@@ -102,7 +106,7 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
     if (ref == victim_.ref) victim_.ref = 0;
     if (ref == main_victim_.ref) main_victim_.ref = 0;
   }
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchVictim();
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void ExpectVictim();
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Expect(EntryRef ref, Victim* victim);
   void RemoveVictimOfTwo(EntryRef ref, Hash32 hash);
   void PrefetchForThisThread(EntryRef next) const;
@@ -134,7 +138,9 @@ inline EntryRef PrefetchedOrder::SettleForSet(EntryRef next) {
     PrefetchForThisThread(next);
   }
   const EntryRef settled = Settle();
-  PrefetchVictim();
+  if (evictions().back() != victim_.ref && !shared_.budget.HasRoom()) {
+    ExpectVictim();
+  }
   return settled;
 }
 
@@ -150,13 +156,13 @@ inline void PrefetchedOrder::Remove(EntryRef ref) {
 }
 
 inline void PrefetchedOrder::RemoveVictim(EntryRef ref, Hash32 hash) {
-  last_writer_ = ThreadIndex();
   if (ABSL_PREDICT_FALSE(evictions().has_two_lists())) {
     RemoveVictimOfTwo(ref, hash);
     return;
   }
   Remove(ref);
-  PrefetchVictim();
+  // There is no room, or nothing would be evicted.
+  ExpectVictim();
 }
 
 inline void PrefetchedOrder::Prefetch(const Neighbours& neighbours) const {
@@ -171,17 +177,18 @@ inline auto PrefetchedOrder::NeighboursOf(EntryRef ref) const -> Neighbours {
   return {entry.lru, entry.timer};
 }
 
-// Prefetches what the eviction of the last entry will touch, if there is to be
-// one. REQUIRES: the order is settled; a replaced entry is no victim.
-inline void PrefetchedOrder::PrefetchVictim() {
+// Prefetches what the eviction of the last entry will touch.
+// REQUIRES: the order is settled; a replaced entry is no victim.
+inline void PrefetchedOrder::ExpectVictim() {
   assert(replaced() == 0);
   const EntryRef last = evictions().back();
-  if (last == 0 || last == victim_.ref || shared_.budget.HasRoom()) return;
+  if (last == 0 || last == victim_.ref) return;
   Expect(last, &victim_);
 }
 
 inline void PrefetchedOrder::Expect(EntryRef ref, Victim* victim) {
-  *victim = {ref, HashOf(ref), NeighboursOf(ref)};
+  const EntryHeader& entry = pool().At(ref);
+  *victim = {ref, pool().operations().hash(entry), {entry.lru, entry.timer}};
   index_.Prefetch(victim->hash);
   Prefetch(victim->neighbours);
 }

@@ -84,9 +84,10 @@ class UseClock {
   }
   // Leaves a tail as it is that differs by no more than `slack`: it shares its
   // cache line with those of other shards, which their threads read and write.
-  void set_tail(int shard, Stamp stamp, int64_t slack = 0) {
-    const Stamp shown = tail(shard);
-    if (IsOlderBy(shown, stamp, slack) || IsOlderBy(stamp, shown, slack)) {
+  void set_tail(int shard, Stamp stamp, uint32_t slack = 0) {
+    // One comparison for both ways: without a sign, the differences from -slack
+    // to slack become 0 to 2 * slack.
+    if (stamp - tail(shard) + slack > 2 * slack) {
       tails_[static_cast<size_t>(shard)].store(stamp,
                                                std::memory_order_relaxed);
     }
@@ -180,15 +181,19 @@ class Recency {
   // one's to be the better victim: 1/64 of the time that the oldest entry has
   // been unused. Shards of equal size differ by chance by that much, and would
   // take victims from each other all the time if they had to differ by less.
-  int64_t Margin() const {
-    return youth_.load(std::memory_order_relaxed) / 16 + stride_;
+  uint32_t Margin() const {
+    return MarginOf(youth_.load(std::memory_order_relaxed));
   }
   // The same of two entries in main lists.
-  int64_t MainMargin() const {
-    return main_youth_.load(std::memory_order_relaxed) / 16 + stride_;
+  uint32_t MainMargin() const {
+    return MarginOf(main_youth_.load(std::memory_order_relaxed));
   }
 
  private:
+  // A youth is at least 1, and far below 2^32.
+  uint32_t MarginOf(int64_t youth) const {
+    return static_cast<uint32_t>(youth) / 16 + stride_;
+  }
   static int64_t YouthOf(uint32_t resolution) {
     constexpr int64_t kLongest = kLeastMarkedAge;
     return std::min(int64_t{resolution} * 4, kLongest);

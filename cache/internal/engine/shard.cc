@@ -99,8 +99,13 @@ bool Shard::TryMoveToFront(EntryRef ref, Hash32 hash) {
 
 template <typename Query>
 inline EntryRef Shard::FindLocked(const Query& key) const {
-  return index_.Find(key.hash().for_index,
-                     [&](EntryRef ref) { return key.Matches(At(ref)); });
+  const Hash32 hash = key.hash().for_index;
+  const auto match = [&](EntryRef ref) { return key.Matches(At(ref)); };
+  Index::Rest rest;
+  const EntryRef ref = index_.FindAtHome(hash, &rest, match);
+  return ABSL_PREDICT_TRUE(rest.empty())
+             ? ref
+             : Index::FindBeyondHome(rest, hash, match);
 }
 
 EntryRef Shard::FindLiveLocked(const KeyQuery& key, int64_t now_nanos) const {
@@ -381,7 +386,7 @@ void Shard::ShowOldest(Departures* departures) {
 
 bool Shard::Evict(Departures* departures) {
   MutexLock lock(&mu_);
-  AddSettled(order_.Settle(), departures);
+  AddSettled(order_.SettleForEviction(), departures);
   Claim& claim = departures->claim;
   const EvictionRecord::Time now(clock_);
   uint64_t budget = shared_.maintenance_budget;
@@ -399,7 +404,7 @@ bool Shard::Evict(Departures* departures) {
 
 int64_t Shard::EvictBytes(int64_t bytes, Departures* departures) {
   MutexLock lock(&mu_);
-  AddSettled(order_.Settle(), departures);
+  AddSettled(order_.SettleForEviction(), departures);
   const EvictionRecord::Time now(clock_);
   uint64_t budget = shared_.maintenance_budget;
   int64_t evicted = 0;

@@ -195,7 +195,8 @@ class TypedEngine {
     return TypedKeyQuery<Key, Value, Equal, K>(key, HashKey<Hash>(key));
   }
 
-  // Stores an entry, or gives up the cache's pin.
+  // Stores an entry of the weight that is its footprint's, or what the weigher
+  // says; or gives up the cache's pin.
   Put Store(Shard::Write* write);
 
   // Takes over a pin.
@@ -363,8 +364,10 @@ inline void TypedEngine<Key, Value, Hash, Equal>::Make(
   CheckCopy(engine_.copy());
   write->hash = HashKey<Hash>(key);
   engine_.ShardOf(write->hash).PrepareStore(write->hash.for_index);
+  Footprint footprint;
   write->ref = MakeEntry<Key, Value>(&engine_.pool(), std::forward<K>(key),
-                                     std::forward<V>(value));
+                                     std::forward<V>(value), &footprint);
+  write->SetWeight(EntryPool::MemoryOf(footprint));
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
@@ -429,10 +432,8 @@ Put TypedEngine<Key, Value, Hash, Equal>::Store(Shard::Write* write) {
     EntryPool* pool;
     EntryRef ref;
   } unpin{&engine_.pool(), write->ref};
-  const EntryType& entry = At(write->ref);
-  if (!weigher_) {
-    write->SetWeight(EntryPool::MemoryOf(entry.footprint()));
-  } else if (write->ttl_nanos > 0) {
+  if (weigher_ && write->ttl_nanos > 0) {
+    const EntryType& entry = At(write->ref);
     write->SetWeight(weigher_(entry.key(), entry.value()));
   }
   const Put put = engine_.Store(write);

@@ -225,8 +225,10 @@ bool TypedLead<Key, Value, Hash, Equal>::Store(const LoadTypePtr& load,
     }
     EntryPool* pool;
     EntryRef ref;
-  } pin{pool,
-        MakeEntry<Key, Value>(pool, load->key(), std::move(loaded->value))};
+  };
+  Footprint footprint;
+  Pin pin{pool, MakeEntry<Key, Value>(pool, load->key(),
+                                      std::move(loaded->value), &footprint)};
   pool->Pin(pin.ref);
   EntryHeader& entry = pool->At(pin.ref);
   entry.SetCreated(CreationTimeAt(load->begin_nanos()));
@@ -239,6 +241,7 @@ bool TypedLead<Key, Value, Hash, Equal>::Store(const LoadTypePtr& load,
     write.hash = load->key_hash();
     write.ttl_nanos = TtlNanos(*loaded);
     write.load = &untyped;
+    write.SetWeight(EntryPool::MemoryOf(footprint));
     stored = engine_->Store(&write) == Put::kStored;
   } else {
     pool->Unpin(pin.ref);

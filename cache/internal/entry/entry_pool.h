@@ -207,11 +207,12 @@ struct AbandonPool {
   void operator()(EntryPool* pool) const { pool->Abandon(); }
 };
 
-// Makes an entry with one pin, the cache's. Throws what the constructors of key
-// and value throw, or std::bad_alloc.
+// Makes an entry with one pin, the cache's, and says what it takes. Throws what
+// the constructors of key and value throw, or std::bad_alloc.
 // REQUIRES: the pool is one of entries of this key and value.
 template <typename Key, typename Value, typename K, typename V>
-EntryRef MakeEntry(EntryPool* pool, K&& key, V&& value) {
+EntryRef MakeEntry(EntryPool* pool, K&& key, V&& value,
+                   Footprint* footprint = nullptr) {
   using EntryType = Entry<Key, Value>;
   // Frees the block if the construction throws.
   struct NewBlock {
@@ -233,6 +234,7 @@ EntryRef MakeEntry(EntryPool* pool, K&& key, V&& value) {
   if (ABSL_PREDICT_FALSE(outside != 0)) pool->AddOutside(outside);
   entry->birth = BirthNow();
   entry->pins.store(1, std::memory_order_relaxed);
+  if (footprint != nullptr) *footprint = {bytes, outside};
   return std::exchange(block.ref, 0);
 }
 

@@ -48,7 +48,7 @@ void Arena::Free(Ref ref, size_t bytes) {
 }
 
 // From the thread's own stripe or, before fresh memory is used, another's.
-auto Arena::TakeFromStripes(uint32_t granules) -> Ref {
+inline auto Arena::TakeFromStripes(uint32_t granules) -> Ref {
   const size_t own = ThreadIndex();
   for (size_t i = 0; i < kStripes; ++i) {
     Stripe& stripe = stripes_[(own + i) % kStripes];
@@ -61,7 +61,7 @@ auto Arena::TakeFromStripes(uint32_t granules) -> Ref {
   return 0;
 }
 
-auto Arena::Pop(Stripe& stripe, uint32_t granules) -> Ref {
+inline auto Arena::Pop(Stripe& stripe, uint32_t granules) -> Ref {
   std::atomic<Ref>& list = stripe.lists[granules];
   const Ref ref = list.load(std::memory_order_relaxed);
   if (ref == 0) return 0;
@@ -77,7 +77,7 @@ auto Arena::Pop(Stripe& stripe, uint32_t granules) -> Ref {
   return ref;
 }
 
-bool Arena::GiveToStripe(Ref ref, uint32_t granules) {
+inline bool Arena::GiveToStripe(Ref ref, uint32_t granules) {
   const size_t own = ThreadIndex();
   for (size_t i = 0; i < kStripes; ++i) {
     Stripe& stripe = stripes_[(own + i) % kStripes];

@@ -56,6 +56,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -213,10 +214,11 @@ class WHEELCACHE_EXPORT Arena {
   void LockStripes() ABSL_NO_THREAD_SAFETY_ANALYSIS;    // Of a number of
   void UnlockStripes() ABSL_NO_THREAD_SAFETY_ANALYSIS;  // locks.
 
-  Ref TakeFromStripes(uint32_t granules);
-  bool GiveToStripe(Ref ref, uint32_t granules);
+  // Inlined into Allocate and Free, which each Set runs through.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Ref TakeFromStripes(uint32_t granules);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool GiveToStripe(Ref ref, uint32_t granules);
   bool GiveRestToStripe(Ref rest, uint32_t granules);
-  Ref Pop(Stripe& stripe, uint32_t granules)
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Ref Pop(Stripe& stripe, uint32_t granules)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(stripe.mu);
   Ref CutChain(Stripe& stripe, uint32_t granules)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(stripe.mu);
