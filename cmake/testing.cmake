@@ -9,6 +9,12 @@ file(MAKE_DIRECTORY ${tests_include_dir}/wheelcache)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/tests
   ${tests_include_dir}/wheelcache/tests SYMBOLIC)
 
+# In an emulator, threads that wait for each other are many times slower.
+set(test_timeout 300)
+if(CMAKE_CROSSCOMPILING)
+  set(test_timeout 1800)
+endif()
+
 # wheelcache_test(<name> <source>... [COPTS <option>...] [LINKOPTS <option>...])
 function(wheelcache_test name)
   cmake_parse_arguments(arg "" "" "COPTS;LINKOPTS" ${ARGN})
@@ -21,7 +27,7 @@ function(wheelcache_test name)
   target_link_options(wheelcache_${name} PRIVATE ${arg_LINKOPTS})
   target_link_libraries(wheelcache_${name} PRIVATE wheelcache_testing)
   add_test(NAME ${name} COMMAND wheelcache_${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${test_timeout})
 endfunction()
 
 # What tests share: the sources in tests/testing.
