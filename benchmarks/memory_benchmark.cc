@@ -39,6 +39,7 @@
 #include "wheelcache/benchmarks/subjects/wheelcache_subject.h"
 #include "wheelcache/benchmarks/workload.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/options.h"
 
 #ifdef WHEELCACHE_BENCHMARK_PEERS
 #include "wheelcache/benchmarks/subjects/leveldb_subject.h"
@@ -79,10 +80,12 @@ void MeasureStrings(const std::string& name) {
   });
 }
 
+template <EvictionPolicy policy>
 void MeasureNumbers(const std::string& name) {
   PrintPerEntry(name, [] {
     CacheOptions options;
     options.max_entries = kCapacity;
+    options.policy = policy;
     auto cache = *Cache<uint64_t, uint64_t>::Create(options);
     for (int64_t i = 0; i < 2 * kCapacity; ++i) cache->Set(i, i, kTtl);
     return cache;
@@ -147,7 +150,9 @@ Measurement StringsOf() {
 
 std::vector<Measurement> Measurements() {
   return {
-      {"per_entry/numbers/wheelcache", MeasureNumbers},
+      {"per_entry/numbers/wheelcache", MeasureNumbers<EvictionPolicy::kLru>},
+      {"per_entry/numbers/scan_resistant",
+       MeasureNumbers<EvictionPolicy::kScanResistant>},
       {"per_entry/numbers/flat_hash_map", MeasureNumbersInMap},
       StringsOf<WheelcacheSubject>(),
       StringsOf<FlatHashMapSubject>(),

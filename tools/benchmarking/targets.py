@@ -15,6 +15,7 @@ HISTORIES = "issue: limits of resident memory"
 LIMIT = "promise: max_bytes, with 10 % + 1 MiB of slack"
 MULTIMAP = "project: ratio to std::multimap"
 HEAP = "project: no slower than a heap"
+POLICY = "issue: the scan-resistant policy"
 FLAT_TICKS = "promise: cost independent of ticks passed"
 FLAT_PENDING = "promise: cost independent of pending timers"
 
@@ -34,6 +35,12 @@ PER_ENTRY = {"numbers": (64, BYTES), "strings": (150, PROTOTYPE)}
 
 # Resident memory as a ratio to the limit of 256 MiB: within 10 % and 1 MiB of it.
 MIXED_SIZES = (0.9 - 1 / 256, 1.1 + 1 / 256)
+
+# Of the scan-resistant policy, compared with LRU: points of hit ratio that an adversary may cost, bytes per entry, and
+# throughput of Sets of new keys.
+POLICY_LOSS = (2, POLICY)
+POLICY_BYTES = (18, POLICY)
+POLICY_SETS = (0.75, POLICY)
 
 # How many times as fast as another structure an operation of the wheel is at least.
 TIMING_WHEEL = {
