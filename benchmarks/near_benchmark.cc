@@ -5,18 +5,24 @@
 //   BM_NearHit              Get of a near cache, local
 //   BM_RawGet               GET, and wait for the reply
 //   BM_RawMiss              PTTL and GET in a pipeline
-//   BM_NearMiss             Get of a near cache that keeps nothing
+//   BM_NearMiss             Get of keys that a full near cache lacks
 //   BM_RawMany              PTTL for a hundred keys and MGET, in a pipeline
 //   BM_RawMget              MGET of a hundred keys alone
-//   BM_NearMany             GetMany of a hundred keys, nothing kept
+//   BM_NearMany             GetMany of a hundred keys that it lacks
 //   BM_Invalidations        another client sets a thousand keys a command; an
 //                           item is an invalidation that the near cache has
 //                           handled. One thread reads local hits meanwhile;
 //                           the counters tell their latencies in nanoseconds
+//   BM_Recovery             the server is killed and started again; the time
+//                           from then until there is a lease
+//
+// "stolen" is the share of CPU steal time, and "switches" how often the thread
+// had to wait in an iteration: both tell how quiet the machine was.
 //
 //   near_benchmark --benchmark_filter='Hit|Miss'
 
 #include <hiredis/hiredis.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <cstddef>
@@ -31,9 +37,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "benchmark/benchmark.h"
+#include "wheelcache/benchmarks/stolen_time.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/near/near_cache.h"
 #include "wheelcache/cache/near/near_options.h"
@@ -47,8 +55,12 @@ namespace {
 
 using Near = NearCache<std::string>;
 
-constexpr int kKeys = 1000;
+constexpr int kKeys = 20'000;
 constexpr int kMany = 100;
+
+// Entries of a local tier that has all of the first keys, and of one that has
+// lost a key again before its next turn.
+constexpr int kResident = 1000;
 constexpr size_t kValueBytes = 64;
 
 std::string KeyOf(int i) { return absl::StrCat("key", i); }
@@ -57,7 +69,7 @@ std::string KeyOf(int i) { return absl::StrCat("key", i); }
 class Setup {
  public:
   // Ends the benchmark with an error where something is missing.
-  Setup(benchmark::State& state, absl::Duration max_local_ttl) {
+  explicit Setup(benchmark::State& state) {
     auto server = testing::RedisServer::Start();
     if (!server.ok()) {
       state.SkipWithError(server.status().ToString().c_str());
@@ -67,15 +79,16 @@ class Setup {
     raw_.reset(redisConnect("127.0.0.1", server_->port()));
     const std::string value(kValueBytes, 'v');
     for (int i = 0; i < kKeys; ++i) {
-      Reply(redisCommand(raw_.get(), "SET p:%s %s EX 3600", KeyOf(i).c_str(),
-                         value.c_str()));
+      redisAppendCommand(raw_.get(), "SET p:%s %s EX 3600", KeyOf(i).c_str(),
+                         value.c_str());
     }
+    TakeReplies(kKeys);
     RedisStoreOptions store_options;
     store_options.url = server_->url();
     store_ = *RedisStore::Create(store_options);
     NearCacheOptions options;
     options.key_prefix = "p:";
-    options.max_local_ttl = max_local_ttl;
+    options.local.max_entries = kResident;
     options.command_timeout = options.max_staleness;
     near_ = *Near::Create(options, store_.get());
     const absl::Status ready = near_->WaitUntilReady(absl::Seconds(30));
@@ -85,6 +98,7 @@ class Setup {
   bool ok() const { return near_ != nullptr; }
   Near& near_cache() { return *near_; }
   redisContext* raw() { return raw_.get(); }
+  testing::RedisServer& server() { return *server_; }
 
   struct FreeReply {
     void operator()(void* reply) const { freeReplyObject(reply); }
@@ -112,44 +126,70 @@ class Setup {
   std::unique_ptr<Near> near_;
 };
 
-// Nothing is kept for longer than a call takes.
-constexpr absl::Duration kKeepsNothing = absl::Nanoseconds(1);
-constexpr absl::Duration kKeepsAll = absl::Hours(1);
+// Adds the counters that tell how quiet the machine was.
+class Quietness {
+ public:
+  explicit Quietness(benchmark::State& state)
+      : state_(state), begin_(Switches()) {}
+  ~Quietness() {
+    state_.counters["stolen"] = stolen_.share();
+    state_.counters["switches"] = benchmark::Counter(
+        Switches() - begin_, benchmark::Counter::kAvgIterations);
+  }
+  Quietness(const Quietness&) = delete;
+  Quietness& operator=(const Quietness&) = delete;
+
+ private:
+  static double Switches() {
+    rusage usage = {};
+    getrusage(RUSAGE_THREAD, &usage);
+    return static_cast<double>(usage.ru_nvcsw);
+  }
+
+  benchmark::State& state_;
+  const StolenTime stolen_;
+  const double begin_;
+};
 
 void BM_CacheHit(benchmark::State& state) {
   CacheOptions options;
   auto cache = *Cache<std::string, std::string>::Create(options);
   std::vector<std::string> keys;
-  for (int i = 0; i < kKeys; ++i) {
+  for (int i = 0; i < kResident; ++i) {
     keys.push_back(KeyOf(i));
     cache->Set(keys.back(), std::string(kValueBytes, 'v'));
   }
   int i = 0;
+  const Quietness quietness(state);
   for (auto _ : state) {
-    benchmark::DoNotOptimize(cache->Get(keys[++i % kKeys]));
+    benchmark::DoNotOptimize(
+        cache->Get(keys[static_cast<size_t>(++i % kResident)]));
   }
 }
 BENCHMARK(BM_CacheHit);
 
 void BM_NearHit(benchmark::State& state) {
-  Setup setup(state, kKeepsAll);
+  Setup setup(state);
   if (!setup.ok()) return;
   std::vector<std::string> keys;
-  for (int i = 0; i < kKeys; ++i) {
+  for (int i = 0; i < kResident; ++i) {
     keys.push_back(KeyOf(i));
     setup.near_cache().Get(keys.back()).IgnoreError();
   }
   int i = 0;
+  const Quietness quietness(state);
   for (auto _ : state) {
-    benchmark::DoNotOptimize(setup.near_cache().Get(keys[++i % kKeys]));
+    benchmark::DoNotOptimize(
+        setup.near_cache().Get(keys[static_cast<size_t>(++i % kResident)]));
   }
 }
 BENCHMARK(BM_NearHit);
 
 void BM_RawGet(benchmark::State& state) {
-  Setup setup(state, kKeepsAll);
+  Setup setup(state);
   if (!setup.ok()) return;
   int i = 0;
+  const Quietness quietness(state);
   for (auto _ : state) {
     redisAppendCommand(setup.raw(), "GET p:%s", KeyOf(++i % kKeys).c_str());
     setup.TakeReplies(1);
@@ -158,9 +198,10 @@ void BM_RawGet(benchmark::State& state) {
 BENCHMARK(BM_RawGet)->UseRealTime();
 
 void BM_RawMiss(benchmark::State& state) {
-  Setup setup(state, kKeepsAll);
+  Setup setup(state);
   if (!setup.ok()) return;
   int i = 0;
+  const Quietness quietness(state);
   for (auto _ : state) {
     const std::string key = KeyOf(++i % kKeys);
     redisAppendCommand(setup.raw(), "PTTL p:%s", key.c_str());
@@ -171,9 +212,10 @@ void BM_RawMiss(benchmark::State& state) {
 BENCHMARK(BM_RawMiss)->UseRealTime();
 
 void BM_NearMiss(benchmark::State& state) {
-  Setup setup(state, kKeepsNothing);
+  Setup setup(state);
   if (!setup.ok()) return;
   int i = 0;
+  const Quietness quietness(state);
   for (auto _ : state) {
     benchmark::DoNotOptimize(setup.near_cache().Get(KeyOf(++i % kKeys)));
   }
@@ -194,9 +236,10 @@ int AppendMany(redisContext* raw, int first, bool with_ttls) {
 }
 
 void RunRawMany(benchmark::State& state, bool with_ttls) {
-  Setup setup(state, kKeepsAll);
+  Setup setup(state);
   if (!setup.ok()) return;
   int first = 0;
+  const Quietness quietness(state);
   for (auto _ : state) {
     setup.TakeReplies(AppendMany(setup.raw(), first, with_ttls));
     first = (first + kMany) % kKeys;
@@ -209,12 +252,13 @@ void BM_RawMget(benchmark::State& state) { RunRawMany(state, false); }
 BENCHMARK(BM_RawMget)->UseRealTime();
 
 void BM_NearMany(benchmark::State& state) {
-  Setup setup(state, kKeepsNothing);
+  Setup setup(state);
   if (!setup.ok()) return;
   std::vector<std::string> names;
   for (int i = 0; i < kKeys; ++i) names.push_back(KeyOf(i));
   const std::vector<absl::string_view> keys(names.begin(), names.end());
   size_t first = 0;
+  const Quietness quietness(state);
   for (auto _ : state) {
     benchmark::DoNotOptimize(setup.near_cache().GetMany(
         absl::MakeConstSpan(keys).subspan(first, kMany)));
@@ -225,12 +269,14 @@ void BM_NearMany(benchmark::State& state) {
 BENCHMARK(BM_NearMany)->UseRealTime();
 
 void BM_Invalidations(benchmark::State& state) {
-  Setup setup(state, kKeepsAll);
+  Setup setup(state);
   if (!setup.ok()) return;
   Near& near = setup.near_cache();
   // These are not read, and so are not local; that one is.
   std::string mset = "MSET";
-  for (int i = 0; i < kKeys; ++i) absl::StrAppend(&mset, " p:other", i, " v");
+  for (int i = 0; i < kResident; ++i) {
+    absl::StrAppend(&mset, " p:other", i, " v");
+  }
   near.Get(KeyOf(0)).IgnoreError();
 
   std::atomic<bool> is_over{false};
@@ -247,6 +293,7 @@ void BM_Invalidations(benchmark::State& state) {
   });
   constexpr int kCommands = 20;
   const int64_t before = near.stats().invalidations;
+  const Quietness quietness(state);
   for (auto _ : state) {
     for (int i = 0; i < kCommands; ++i) {
       redisAppendCommand(setup.raw(), mset.c_str());
@@ -262,6 +309,27 @@ void BM_Invalidations(benchmark::State& state) {
   state.counters["p99"] = static_cast<double>(latencies.Percentile(99));
 }
 BENCHMARK(BM_Invalidations)->UseRealTime();
+
+void BM_Recovery(benchmark::State& state) {
+  Setup setup(state);
+  if (!setup.ok()) return;
+  Near& near = setup.near_cache();
+  const Quietness quietness(state);
+  for (auto _ : state) {
+    const int64_t sessions = near.stats().sessions;
+    setup.server().Kill();
+    absl::Status status = setup.server().Restart();
+    const int64_t begin = Clock::Monotonic().NowNanos();
+    while (status.ok() && near.stats().sessions == sessions) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    if (status.ok()) status = near.WaitUntilReady(absl::Seconds(30));
+    const int64_t end = Clock::Monotonic().NowNanos();
+    state.SetIterationTime(static_cast<double>(end - begin) / 1e9);
+    if (!status.ok()) state.SkipWithError(status.ToString().c_str());
+  }
+}
+BENCHMARK(BM_Recovery)->UseManualTime()->Iterations(3);
 
 }  // namespace
 }  // namespace wheelcache::benchmarks

@@ -203,6 +203,14 @@ void CheckFetch(absl::string_view bytes, size_t count) {
     Require(result->deadline_nanos >= begin || absl::StrContains(bytes, ":-"),
             "no value had ended before it was asked for");
   }
+  const Parsed parsed = Parse(bytes, bytes.size());
+  if (count == 1 && results[0].ok() && results[0]->bytes.has_value()) {
+    const int64_t ttl = parsed.replies[0]->integer;
+    const int64_t deadline = results[0]->deadline_nanos;
+    Require(ttl != -1 || deadline == Clock::kNever, "no TTL is no deadline");
+    Require(ttl != -2 || deadline <= Clock::Monotonic().NowNanos(),
+            "a value whose TTL is unknown is not to be kept");
+  }
   pipeline.Lose(absl::UnavailableError("the end"));
 }
 

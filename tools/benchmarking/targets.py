@@ -19,6 +19,15 @@ POLICY = "issue: the scan-resistant policy"
 FLAT_TICKS = "promise: cost independent of ticks passed"
 FLAT_PENDING = "promise: cost independent of pending timers"
 
+NEAR_ORIGIN = "issue: targets of the near cache"
+
+# Of the near cache: nanoseconds, ratios, invalidations a second.
+NEAR_HIT_EXTRA = 40
+NEAR_HIT_SPEED_UP = 100
+NEAR_MISS = 1.15
+NEAR_INVALIDATIONS = 500_000
+NEAR_RECOVERY_SECONDS = 6
+
 # Operations per second by number of threads, as a ratio to the floor on one thread.
 THROUGHPUT = {
     "GetHit": {1: 1.0, 2: 2.0, 8: 2.0},

@@ -7,6 +7,6 @@ Each topic is a module and a section of the report. It has
   section(result)  the section (section.Section) made of the measurements of these runs, or None of nothing
 """
 
-from . import calls, histories, latencies, memory, policy, throughput, timing_wheel
+from . import calls, histories, latencies, memory, near, policy, throughput, timing_wheel
 
-ALL = (throughput, policy, calls, latencies, memory, histories, timing_wheel)
+ALL = (throughput, policy, calls, latencies, memory, histories, timing_wheel, near)

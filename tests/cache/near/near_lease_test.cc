@@ -167,6 +167,7 @@ TEST_F(NearLeaseTest, WriteThatTimesOutMayStillHappen) {
   server_.Continue();
   EXPECT_EQ(*near->Get("key"), "new");
   EXPECT_EQ(near->stats().failed_writes, 2);
+  EXPECT_EQ(near->stats().timeouts, 2);
 }
 
 TEST_F(NearLeaseTest, FailedWriteStillDeletesLocally) {

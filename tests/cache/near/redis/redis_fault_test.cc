@@ -181,6 +181,9 @@ TEST_F(RedisFaultTest, CallsToAStoppedServerEndInTime) {
   EXPECT_EQ(store_->Remove("p:key", kShort).status().code(),
             absl::StatusCode::kDeadlineExceeded);
   EXPECT_GE(store_->clock().NowNanos(), Clock::NanosAfter(begin, 3 * kShort));
+  // Long enough to wait in recv(), and far shorter than unanswered_limit.
+  constexpr absl::Duration kLonger = absl::Milliseconds(100);
+  EXPECT_EQ(Fetch(kLonger).code(), absl::StatusCode::kDeadlineExceeded);
   server_->Continue();
   EXPECT_TRUE(Fetch().ok());
 }
