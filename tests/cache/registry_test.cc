@@ -2,6 +2,8 @@
 
 #include "wheelcache/cache/registry.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
@@ -23,6 +25,7 @@
 #include "wheelcache/cache/status_page.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/child.h"
+#include "wheelcache/tests/testing/notification.h"
 
 namespace wheelcache {
 namespace {
@@ -236,6 +239,27 @@ TEST_F(RegistryTest, ForkMayComeWhileOthersLook) {
   }
   done.store(true);
   looker.join();
+}
+
+TEST_F(RegistryTest, ForkWaitsForWhoeverLooks) {
+  auto cache = Make("a");
+  testing::Notification looks;
+  std::atomic<bool> forked{false};
+  std::thread looker([&] {
+    internal::EngineRegistry::Get().ForEach([&](const auto&) {
+      looks.Notify();
+      for (int i = 0; i < 20'000 && !forked.load(); ++i) {
+        std::this_thread::yield();
+      }
+      EXPECT_FALSE(forked.load());
+    });
+  });
+  looks.Wait();
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  forked.store(true);
+  looker.join();
+  EXPECT_TRUE(testing::EndedWell(child));
 }
 
 // Ends the program well if it finds the one static cache, and looks again while

@@ -57,6 +57,25 @@ TEST_F(GateTest, VisitorsMayNestAndCloseTheirOwnGate) {
   gate_.Close();
 }
 
+TEST_F(GateTest, VisitorThatClosesItWaitsForOneThatDoesNot) {
+  std::atomic<bool> left{false};
+  Notification inside;
+  std::thread visitor([&] {
+    const Gate::Visit visit(&gate_);
+    inside.Notify();
+    while (!gate_.closed()) std::this_thread::yield();
+    for (int i = 0; i < 100; ++i) std::this_thread::yield();
+    left.store(true);
+  });
+  inside.Wait();
+  {
+    const Gate::Visit visit(&gate_);
+    gate_.Close();
+    EXPECT_TRUE(left.load());
+  }
+  visitor.join();
+}
+
 TEST_F(GateTest, VisitorsThatCloseItAtATimeDoNotWaitForEachOther) {
   std::atomic<int> inside{0};
   std::atomic<int> leaving{0};
