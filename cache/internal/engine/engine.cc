@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/conditional.h"
+#include "wheelcache/cache/internal/engine/advisor.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/departures.h"

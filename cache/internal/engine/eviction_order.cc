@@ -1,6 +1,7 @@
 #include "wheelcache/cache/internal/engine/eviction_order.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -12,9 +13,31 @@
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/entry/entry.h"
-#include "wheelcache/wheel/clock.h"
+#include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/wheel/base/prefetch.h"
 
 namespace wheelcache::internal {
+namespace {
+
+Admission::List ListOf(const EntryHeader& entry) {
+  return entry.in_main() ? Admission::kMain : Admission::kWindow;
+}
+
+}  // namespace
+
+struct EvictionOrder::Main {
+  struct Tail {
+    EntryRef ref = 0;
+    Hash32 hash = 0;
+  };
+
+  Main(const Links& links, const AdmissionMemory& memory, Room share)
+      : list(links), admission(memory, share) {}
+
+  List list;
+  Admission admission;
+  std::array<Tail, 2> tails;  // Of the window and of the main list.
+};
 
 EvictionOrder::EvictionOrder(const Owner& shard)
     : shared_(*shard.shared),
@@ -28,6 +51,51 @@ EvictionOrder::EvictionOrder(const Owner& shard)
                                        shared_.AdmissionMemoryOf(shard_),
                                        shared_.ShareOf(shared_.budget.limit()))
               : nullptr) {}
+
+EvictionOrder::~EvictionOrder() = default;
+
+EntryRef EvictionOrder::main_back() const {
+  return main_ == nullptr ? 0 : main_->list.back();
+}
+
+auto EvictionOrder::ListWith(bool in_main) -> List& {
+  return in_main ? main_->list : list_;
+}
+
+void EvictionOrder::PrefetchHistory(Hash32 hash) const {
+  PrefetchLineToWrite(main_->admission.GhostLineOf(hash));
+  PrefetchLineToWrite(main_->admission.SketchLineOf(hash));
+}
+
+Hash32 EvictionOrder::HashOfTail(EntryRef ref) {
+  for (const Main::Tail& tail : main_->tails) {
+    if (tail.ref == ref) return tail.hash;
+  }
+  const EntryHeader& entry = HeaderOf(ref);
+  const Hash32 hash = pool_.operations().hash(entry);
+  main_->tails[ListOf(entry)] = {ref, hash};
+  return hash;
+}
+
+// Another entry may get its block.
+void EvictionOrder::ForgetHash(EntryRef ref) {
+  for (Main::Tail& tail : main_->tails) {
+    if (tail.ref == ref) tail = Main::Tail();
+  }
+}
+
+void EvictionOrder::NoteEvicted(EntryRef ref, Hash32 hash) {
+  main_->admission.NoteEvicted(hash, ListOf(HeaderOf(ref)));
+}
+
+void EvictionOrder::Substitute(EntryRef old, EntryRef copy) {
+  if (main_ != nullptr) ForgetHash(old);
+  ListWith(HeaderOf(old).in_main()).Substitute(old, copy);
+}
+
+void EvictionOrder::SetShare(Room share) {
+  if (main_ != nullptr) main_->admission.SetShare(share);
+}
 
 void EvictionOrder::StampAnew(EntryRef ref) {
   const Stamp old = HeaderOf(ref).stamp.load(std::memory_order_relaxed);
@@ -48,10 +116,10 @@ void EvictionOrder::MoveToFront(EntryRef ref) {
 
 void EvictionOrder::AddToTwo(const Added& added) {
   const bool is_new = added.old == 0;
-  const auto list = is_new ? Admission::kWindow : ListOf(added.old);
-  if (list == Admission::kMain) HeaderOf(added.ref).EnterMain();
-  Of(list).PushFront(added.ref);
-  main_->admission.Add(list, RoomOf(added.ref));
+  EntryHeader& entry = HeaderOf(added.ref);
+  if (!is_new && HeaderOf(added.old).in_main()) entry.EnterMain();
+  ListWith(entry.in_main()).PushFront(added.ref);
+  main_->admission.Add(ListOf(entry), RoomOf(added.ref));
   if (is_new) {
     main_->admission.NoteSet(added.hash);
     FillMain(added.ref);
@@ -62,8 +130,10 @@ void EvictionOrder::AddToTwo(const Added& added) {
 }
 
 void EvictionOrder::RemoveFromTwo(EntryRef ref) {
-  main_->admission.Remove(ListOf(ref), RoomOf(ref));
-  Of(ListOf(ref)).Remove(ref);
+  ForgetHash(ref);
+  const EntryHeader& entry = HeaderOf(ref);
+  main_->admission.Remove(ListOf(entry), RoomOf(ref));
+  ListWith(entry.in_main()).Remove(ref);
 }
 
 // Moves the tail of the window to the main list, while that has room; never the
@@ -119,10 +189,7 @@ EntryRef EvictionOrder::FindVictimOfTwo(EntryRef keep, Room incoming,
   const EntryRef window = FindOldestBut(keep, &list_, budget);
   if (window == 0) return *budget == 0 ? 0 : main;
   if (main == 0) return window;
-  if (!admission.Wins(CandidateOf(window, now_nanos),
-                      CandidateOf(main, now_nanos))) {
-    return window;
-  }
+  if (!WindowWins(window, main, now_nanos)) return window;
   // Not twice for one eviction: the caller returns with another budget.
   if (*budget == 0) return 0;
   MoveToMain(window);
@@ -131,12 +198,15 @@ EntryRef EvictionOrder::FindVictimOfTwo(EntryRef keep, Room incoming,
   return main;
 }
 
-Admission::Candidate EvictionOrder::CandidateOf(EntryRef ref,
-                                                int64_t now_nanos) const {
-  const EntryHeader& entry = HeaderOf(ref);
-  const double left =
-      static_cast<double>(entry.deadline()) - static_cast<double>(now_nanos);
-  return {pool_.operations().hash(entry), std::max(left, 0.0)};
+// Whether the tail of the window stays, and that of the main list goes.
+bool EvictionOrder::WindowWins(EntryRef window, EntryRef main,
+                               int64_t now_nanos) {
+  const auto candidate = [&](EntryRef ref) -> Admission::Candidate {
+    const double left = static_cast<double>(HeaderOf(ref).deadline()) -
+                        static_cast<double>(now_nanos);
+    return {HashOfTail(ref), std::max(left, 0.0)};
+  };
+  return main_->admission.Wins(candidate(window), candidate(main));
 }
 
 void EvictionOrder::ShowOldest(uint64_t* budget) {
@@ -153,6 +223,7 @@ std::pair<EntryRef, EntryRef> EvictionOrder::TakeAll() {
   EntryRef newest = list_.TakeAll();
   if (main_ == nullptr) return {newest, oldest};
   main_->admission.Clear();
+  main_->tails = {};
   const EntryRef main_oldest = main_->list.back();
   const EntryRef main_newest = main_->list.TakeAll();
   if (main_newest == 0) return {newest, oldest};
@@ -163,24 +234,25 @@ std::pair<EntryRef, EntryRef> EvictionOrder::TakeAll() {
 
 absl::Status EvictionOrder::CheckInvariants(
     absl::FunctionRef<absl::Status(EntryRef)> visit) {
-  absl::Status status = CheckList(Admission::kWindow, visit);
+  absl::Status status = CheckList(/*in_main=*/false, visit);
   if (!status.ok() || main_ == nullptr) return status;
-  return CheckList(Admission::kMain, visit);
+  return CheckList(/*in_main=*/true, visit);
 }
 
 absl::Status EvictionOrder::CheckList(
-    Admission::List list, absl::FunctionRef<absl::Status(EntryRef)> visit) {
-  if (auto status = Of(list).CheckInvariants(); !status.ok()) return status;
+    bool in_main, absl::FunctionRef<absl::Status(EntryRef)> visit) {
+  List& list = ListWith(in_main);
+  if (auto status = list.CheckInvariants(); !status.ok()) return status;
   Room sum;
-  for (EntryRef ref = Of(list).front(); ref != 0;
-       ref = HeaderOf(ref).lru.older) {
-    if (ListOf(ref) != list) {
+  for (EntryRef ref = list.front(); ref != 0; ref = HeaderOf(ref).lru.older) {
+    if (HeaderOf(ref).in_main() != in_main) {
       return absl::InternalError("an entry is in the list that its bit denies");
     }
     if (auto status = visit(ref); !status.ok()) return status;
     if (main_ != nullptr) sum += RoomOf(ref);
   }
-  if (main_ != nullptr && !(sum == main_->admission.size(list))) {
+  const auto number = in_main ? Admission::kMain : Admission::kWindow;
+  if (main_ != nullptr && !(sum == main_->admission.size(number))) {
     return absl::InternalError("a list of two has another size than was noted");
   }
   return absl::OkStatus();

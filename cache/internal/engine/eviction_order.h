@@ -25,7 +25,6 @@
 #include "absl/base/optimization.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "wheelcache/cache/internal/engine/admission.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
@@ -37,6 +36,8 @@
 #include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
+
+class Admission;
 
 class WHEELCACHE_EXPORT EvictionOrder {
  public:
@@ -55,25 +56,28 @@ class WHEELCACHE_EXPORT EvictionOrder {
   };
 
   explicit EvictionOrder(const Owner& shard);
+  ~EvictionOrder();
 
   EvictionOrder(const EvictionOrder&) = delete;
   EvictionOrder& operator=(const EvictionOrder&) = delete;
 
-  bool empty() const {
-    return list_.empty() && (main_ == nullptr || main_->list.empty());
-  }
+  bool empty() const { return list_.empty() && main_back() == 0; }
 
   // The entry that was added last to the one list or the window, or null.
   EntryRef front() const { return list_.front(); }
   // The tail of that list, and of the main list, or null.
   EntryRef back() const { return list_.back(); }
-  EntryRef main_back() const {
-    return main_ == nullptr ? 0 : main_->list.back();
-  }
+  EntryRef main_back() const;
 
-  // Whether there are two lists; if so, who decides.
+  // Whether there are two lists.
   bool has_two_lists() const { return main_ != nullptr; }
-  const Admission& admission() const { return main_->admission; }
+
+  // Where there are two: prefetches what a Set of the key with this hash, or
+  // the eviction of its entry, will touch in the sketch and the ghosts.
+  void PrefetchHistory(Hash32 hash) const;
+  // The hash of the key of an entry that is at a tail. Computed once, and kept
+  // until the entry is removed or another one is at that tail.
+  Hash32 HashOfTail(EntryRef ref);
 
   // Adds an entry as the most recently used: to the list of the entry that it
   // replaces, which is still in the order.
@@ -82,17 +86,11 @@ class WHEELCACHE_EXPORT EvictionOrder {
   // Takes an entry out.
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Remove(EntryRef ref);
 
-  // Notes that an entry is about to be evicted.
-  void NoteEvicted(EntryRef ref, Hash32 hash) {
-    if (ABSL_PREDICT_FALSE(main_ != nullptr)) {
-      main_->admission.NoteEvicted(hash, ListOf(ref));
-    }
-  }
+  // Notes that an entry is about to be evicted. REQUIRES: there are two lists.
+  void NoteEvicted(EntryRef ref, Hash32 hash);
 
   // Puts a copy of an entry in its place.
-  void Substitute(EntryRef old, EntryRef copy) {
-    Of(ListOf(old)).Substitute(old, copy);
-  }
+  void Substitute(EntryRef old, EntryRef copy);
 
   // Makes an entry the most recently used of its list. The second is for one
   // list that is exact.
@@ -121,9 +119,7 @@ class WHEELCACHE_EXPORT EvictionOrder {
   void ShowOldest(uint64_t* budget);
 
   // Changes the room that the shard is expected to have.
-  void SetShare(Room share) {
-    if (main_ != nullptr) main_->admission.SetShare(share);
-  }
+  void SetShare(Room share);
 
   // Takes out all entries at once. The `older` links still lead from the first
   // returned one to the second.
@@ -147,12 +143,7 @@ class WHEELCACHE_EXPORT EvictionOrder {
   using List = LazyLruList<Links>;
 
   // What a scan-resistant order has besides.
-  struct Main {
-    Main(const Links& links, const AdmissionMemory& memory, Room share)
-        : list(links), admission(memory, share) {}
-    List list;
-    Admission admission;
-  };
+  struct Main;
 
   EntryHeader& HeaderOf(EntryRef ref) const { return pool_.At(ref); }
   // The stamp of an entry, without its mark.
@@ -166,12 +157,8 @@ class WHEELCACHE_EXPORT EvictionOrder {
   // Gives an entry the next stamp, and leaves its mark.
   void StampAnew(EntryRef ref);
   Room RoomOf(EntryRef ref) const { return {1, pool_.Charge(ref)}; }
-  Admission::List ListOf(EntryRef ref) const {
-    return HeaderOf(ref).in_main() ? Admission::kMain : Admission::kWindow;
-  }
-  List& Of(Admission::List list) {
-    return list == Admission::kMain ? main_->list : list_;
-  }
+  // The main list, or the one or the window.
+  List& ListWith(bool in_main);
 
   EntryRef FindOldestBut(EntryRef keep, List* list, uint64_t* budget);
   EntryRef FindVictimOfTwo(EntryRef keep, Room incoming, int64_t now_nanos,
@@ -180,9 +167,10 @@ class WHEELCACHE_EXPORT EvictionOrder {
   void RemoveFromTwo(EntryRef ref);
   void FillMain(EntryRef newest);
   void MoveToMain(EntryRef ref);
-  Admission::Candidate CandidateOf(EntryRef ref, int64_t now_nanos) const;
+  bool WindowWins(EntryRef window, EntryRef main, int64_t now_nanos);
+  void ForgetHash(EntryRef ref);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void ShowTail(EntryRef oldest, uint32_t margin);
-  absl::Status CheckList(Admission::List list,
+  absl::Status CheckList(bool in_main,
                          absl::FunctionRef<absl::Status(EntryRef)> visit);
 
   SharedState& shared_;
@@ -243,7 +231,7 @@ inline bool EvictionOrder::AnotherShardHasOlder(EntryRef victim) {
   if (shared_.shards == 1) return false;
   uint32_t margin = recency_.Margin();
   if (ABSL_PREDICT_FALSE(main_ != nullptr)) {
-    if (ListOf(victim) == Admission::kWindow) return false;
+    if (!HeaderOf(victim).in_main()) return false;
     margin = recency_.MainMargin();
   }
   do {

@@ -47,9 +47,8 @@ void PrefetchedOrder::RemoveVictimOfTwo(EntryRef ref, Hash32 hash) {
   if (shared_.budget.HasRoom()) return;
   const auto expect = [this](EntryRef last, Victim* victim) {
     if (last == 0 || last == victim->ref) return;
-    Expect(last, victim);
-    PrefetchLineToWrite(evictions().admission().SketchLineOf(victim->hash));
-    PrefetchLineToWrite(evictions().admission().GhostLineOf(victim->hash));
+    Expect(last, evictions().HashOfTail(last), victim);
+    evictions().PrefetchHistory(victim->hash);
   };
   expect(evictions().back(), &victim_);
   expect(evictions().main_back(), &main_victim_);

@@ -67,8 +67,7 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
   // Says that the entry of a new key with this hash is about to be added.
   void ExpectNew(Hash32 hash) const {
     if (ABSL_PREDICT_FALSE(evictions().has_two_lists())) {
-      PrefetchLineToWrite(evictions().admission().GhostLineOf(hash));
-      PrefetchLineToWrite(evictions().admission().SketchLineOf(hash));
+      evictions().PrefetchHistory(hash);
     }
   }
 
@@ -107,7 +106,8 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
     if (ref == main_victim_.ref) main_victim_.ref = 0;
   }
   ABSL_ATTRIBUTE_ALWAYS_INLINE void ExpectVictim();
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void Expect(EntryRef ref, Victim* victim);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Expect(EntryRef ref, Hash32 hash,
+                                           Victim* victim);
   void RemoveVictimOfTwo(EntryRef ref, Hash32 hash);
   void PrefetchForThisThread(EntryRef next) const;
 
@@ -183,12 +183,11 @@ inline void PrefetchedOrder::ExpectVictim() {
   assert(replaced() == 0);
   const EntryRef last = evictions().back();
   if (last == 0 || last == victim_.ref) return;
-  Expect(last, &victim_);
+  Expect(last, pool().operations().hash(pool().At(last)), &victim_);
 }
 
-inline void PrefetchedOrder::Expect(EntryRef ref, Victim* victim) {
-  const EntryHeader& entry = pool().At(ref);
-  *victim = {ref, pool().operations().hash(entry), {entry.lru, entry.timer}};
+inline void PrefetchedOrder::Expect(EntryRef ref, Hash32 hash, Victim* victim) {
+  *victim = {ref, hash, NeighboursOf(ref)};
   index_.Prefetch(victim->hash);
   Prefetch(victim->neighbours);
 }

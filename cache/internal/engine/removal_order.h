@@ -70,10 +70,7 @@ class WHEELCACHE_EXPORT RemovalOrder {
 
   // As Remove, of what FindVictim returned and is evicted. `hash` is that of
   // its key.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void RemoveVictim(EntryRef ref, Hash32 hash) {
-    evictions_.NoteEvicted(ref, hash);
-    Remove(ref);
-  }
+  void RemoveVictim(EntryRef ref, Hash32 hash);
 
   // Takes out an entry in whose place another one was added, or leaves that to
   // Settle; returns whether it has gone. `plain` says whether it is a small
@@ -155,6 +152,7 @@ class WHEELCACHE_EXPORT RemovalOrder {
 
   EntryPool& pool() const { return pool_; }
   const EvictionOrder& evictions() const { return evictions_; }
+  EvictionOrder& evictions() { return evictions_; }
   const Wheel& wheel() const { return wheel_; }
   EntryRef replaced() const { return replaced_; }
 

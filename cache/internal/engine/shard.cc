@@ -10,6 +10,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/status/status.h"
+#include "wheelcache/cache/internal/engine/advisor.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/departures.h"

@@ -5,6 +5,8 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "wheelcache/cache/internal/engine/admission.h"
+#include "wheelcache/cache/internal/engine/advisor.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/index.h"
 #include "wheelcache/cache/options.h"
@@ -90,6 +92,15 @@ SharedState::SharedState(const CacheOptions& options, int number_of_shards,
                                   options.clock)
                   : nullptr) {
   SetClearing(false);
+}
+
+SharedState::~SharedState() = default;
+
+AdmissionMemory SharedState::AdmissionMemoryOf(int shard) const {
+  return {admission_pages.begin() +
+              static_cast<size_t>(shard) *
+                  AdmissionMemory::BytesFor(admission_entries),
+          admission_entries};
 }
 
 }  // namespace wheelcache::internal

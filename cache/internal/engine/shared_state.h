@@ -10,8 +10,6 @@
 #include <cstdint>
 #include <memory>
 
-#include "wheelcache/cache/internal/engine/admission.h"
-#include "wheelcache/cache/internal/engine/advisor.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/due_board.h"
@@ -28,6 +26,9 @@
 #include "wheelcache/wheel/internal/timer_slots.h"
 
 namespace wheelcache::internal {
+
+struct AdmissionMemory;
+class Advisor;
 
 // Where the slots of a shard's wheel lie.
 using WheelSlots = BorrowedTimerSlots<EntryRef>;
@@ -65,6 +66,8 @@ struct WHEELCACHE_EXPORT SharedState {
   SharedState(const CacheOptions& options, int number_of_shards,
               Entries entries, size_t shard_bytes);
 
+  ~SharedState();
+
   SharedState(const SharedState&) = delete;
   SharedState& operator=(const SharedState&) = delete;
 
@@ -97,12 +100,7 @@ struct WHEELCACHE_EXPORT SharedState {
   // first; its pages take memory when they are used.
   const uint64_t admission_entries;  // Of a shard.
   ZeroPages admission_pages;
-  AdmissionMemory AdmissionMemoryOf(int shard) const {
-    return {admission_pages.begin() +
-                static_cast<size_t>(shard) *
-                    AdmissionMemory::BytesFor(admission_entries),
-            admission_entries};
-  }
+  AdmissionMemory AdmissionMemoryOf(int shard) const;
   // The part of these limits that a shard is expected to have; kUnlimited of
   // what is unlimited.
   Room ShareOf(Room limits) const;
