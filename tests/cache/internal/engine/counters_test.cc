@@ -60,6 +60,26 @@ TEST(CountersTest, AThreadCountsInAStripeOfItsOwnFromTheFirstEventOn) {
   EXPECT_EQ(counters.Sum(Count::kHits), 7);
 }
 
+TEST(CountersTest, AThreadHasAStripeOfItsOwnInEachOfSeveral) {
+  Counters first;
+  Counters second;
+  const auto count_in_both = [&] {
+    for (int64_t i = 1; i <= 3; ++i) {
+      EXPECT_EQ(first.Add(Count::kHits), i);
+      EXPECT_EQ(second.Add(Count::kHits), i);
+    }
+  };
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    count_in_both();
+    // While this thread still has its index, which another would go on with.
+    std::thread(count_in_both).join();
+    done.store(true);
+  });
+  other.join();
+  EXPECT_TRUE(done.load());
+}
+
 TEST(CountersTest, AThreadGoesOnInTheStripeOfTheOneWhoseIndexItHas) {
   Counters counters;
   ThreadIndex();
