@@ -131,6 +131,18 @@ TEST_F(CacheAdviceTest, NewAdviceIsZero) {
   }
 }
 
+TEST_F(CacheAdviceTest, TouchGivesCachesOfAllSizesTheNewDeadline) {
+  options_.max_entries = 100;
+  auto cache = New<int, int>();
+  cache->Set(1, 1, absl::Seconds(1));
+  EXPECT_TRUE(cache->Touch(1, absl::Hours(1)));
+  clock_.Advance(absl::Seconds(2));
+  EXPECT_EQ(cache->Get(1), 1);
+  const CacheAdvice advice = *cache->Advise();
+  EXPECT_EQ(advice.half, 1);
+  EXPECT_EQ(advice.twice, 1);
+}
+
 TEST_F(CacheAdviceTest, TellsWhyReadsMiss) {
   options_.max_entries = 2;
   auto cache = New<int, int>();

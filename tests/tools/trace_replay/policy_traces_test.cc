@@ -212,11 +212,12 @@ struct BytesRow {
   double part;  // The limit, of the sizes of all keys.
   double hit_ratio;
   double byte_hit_ratio;
+  Ratios lru;
 };
 
 constexpr BytesRow kBytesRows[] = {
-    {"cdn_sizes", 0.05, 0.348, 0.366},
-    {"cloudphysics", 0.2, 0.328, 0.253},
+    {"cdn_sizes", 0.05, 0.348, 0.366, {0.313, 0.346}},
+    {"cloudphysics", 0.2, 0.328, 0.253, {0.261, 0.149}},
 };
 
 TEST_F(PolicyTracesTest, HitRatioWithALimitOfBytesIsAtLeastThatOfTheDesign) {
@@ -229,6 +230,11 @@ TEST_F(PolicyTracesTest, HitRatioWithALimitOfBytesIsAtLeastThatOfTheDesign) {
     const Ratios ratios = Play(options);
     EXPECT_GE(ratios.requests, row.hit_ratio - 0.005) << row.trace;
     EXPECT_GE(ratios.bytes, row.byte_hit_ratio - 0.005) << row.trace;
+    // By default each shard holds few entries, as they are large.
+    options.shards = 0;
+    const Ratios by_default = Play(options);
+    EXPECT_GE(by_default.requests, row.lru.requests) << row.trace;
+    EXPECT_GE(by_default.bytes, row.lru.bytes) << row.trace;
   }
 }
 
