@@ -7,8 +7,10 @@
 // operations of each phase, in their order. Time is simulated, and the reaper
 // works between the counted batches only, and the hash has a seed of the
 // program's own, so that every run executes the same instructions. With
-// --advise, the cache samples its keys (CacheOptions::advise).
+// --advise, the cache samples its keys (CacheOptions::advise); with
+// --scan_resistant, it has that policy.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -28,6 +30,7 @@
 #include "wheelcache/cache/near/fake_store.h"
 #include "wheelcache/cache/near/near_cache.h"
 #include "wheelcache/cache/near/near_options.h"
+#include "wheelcache/cache/options.h"
 #include "wheelcache/wheel/reaper.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
@@ -39,8 +42,7 @@ using StringCache = Cache<std::string, std::string>;
 // Enough for several shards by default.
 constexpr int64_t kEntries = 100'000;
 
-// The operations of each phase: half of the cache, so that what one phase Set
-// is sure to be resident in the next, in whatever order shards evict.
+// The operations of each phase: half of the cache.
 constexpr int64_t kOperations = kEntries / 2;
 
 // Operations between two moves of the clock, at a million operations a second.
@@ -90,6 +92,19 @@ std::vector<Key> MakeKeys(int64_t begin, int64_t end) {
   return keys;
 }
 
+// The last keys of the numbers before `end` that are resident, as many as a
+// phase needs. A scan-resistant cache has evicted many of the latest.
+std::vector<Key> ResidentKeys(const StringCache& cache, int64_t end) {
+  std::vector<Key> keys;
+  keys.reserve(kOperations);
+  for (int64_t i = end - 1; i >= 0 && keys.size() < kOperations; --i) {
+    const Key key = MakeKey(i);
+    if (cache.Contains(key.view())) keys.push_back(key);
+  }
+  std::reverse(keys.begin(), keys.end());
+  return keys;
+}
+
 // Gets of keys that are in the local tier. Returns whether they were hits.
 bool RunNearPhase(SimulatedClock& clock, Reaper& reaper,
                   const std::vector<Key>& keys) {
@@ -113,7 +128,7 @@ bool RunNearPhase(SimulatedClock& clock, Reaper& reaper,
   return near->stats().local_hits == kOperations;
 }
 
-int Main(bool advise) {
+int Main(bool advise, EvictionPolicy policy) {
   internal::SetHashSeed(1);
   SimulatedClock clock(/*start=*/absl::Hours(1), kCoarseLag);
   Reaper reaper(clock);
@@ -123,6 +138,7 @@ int Main(bool advise) {
   options.clock = &clock;
   options.reaper = &reaper;
   options.advise = advise;
+  options.policy = policy;
   const std::unique_ptr<StringCache> cache = *StringCache::Create(options);
   const auto run_phase = [&](const char* name, const std::vector<Key>& keys,
                              void (*run_batch)(StringCache&, const Key*)) {
@@ -136,9 +152,9 @@ int Main(bool advise) {
 
   // Fills the cache, and turns it over so that eviction is in its steady state.
   run_phase("warm_up", MakeKeys(0, 2 * kEntries), CountedSets);
-  const std::vector<Key> keys =
-      MakeKeys(2 * kEntries, 2 * kEntries + kOperations);
-  run_phase("set_new", keys, CountedSets);
+  constexpr int64_t kEnd = 2 * kEntries + kOperations;
+  run_phase("set_new", MakeKeys(2 * kEntries, kEnd), CountedSets);
+  const std::vector<Key> keys = ResidentKeys(*cache, kEnd);
   run_phase("hit", keys, CountedHits);
   run_phase("set_resident", keys, CountedSets);
   run_phase("get", keys, CountedGets);
@@ -159,6 +175,11 @@ int Main(bool advise) {
 }  // namespace wheelcache::benchmarks
 
 int main(int argc, char** argv) {
-  const bool advise = argc == 2 && std::strcmp(argv[1], "--advise") == 0;
-  return wheelcache::benchmarks::Main(advise);
+  using wheelcache::EvictionPolicy;
+  const auto has = [&](const char* option) {
+    return argc == 2 && std::strcmp(argv[1], option) == 0;
+  };
+  return wheelcache::benchmarks::Main(
+      has("--advise"), has("--scan_resistant") ? EvictionPolicy::kScanResistant
+                                               : EvictionPolicy::kLru);
 }
