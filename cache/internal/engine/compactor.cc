@@ -3,10 +3,12 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "wheelcache/cache/internal/engine/departures.h"
 #include "wheelcache/cache/internal/entry/limbo.h"
+#include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/wheel/base/contain.h"
@@ -16,6 +18,8 @@ namespace wheelcache::internal {
 uint64_t Compactor::Step(uint64_t budget, Departures* departures) {
   // Under no lock: it destroys values.
   if (waits_for_limbo_.load(std::memory_order_relaxed) || TooMuchIsInLimbo()) {
+    // A reader that has lost its core: lets it run.
+    if (waits_for_readers()) std::this_thread::yield();
     shared_.limbo.Flush();
   }
   if (!mu_.TryLock()) return 0;
@@ -35,6 +39,7 @@ uint64_t Compactor::StepLocked(uint64_t budget, Departures* departures) {
     in_round_.store(true, std::memory_order_relaxed);
     shard_ = bucket_ = 0;
     waits_ = 0;
+    nobody_sees_ = false;
   }
   if (shard_ < shards_.size()) {
     if (TooMuchIsInLimbo()) return 0;
@@ -48,14 +53,32 @@ uint64_t Compactor::StepLocked(uint64_t budget, Departures* departures) {
     waits_for_limbo_.store(shard_ == shards_.size(), std::memory_order_relaxed);
     return moved + 1;
   }
-  // Until the round ends, each block that readers give up goes to the system.
-  constexpr int kMostWaits = 4;
-  if (shared_.limbo.empty() || ++waits_ > kMostWaits) {
-    arena.EndRound();
-    waits_for_limbo_.store(false, std::memory_order_relaxed);
-    in_round_.store(false, std::memory_order_relaxed);
-  }
+  WaitLocked();
   return 1;
+}
+
+// Ends the round once limbo has been flushed after the last reader of an old
+// block: then whole units are free. Or else after a while.
+void Compactor::WaitLocked() {
+  constexpr int kAtOnce = 4;
+  constexpr int kMostWaits = 16;
+  // What was retired before is in batches of earlier epochs: Step has flushed
+  // limbo.
+  if (waits_ == 0) {
+    last_epoch_ = current_epoch.load(std::memory_order_relaxed) - 1;
+  }
+  const bool all_is_free =
+      nobody_sees_ || (shared_.limbo.empty() && !shared_.limbo.at_work());
+  if (all_is_free || ++waits_ > kMostWaits) {
+    shared_.pool->arena().EndRound();
+    waits_for_limbo_.store(false, std::memory_order_relaxed);
+    waits_for_readers_.store(false, std::memory_order_relaxed);
+    in_round_.store(false, std::memory_order_relaxed);
+    return;
+  }
+  nobody_sees_ = NewestReaderUpTo(last_epoch_) == 0 && !shared_.limbo.at_work();
+  waits_for_readers_.store(!nobody_sees_ && waits_ >= kAtOnce,
+                           std::memory_order_relaxed);
 }
 
 // Where a reader stalls, moving takes memory and gives none.

@@ -24,6 +24,7 @@
 #include "wheelcache/cache/internal/engine/shard_array.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
@@ -43,6 +44,12 @@ class WHEELCACHE_EXPORT Compactor {
            in_round_.load(std::memory_order_relaxed);
   }
 
+  // Whether all is moved, but some reader stays where it may see an old block:
+  // the next step should come a little later.
+  bool waits_for_readers() const {
+    return waits_for_readers_.load(std::memory_order_relaxed);
+  }
+
   // Makes one step: moves about `budget` entries at most. Returns how much it
   // has done, counting an entry for 1; or 0 if there is nothing to do, or if
   // another thread is doing it.
@@ -58,6 +65,7 @@ class WHEELCACHE_EXPORT Compactor {
  private:
   uint64_t StepLocked(uint64_t budget, Departures* departures)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void WaitLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool TooMuchIsInLimbo() const;
 
   SharedState& shared_;
@@ -67,10 +75,15 @@ class WHEELCACHE_EXPORT Compactor {
   // Written under mu_. Relaxed: hints.
   std::atomic<bool> in_round_{false};
   std::atomic<bool> waits_for_limbo_{false};  // All is moved.
+  std::atomic<bool> waits_for_readers_{false};
   // Where the next step goes on.
   size_t shard_ ABSL_GUARDED_BY(mu_) = 0;
   size_t bucket_ ABSL_GUARDED_BY(mu_) = 0;
-  int waits_ ABSL_GUARDED_BY(mu_) = 0;  // Steps that waited for limbo.
+  // When all is moved: the last epoch in which an old block could be seen, the
+  // steps that have waited for its readers, and whether they are gone.
+  Epoch last_epoch_ ABSL_GUARDED_BY(mu_) = 0;
+  int waits_ ABSL_GUARDED_BY(mu_) = 0;
+  bool nobody_sees_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace wheelcache::internal

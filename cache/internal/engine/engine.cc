@@ -533,6 +533,7 @@ int64_t Engine::RunMaintenance(int64_t budget) {
     const uint64_t step = compactor_.Step(most, &call.departures);
     if (step == 0) break;
     done = std::min(budget, done + static_cast<int64_t>(step));
+    if (compactor_.waits_for_readers()) break;
   }
   shared_.limbo.Flush();
   next_flush_nanos_.store(LimboDue(now_nanos), std::memory_order_relaxed);
@@ -575,7 +576,10 @@ int64_t Engine::RunDue(int64_t now_nanos) {
 
 // When a thread should look at what waits in limbo.
 int64_t Engine::LimboDue(int64_t now_nanos) const {
-  return Clock::NanosAfter(now_nanos, limbo_delay_nanos_);
+  constexpr int64_t kSoonNanos = 4'000'000;
+  return Clock::NanosAfter(now_nanos, compactor_.waits_for_readers()
+                                          ? kSoonNanos
+                                          : limbo_delay_nanos_);
 }
 
 absl::Status Engine::CheckInvariants() {

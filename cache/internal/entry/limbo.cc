@@ -95,6 +95,12 @@ EntryRef Limbo::TakeChain(Stripe& stripe) {
 // Advances the epoch for the stripe's list, if any, and destroys all entries in
 // it and in waiting batches whose grace period has ended.
 void Limbo::Release(Stripe* stripe) {
+  at_work_.fetch_add(1, std::memory_order_seq_cst);
+  ReleaseAtWork(stripe);
+  at_work_.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+void Limbo::ReleaseAtWork(Stripe* stripe) {
   Batches batches;
   // Allocates before anything is taken that would have to be put back.
   if (stripe != nullptr && !Contain([&] { batches.emplace_back(); })) return;

@@ -70,6 +70,11 @@ class WHEELCACHE_EXPORT Limbo {
   // soon be free. A hint.
   bool stalled() const { return stalled_.load(std::memory_order_relaxed); }
 
+  // Whether a thread is in Flush, or in an Add that destroys: it has entries in
+  // its hands that another thread's Flush does not find. Sequentially
+  // consistent; but a hint.
+  bool at_work() const { return at_work_.load(std::memory_order_seq_cst) > 0; }
+
   // Destroys all that has been added, at the end of the cache.
   // REQUIRES: no other thread is in the cache.
   void DestroyAll();
@@ -84,6 +89,7 @@ class WHEELCACHE_EXPORT Limbo {
   void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
   void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
   void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    at_work_.store(0, std::memory_order_relaxed);
     mu_.UnlockInChild();
   }
 
@@ -109,6 +115,7 @@ class WHEELCACHE_EXPORT Limbo {
   uint32_t Push(Stripe& stripe, EntryRef ref);
   static EntryRef TakeChain(Stripe& stripe);
   void Release(Stripe* stripe);
+  void ReleaseAtWork(Stripe* stripe);
   static bool IsStalled(const Batches& waiting);
   void Sift(Epoch reader, Batches* batches, Batches* kept);
   void UnpinChain(EntryRef ref);
@@ -121,6 +128,7 @@ class WHEELCACHE_EXPORT Limbo {
   Batches waiting_ ABSL_GUARDED_BY(mu_);
   std::atomic<bool> has_waiting_{false};  // Written under mu_, as the next.
   std::atomic<bool> stalled_{false};
+  std::atomic<int> at_work_{0};  // The threads in Release.
 };
 
 }  // namespace wheelcache::internal

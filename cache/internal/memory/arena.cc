@@ -14,6 +14,12 @@
 #include "wheelcache/wheel/base/prefetch.h"
 
 namespace wheelcache::internal {
+namespace {
+
+// Under one lock: some 100 us.
+constexpr int kCalls = 64;
+
+}  // namespace
 
 auto Arena::Allocate(size_t bytes) -> Ref {
   const Ref ref = TryAllocate(bytes);
@@ -162,7 +168,6 @@ void Arena::PublishState() {
 }
 
 bool Arena::BeginRound() {
-  constexpr int kCalls = 64;  // Some 100 us.
   {
     MutexLock lock(&heap_mu_);
     heap_.ReleaseLarge(kCalls);
@@ -172,6 +177,22 @@ bool Arena::BeginRound() {
   }
   in_round_.store(true, std::memory_order_relaxed);
   // Where they would be found before the bins, and keep pages from being free.
+  MoveAllToHeap();
+  return true;
+}
+
+void Arena::EndRound() {
+  in_round_.store(false, std::memory_order_relaxed);
+  // What could not be given to the heap at once.
+  MoveAllToHeap();
+  for (bool ended = false; !ended;) {
+    MutexLock lock(&heap_mu_);
+    ended = heap_.Pardon(kCalls);
+    PublishState();
+  }
+}
+
+void Arena::MoveAllToHeap() {
   for (size_t i = 0; i < kStripes; ++i) MoveStripeToHeap(&stripes_[i]);
   constexpr uint64_t kBatch = 4 * Depot::kChainGranules;
   for (uint64_t left = DepotGranules(); left > 0;
@@ -180,14 +201,6 @@ bool Arena::BeginRound() {
     MoveToHeap(/*keep=*/0, kBatch);
     PublishState();
   }
-  return true;
-}
-
-void Arena::EndRound() {
-  in_round_.store(false, std::memory_order_relaxed);
-  MutexLock lock(&heap_mu_);
-  heap_.Pardon();
-  PublishState();
 }
 
 void Arena::MoveStripeToHeap(Stripe* stripe) {

@@ -33,7 +33,7 @@
 // Rounds. Small blocks in use may be spread so that no page is free. Then
 // needs_round() says so, and BeginRound condemns the units where least is in
 // use: the owner allocates the blocks that lie there anew, and frees them.
-// Their pages go back at once. EndRound ends that.
+// EndRound gives their pages back, and ends that.
 //
 // Threads. Thread-safe; but one thread at a time may begin and end a round. No
 // thread waits for a stripe, and the depot's lock is
@@ -235,6 +235,8 @@ class WHEELCACHE_EXPORT Arena {
   bool TooManyWait() const;
   bool MoveToHeap(uint64_t keep, uint64_t most)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(heap_mu_);
+  // All that nobody uses, except in stripes that are locked.
+  void MoveAllToHeap();
   void MoveStripeToHeap(Stripe* stripe);
   void PublishState() ABSL_EXCLUSIVE_LOCKS_REQUIRED(heap_mu_);
   void GiveToHeap(Depot::Blocks blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(heap_mu_);

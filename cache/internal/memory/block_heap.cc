@@ -97,11 +97,11 @@ void BlockHeap::Release(Ref given, Ref given_end, Ref begin, Ref end) {
                  std::min(last, SystemPageEnd((given_end + 1) / kPage)));
     return;
   }
-  constexpr uint32_t kPages = kUnit / kPage;
-  for (Ref unit = given / kUnit * kUnit; unit < given_end; unit += kUnit) {
-    if (begin > unit || end < unit + kUnit) continue;
-    const uint32_t page = unit / kPage;
-    ReleasePages(std::max(first, page), std::min(last, page + kPages));
+  for (Ref region = given / kRegion * kRegion; region < given_end;
+       region += kRegion) {
+    if (begin > region || end < region + kRegion) continue;
+    const uint32_t page = region / kPage;
+    ReleasePages(std::max(first, page), std::min(last, page + kRegion / kPage));
   }
 }
 
@@ -110,39 +110,45 @@ int BlockHeap::ReleasePages(uint32_t begin, uint32_t end) {
   const auto is_resident = [&](uint32_t page) {
     return (chunks_.UnitOf(page * kPage).released >> page % 16 & 1) == 0;
   };
-  int calls = 0;
-  uint32_t run = begin = (begin + at_once - 1) / at_once * at_once;
-  for (uint32_t page = begin; page + at_once <= end; page += at_once) {
-    if (!is_resident(page)) {
-      run = page + at_once;
-      continue;
-    }
-    for (uint32_t i = 0; i < at_once; ++i) {
-      Chunks::Unit& unit = chunks_.UnitOf((page + i) * kPage);
-      unit.released =
-          static_cast<uint16_t>(unit.released | 1 << (page + i) % 16);
-    }
-    released_ += uint64_t{at_once} * kPage;
-    const uint32_t next = page + at_once;
-    if (next + at_once <= end && is_resident(next)) continue;
-    chunks_.Release(run, next);
-    run = next;
-    ++calls;
-  }
-  return calls;
+  begin = (begin + at_once - 1) / at_once * at_once;
+  end = end / at_once * at_once;
+  while (begin < end && !is_resident(begin)) begin += at_once;
+  while (begin < end && !is_resident(end - 1)) end -= at_once;
+  if (begin >= end) return 0;
+  MarkReleased(begin, end);
+  // One call, also for pages between that were released before: that costs
+  // little, and each call interrupts all threads.
+  chunks_.Release(begin, end);
+  ++releases_;
+  return 1;
+}
+
+void BlockHeap::MarkReleased(uint32_t begin, uint32_t end) {
+  ForEachUnitOf(begin, end, [this](Chunks::Unit& unit, uint32_t mask) {
+    const uint32_t more = mask & ~uint32_t{unit.released};
+    released_ += uint64_t{kPage} * static_cast<uint64_t>(absl::popcount(more));
+    unit.released = static_cast<uint16_t>(unit.released | mask);
+  });
 }
 
 void BlockHeap::UsePagesAgain(uint32_t begin, uint32_t end) {
   // The system's own pages become resident as a whole.
   begin = SystemPageBegin(begin);
   end = SystemPageEnd(end - 1);
-  while (begin < end) {
-    Chunks::Unit& unit = chunks_.UnitOf(begin * kPage);
-    const uint32_t unit_end = std::min(begin / 16 * 16 + 16, end);
-    const uint32_t mask = ((1u << (unit_end - begin)) - 1) << begin % 16;
-    released_ -= uint64_t{kPage} *
-                 static_cast<uint64_t>(absl::popcount(unit.released & mask));
+  ForEachUnitOf(begin, end, [this](Chunks::Unit& unit, uint32_t mask) {
+    const uint32_t less = mask & unit.released;
+    released_ -= uint64_t{kPage} * static_cast<uint64_t>(absl::popcount(less));
     unit.released = static_cast<uint16_t>(unit.released & ~mask);
+  });
+}
+
+// Calls `visit(unit, mask)` for each unit with some of these pages.
+template <typename Visit>
+void BlockHeap::ForEachUnitOf(uint32_t begin, uint32_t end, Visit visit) {
+  while (begin < end) {
+    const uint32_t unit_end = std::min(begin / 16 * 16 + 16, end);
+    visit(chunks_.UnitOf(begin * kPage), ((1u << (unit_end - begin)) - 1)
+                                             << begin % 16);
     begin = unit_end;
   }
 }
@@ -218,17 +224,23 @@ void BlockHeap::CondemnUnit(Ref unit) {
   chunks_.UnitOf(unit).condemned.store(true, std::memory_order_relaxed);
 }
 
-void BlockHeap::Pardon() {
-  for (Ref unit = 0; unit < carved_; unit += kUnit) {
+bool BlockHeap::Pardon(int calls) {
+  for (Ref& unit = next_to_pardon_; unit < carved_; unit += kUnit) {
     if (!IsCondemned(unit)) continue;
+    if (calls <= 0) return false;
     chunks_.UnitOf(unit).condemned.store(false, std::memory_order_relaxed);
+    if (const Ref end = EndOfFreeOver(unit); end != 0) {
+      calls -= ReleasePages(FirstPage(end - SizeBefore(end)), EndPage(end));
+    }
     ForEachFreeIn(unit, [&](Ref ref, uint32_t granules) {
-      ReleasePages(FirstPage(ref), EndPage(ref + granules));
+      calls -= ReleasePages(FirstPage(ref), EndPage(ref + granules));
       if (granules > 1) Link(ref, granules);
     });
   }
+  next_to_pardon_ = 0;
   hopeless_ = 0;
   if (idle() > idle_before_ - idle_before_ / 16) GiveUp();
+  return true;
 }
 
 template <typename Visit>
@@ -241,6 +253,17 @@ void BlockHeap::ForEachFreeIn(Ref unit, Visit&& visit) const {
     visit(ref, granules);
     ref = NextEdge(ref + granules, end);
   }
+}
+
+// The end of the free block that began before the unit and has pages in it that
+// are resident, or 0.
+auto BlockHeap::EndOfFreeOver(Ref unit) const -> Ref {
+  constexpr uint16_t kAll = 0xffff;
+  if (chunks_.UnitOf(unit).released == kAll) return 0;
+  const Ref edge = NextEdge(std::max(unit, kFirstBlock), carved_);
+  // It is the first edge of its unit.
+  if (edge == carved_ || !chunks_.UnitOf(edge).spanned) return 0;
+  return edge + 1;
 }
 
 auto BlockHeap::NextEdge(Ref from, Ref end) const -> Ref {

@@ -13,14 +13,14 @@
 // small.
 //
 // Idle memory is free and still resident. While there is a surplus of it, pages
-// go back to the system as they become free: 64 KiB at a time, which is a unit,
-// or those of a large block. Not page by page, since each system call
-// interrupts all threads of the process. What small blocks in use pin cannot go
-// back. For that there are rounds: Condemn chooses the units with the most idle
+// go back to the system as they become free: 2 MiB at a time, or those of a
+// large block. Each system call interrupts all threads of the process, so calls
+// are few and large. What small blocks in use pin cannot go back. For that
+// there are rounds: Condemn chooses the units of 64 KiB with the most idle
 // memory and takes their free blocks out of the bins, so that nothing new comes
 // to lie there; the owner moves what is in use elsewhere, which frees whole
-// units; and Pardon ends the round and gives back what pages are free in the
-// others.
+// units; and Pardon ends the round and gives back what is free there, a call
+// for all that lies together.
 //
 // Threads. Thread-compatible.
 
@@ -103,11 +103,16 @@ class WHEELCACHE_EXPORT BlockHeap {
     return chunks_.UnitOf(ref).condemned.load(std::memory_order_relaxed);
   }
 
-  // Ends the round: what is still in use in condemned units may stay.
-  void Pardon();
+  // Ends the round: what is still in use in condemned units may stay. Returns
+  // false if that takes more than about `calls` system calls, and is to be
+  // called again.
+  bool Pardon(int calls);
 
   // For tests: has the next round condemn all units, however little is idle.
   void RequireRound() { round_required_ = true; }
+
+  // For tests: the system calls that gave memory back.
+  uint64_t releases() const { return releases_; }
 
   // For tests: finds the first broken invariant. O(memory).
   absl::Status CheckInvariants() const;
@@ -130,6 +135,8 @@ class WHEELCACHE_EXPORT BlockHeap {
 
   static constexpr uint32_t kUnit = Chunks::kUnit;
   static constexpr uint32_t kPage = Chunks::kPage;
+  // What small blocks give back at once: fewer calls, and no huge page split.
+  static constexpr uint32_t kRegion = Chunks::kHugePage;
 
   static int BinOf(uint32_t granules);
 
@@ -160,6 +167,7 @@ class WHEELCACHE_EXPORT BlockHeap {
   // Calls `visit(ref, granules)` for each free block that begins in the unit.
   template <typename Visit>
   void ForEachFreeIn(Ref unit, Visit&& visit) const;
+  Ref EndOfFreeOver(Ref unit) const;
   Ref NextEdge(Ref from, Ref end) const;  // Or `end`.
 
   // The idle granules that free blocks which begin or end in the unit have
@@ -181,8 +189,11 @@ class WHEELCACHE_EXPORT BlockHeap {
   // `given_end`, which is a part of the free block from `begin` to `end` now.
   void Release(Ref given, Ref given_end, Ref begin, Ref end);
   // Gives back what is resident of these pages of one free block. Returns the
-  // number of system calls.
+  // number of system calls: 0 or 1.
   int ReleasePages(uint32_t begin, uint32_t end);
+  void MarkReleased(uint32_t begin, uint32_t end);
+  template <typename Visit>
+  void ForEachUnitOf(uint32_t begin, uint32_t end, Visit visit);
   // The first page that a free block does not need for its links and size, and
   // the one behind the last of these.
   static uint32_t FirstPage(Ref begin) {
@@ -229,6 +240,8 @@ class WHEELCACHE_EXPORT BlockHeap {
   uint64_t idle_before_ = 0;
   uint64_t hopeless_ = 0;
   bool round_required_ = false;
+  Ref next_to_pardon_ = 0;
+  uint64_t releases_ = 0;
   // A bit for each bin.
   std::array<uint64_t, (kBins + 63) / 64> occupied_ = {};
   // Of each bin, the first block, or null. Not inside, so that small heaps are
