@@ -15,28 +15,27 @@ _MOST_OF_A_HEADER = 24
 class SingleTrial:
     """A copy of the project in which one mutant at a time is. Thread-safe: one call waits for another."""
 
-    def __init__(self, root, folder, pattern, usual):
+    def __init__(self, root, folder, pattern):
         self._checkout = checkout.Checkout(root, folder)
         self._pattern = pattern
-        self._usual = usual
         self._lock = threading.Lock()
 
-    def outcome(self, path, mutant):
-        """As SwitchedTrial.outcome; or "does not build"."""
+    def outcome(self, path, mutant, usual):
+        """As SwitchedTrial.outcome, or "does not build". Takes what each test does without a mutant."""
         with self._lock:
             original = self._checkout.read(path)
             try:
                 self._checkout.write(path, mutant.apply(original))
-                return self._outcome(path)
+                return self._outcome(path, usual)
             finally:
                 self._checkout.write(path, original)
 
     def end(self):
         self._checkout.end()
 
-    def _outcome(self, path):
-        tests = [label for label in self._checkout.tests_of(self._pattern, path) if label in self._usual]
-        tests = self._checkout.order(tests, path, self._usual)[: _MOST_OF_A_HEADER if path.endswith(".h") else None]
+    def _outcome(self, path, usual):
+        tests = [label for label in self._checkout.tests_of(self._pattern, path) if label in usual]
+        tests = self._checkout.order(tests, path, usual)[: _MOST_OF_A_HEADER if path.endswith(".h") else None]
         for begin in range(0, len(tests), _BATCH):
             batch = tests[begin : begin + _BATCH]
             if not self._checkout.build(batch)[0]:
@@ -44,7 +43,7 @@ class SingleTrial:
             arguments = self._checkout.arguments_of(batch)
             for label in batch:
                 built = self._checkout.program(label)
-                result = program.Program(label, built, arguments.get(label, []), self._usual[label]).run({})
-                if not result.passed:
-                    return "killed", result.describe_failure(label)
+                test = program.Program(label, built, arguments.get(label, []), usual[label])
+                if failure := test.find_failure({}):
+                    return "killed", failure.describe(label)
         return "survived", f"of {len(tests)} tests"

@@ -85,9 +85,8 @@ class SwitchedTrial:
         if not reaching:
             return "survived", "no test reaches it"
         for label in self._checkout.order(reaching, path, self.usual()):
-            result = self._programs[label].run({switches.NUMBER: str(number)})
-            if not result.passed:
-                return "killed", result.describe_failure(label)
+            if failure := self._programs[label].find_failure({switches.NUMBER: str(number)}):
+                return "killed", failure.describe(label)
         return "survived", f"{len(reaching)} tests reach it"
 
     def usual(self):
