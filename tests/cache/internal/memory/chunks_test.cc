@@ -47,6 +47,11 @@ class ChunksTest : public ::testing::Test {
   Chunks chunks_;
 };
 
+TEST_F(ChunksTest, UnitHas64KibibytesInPagesOf4) {
+  EXPECT_EQ(Chunks::kUnit * Chunks::kGranuleBytes, 64u << 10);
+  EXPECT_EQ(Chunks::kPage * Chunks::kGranuleBytes, 4u << 10);
+}
+
 TEST_F(ChunksTest, GranulesOfAChunkLieOneBehindTheOther) {
   for (const Ref first : {Ref{0}, kChunk}) {
     const auto* const begin = static_cast<std::byte*>(chunks_.At(first));
