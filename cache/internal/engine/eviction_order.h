@@ -221,10 +221,14 @@ inline EntryRef EvictionOrder::FindVictim(EntryRef keep, const Room& incoming,
   return victim;
 }
 
-// Null is the tail of an empty list.
+// Null is the tail of an empty list. That is shown exactly: a Set that was sent
+// to this shard for an older entry must not be sent here again.
 inline void EvictionOrder::ShowTail(EntryRef oldest, uint32_t margin) {
-  shared_.uses.set_tail(shard_, oldest == 0 ? recency_.Now() : StampOf(oldest),
-                        /*slack=*/margin / 8);
+  if (ABSL_PREDICT_FALSE(oldest == 0)) {
+    shared_.uses.set_tail(shard_, recency_.Now());
+  } else {
+    shared_.uses.set_tail(shard_, StampOf(oldest), /*slack=*/margin / 8);
+  }
 }
 
 inline bool EvictionOrder::AnotherShardHasOlder(EntryRef victim) {

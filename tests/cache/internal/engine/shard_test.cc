@@ -483,6 +483,21 @@ TEST_F(FirstOfTwoShardsTest, EachOfTwoShardsLooksAtTheOther) {
   }
 }
 
+// Else a Set would be sent to it for an older entry for ever.
+TEST_F(FirstOfTwoShardsTest, EmptyShardNoLongerShowsItsLastEntry) {
+  const Room all = two_.budget.limit();
+  ASSERT_TRUE(two_.budget.TryTake({all.entries - 2, 0}));
+  ASSERT_EQ(Store(1, 100), StoreOutcome::kStored);
+  two_.uses.Advance(1'000'000);  // So much has to differ to be seen, else.
+  ASSERT_EQ(Store(2, 100), StoreOutcome::kStored);
+  two_.uses.Advance(1000);
+  ASSERT_FALSE(removed_.claim.Cover({3, 0}));
+  EXPECT_TRUE(first_.Evict(&removed_));
+  EXPECT_FALSE(first_.Evict(&removed_));
+  EXPECT_EQ(two_.uses.tail(0), two_.uses.Now());
+  removed_.claim.GiveBack();
+}
+
 // An entry that is about to be replaced is no victim. It counts as used now:
 // else those that were used before come to lie in front of it.
 TEST_F(FirstOfTwoShardsTest, EntryThatIsReplacedIsYoungerThanAllThatWereUsed) {
