@@ -73,33 +73,36 @@ struct WatchedEqual {
   }
 };
 
-// A hit that waited for the lock would here wait for ever.
+// A hit, or a miss, that waited for the lock would here wait for ever.
 TEST_F(CacheHitTest, HitTakesNoLock) {
   options_.shards = 1;
-  auto cache =
-      *Cache<int, int, DefaultHash<int>, WatchedEqual>::Create(options_);
-  for (int i = 0; i < 10; ++i) cache->Set(i, i);
-  int calls = 0;
-  std::function<void()> read = [&] {
-    ++calls;
-    std::thread reader([&] {
-      for (int i = 0; i < 10; ++i) {
-        EXPECT_EQ(cache->Get(i), i);
-        EXPECT_EQ(*cache->Find(i), i);
-        EXPECT_TRUE(cache->Visit(i, [i](int v) { EXPECT_EQ(v, i); }));
-        EXPECT_EQ(cache->Peek(i), i);
-        EXPECT_TRUE(cache->Contains(i));
-        EXPECT_TRUE(cache->TimeToLive(i).has_value());
-      }
-      EXPECT_FALSE(cache->Get(10).has_value());
-    });
-    reader.join();
-  };
-  under_lock = &read;
-  cache->Set(3, 33);
-  under_lock = nullptr;
-  EXPECT_GT(calls, 0);
-  EXPECT_EQ(cache->Get(3), 33);
+  for (const bool advise : {false, true}) {
+    options_.advise = advise;
+    auto cache =
+        *Cache<int, int, DefaultHash<int>, WatchedEqual>::Create(options_);
+    for (int i = 0; i < 10; ++i) cache->Set(i, i);
+    int calls = 0;
+    std::function<void()> read = [&] {
+      ++calls;
+      std::thread reader([&] {
+        for (int i = 0; i < 10; ++i) {
+          EXPECT_EQ(cache->Get(i), i);
+          EXPECT_EQ(*cache->Find(i), i);
+          EXPECT_TRUE(cache->Visit(i, [i](int v) { EXPECT_EQ(v, i); }));
+          EXPECT_EQ(cache->Peek(i), i);
+          EXPECT_TRUE(cache->Contains(i));
+          EXPECT_TRUE(cache->TimeToLive(i).has_value());
+        }
+        EXPECT_FALSE(cache->Get(10).has_value());
+      });
+      reader.join();
+    };
+    under_lock = &read;
+    cache->Set(3, 33);
+    under_lock = nullptr;
+    EXPECT_GT(calls, 0);
+    EXPECT_EQ(cache->Get(3), 33);
+  }
 }
 
 }  // namespace
