@@ -29,6 +29,11 @@ ABSL_ATTRIBUTE_NOINLINE void* operator new(size_t bytes) {
   if (void* memory = std::malloc(bytes)) return memory;
   std::abort();
 }
+ABSL_ATTRIBUTE_NOINLINE void* operator new(size_t bytes,
+                                           const std::nothrow_t&) noexcept {
+  ++allocations;
+  return std::malloc(bytes);
+}
 ABSL_ATTRIBUTE_NOINLINE void operator delete(void* memory) noexcept {
   std::free(memory);
 }
