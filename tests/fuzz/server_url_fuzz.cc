@@ -72,8 +72,9 @@ absl::string_view SecretOf(absl::string_view text) {
     return {};
   }
   absl::string_view secret = text.substr(start + 3, at - start - 3);
-  // A path may contain both.
-  if (absl::StartsWith(text, "unix://") && absl::StartsWith(secret, "/")) {
+  // A path may contain both, also after an empty login.
+  if (absl::StartsWith(text, "unix://") &&
+      (absl::StartsWith(secret, "/") || absl::StartsWith(secret, "@/"))) {
     return {};
   }
   return secret.substr(secret.find(':') + 1);

@@ -119,6 +119,12 @@ absl::Status TakeUser(absl::string_view& rest, bool has_path, ServerUrl& url) {
 }
 
 absl::Status SetDatabase(absl::string_view text, ServerUrl& url) {
+  // With an "@", it may be a password, and is not shown.
+  if (text.find('@') != absl::string_view::npos) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "url: what stands for the database has an \"@\", and is not a number",
+        kForms));
+  }
   if (!absl::SimpleAtoi(text, &url.database) || url.database < 0) {
     return Invalid("database", text, "is not a number from 0 on");
   }

@@ -106,7 +106,8 @@ TEST(ServerUrlTest, NoMessageShowsThePassword) {
         "redis://ann:secret@host:x", "redis://ann:secret/@host",
         "redis://ann:secret%@host", "ann:secret@host", "unix://ann:secret@run",
         "redis://secret@host", "redis:///ann:secret@host",
-        "redis://host/ann:secret@host", "ann:secret@redis://host"}) {
+        "redis://host/ann:secret@host", "ann:secret@redis://host",
+        "redis://@host/ann:secret@", "unix:///path?db=ann:secret@"}) {
     const absl::StatusOr<ServerUrl> parsed = ParseServerUrl(url);
     EXPECT_FALSE(parsed.ok()) << url;
     EXPECT_FALSE(absl::StrContains(parsed.status().message(), "secret"))
