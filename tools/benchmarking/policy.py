@@ -32,8 +32,10 @@ ADVERSARIES = {
 TITLE = "Eviction policies"
 
 TEXT = """\
-Read through without TTLs, one shard: hit ratios with the given numbers of entries. Then how many points the
-scan-resistant policy gains against LRU in workloads made to defeat it, in a cache of 10,000 entries."""
+Read through without TTLs, one shard: hit ratios with the given numbers of entries."""
+
+ADVERSARIES_TEXT = """\
+Points that the scan-resistant policy gains against LRU in workloads made to defeat it, in a cache of 10,000 entries:"""
 
 
 def runs(suite):
@@ -70,13 +72,10 @@ def _measure_sets(suite, threads):
 
 def section(result):
     rows, adversaries = _ratio_rows(result), _adversary_rows(result)
-    blocks = []
-    if rows:
-        blocks.append(table(["entries", *POLICIES.values()], rows))
-    if adversaries:
-        blocks.append(f"- {'; '.join(adversaries)}.")
+    text = f"{TEXT} {ADVERSARIES_TEXT} {'; '.join(adversaries)}." if adversaries else TEXT
+    blocks = [table(["entries", *POLICIES.values()], rows)] if rows else []
     reached = [*_worst_loss(result), *_memory(result), *_sets(result)]
-    return Section(TITLE, TEXT, blocks, reached) if blocks or reached else None
+    return Section(TITLE, text, blocks, reached) if blocks or reached else None
 
 
 def _sizes(result):
