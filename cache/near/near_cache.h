@@ -17,7 +17,9 @@
 // invalidation, or after this NearCache's own W returned OK, never returns a
 // value older than W's. L is NearCacheOptions::max_staleness. Excluded: SWAPDB,
 // a failover that loses writes, reads from replicas, suspended computers, and
-// what stale_if_error returns. docs/near_cache.md has the proof.
+// what stale_if_error returns. Besides, outside a failover, what one thread
+// reads of a key never goes back to an older version. docs/near_cache.md has
+// the proof.
 //
 // How. Local hits are served under a lease, which answers of the store renew.
 // Whatever breaks, the lease runs out: then reads go to the store, coalesced,
@@ -187,6 +189,7 @@ class NearCache final {
   Result ResultOf(const Read& read, const absl::StatusOr<Handle>& handle,
                   Source source);
   bool MayReturn(const Read& read, const Handle& handle) const;
+  void ForgetOlder(absl::string_view key, const Handle& handle);
   Result FetchApart(const Read& read);
   Result Failed(absl::string_view key, const absl::Status& status);
   static std::optional<Value> Copy(typename Stored::View stored) {
@@ -313,18 +316,38 @@ NearCache<Value, Codec>::ToStore(absl::string_view key, FetchStamp stamp,
     }
     value = *std::move(decoded);
   }
-  return LoadedValue{Stored::Make(stamp, std::move(value)),
-                     core_.LocalTtl(*fetched, stamp.session())};
+  const absl::Duration ttl = core_.LocalTtl(*fetched, stamp.session());
+  // Before anybody gets it: see ForgetOlder.
+  if (ttl <= absl::ZeroDuration()) local_->Del(key);
+  return LoadedValue{Stored::Make(stamp, std::move(value)), ttl};
 }
 
 template <typename Value, typename Codec>
 typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::ResultOf(
     const Read& read, const absl::StatusOr<Handle>& handle, Source source) {
   if (!handle.ok()) return Failed(read.key, handle.status());
-  if (source == Source::kOwnFetch) return CountFetched(Copy(**handle));
-  if (!MayReturn(read, *handle)) return FetchApart(read);
+  const bool joined = source != Source::kOwnFetch;
+  if (joined && !MayReturn(read, *handle)) return FetchApart(read);
+  internal::Interleave("near: before older versions are forgotten");
+  ForgetOlder(read.key, *handle);
+  if (!joined) return CountFetched(Copy(**handle));
   core_.Count(Count::kJoined);
   return Copy(**handle);
+}
+
+// Versions never go back on one thread. If the load was superseded, its value
+// is not kept, and the server may have executed its fetch after that of a
+// younger load: what that has found, or will, must not be seen after this.
+// Values that are never kept have seen to that in ToStore, once for all who
+// wait for them.
+template <typename Value, typename Codec>
+void NearCache<Value, Codec>::ForgetOlder(absl::string_view key,
+                                          const Handle& handle) {
+  const typename Stored::View stored = *handle;
+  if (handle.TimeToLive() <= absl::ZeroDuration() &&
+      core_.Keeps(Stored::Stamp(stored).session(), Stored::HasValue(stored))) {
+    local_->Del(key);
+  }
 }
 
 // The entry is one that another caller has stored since the look-up, or it

@@ -147,11 +147,17 @@ absl::StatusOr<bool> NearCore::Remove(absl::string_view key) {
   return removed;
 }
 
+bool NearCore::Keeps(uint64_t session, bool has_value) const {
+  // What is kept without a session is there for stale_if_error alone.
+  return (session != 0 || options_.stale_if_error) &&
+         (has_value || options_.negative_ttl > absl::ZeroDuration());
+}
+
 absl::Duration NearCore::LocalTtl(const Fetched& fetched,
                                   uint64_t session) const {
-  // What is kept without a session is there for stale_if_error alone.
-  if (session == 0 && !options_.stale_if_error) return absl::ZeroDuration();
-  if (!fetched.bytes.has_value()) return options_.negative_ttl;
+  const bool has_value = fetched.bytes.has_value();
+  if (!Keeps(session, has_value)) return absl::ZeroDuration();
+  if (!has_value) return options_.negative_ttl;
   if (fetched.deadline_nanos == Clock::kNever) return options_.max_local_ttl;
   return std::min(absl::Nanoseconds(fetched.deadline_nanos) - clock_.Now(),
                   options_.max_local_ttl);

@@ -134,7 +134,10 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener,
   absl::Status Put(const RemoteStore::Write& write);
   absl::StatusOr<bool> Remove(absl::string_view key);
 
-  // How long what was fetched in a session is kept. Zero: not at all.
+  // Whether the local tier keeps what a session has fetched, if nothing
+  // supersedes that: 0 for no session.
+  bool Keeps(uint64_t session, bool has_value) const;
+  // How long. Zero or less: not at all.
   absl::Duration LocalTtl(const Fetched& fetched, uint64_t session) const;
 
   // Whether a fetch without a session began so lately that a call may return

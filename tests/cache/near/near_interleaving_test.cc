@@ -63,6 +63,52 @@ TEST_F(NearInterleavingTest, InvalidationSupersedesTheFetchOfAnAbsentKey) {
   EXPECT_EQ(*near->Get("other"), "new");
 }
 
+// The fetch that was superseded is executed after that of the load which has
+// taken its place.
+TEST_F(NearInterleavingTest, VersionsDoNotGoBackAfterAFetchThatIsNotKept) {
+  auto near = New<std::string>();
+  Once(Step::kSent, [&] {
+    server_.Set("key", "newer");
+    EXPECT_EQ(*near->Get("key"), "newer");
+    store_.HoldMessages();
+    server_.Set("key", "newest");
+  });
+  EXPECT_EQ(*near->Get("key"), "newest");
+  EXPECT_EQ(*near->Get("key"), "newest");
+}
+
+TEST_F(NearInterleavingTest, VersionsDoNotGoBackAfterABatchThatIsNotKept) {
+  auto near = New<std::string>();
+  Once(Step::kSent, [&] {
+    server_.Set("key", "newer");
+    EXPECT_EQ(*near->Get("key"), "newer");
+    store_.HoldMessages();
+    server_.Set("key", "newest");
+  });
+  EXPECT_EQ(*near->GetMany({"key"})[0], "newest");
+  EXPECT_EQ(*near->Get("key"), "newest");
+}
+
+// The same, where the fetch had no session, and is not kept for that.
+TEST_F(NearInterleavingTest, VersionsDoNotGoBackAfterAFetchWithoutASession) {
+  for (const bool stale : {false, true}) {
+    server_.Set("key", "old");
+    options_.stale_if_error = stale;
+    auto near = New<std::string>();
+    store_.Disconnect();
+    Once(Step::kSent, [&] {
+      RunFor(absl::Seconds(1));
+      EXPECT_EQ(*near->GetFresh("key"), "old");
+      store_.HoldMessages();
+      server_.Set("key", "new");
+    });
+    EXPECT_EQ(*near->Get("key"), "new") << stale;
+    EXPECT_EQ(near->stats().sessions, 2);
+    EXPECT_EQ(*near->Get("key"), "new") << stale;
+    store_.ReleaseMessages();
+  }
+}
+
 TEST_F(NearInterleavingTest, FlushSupersedesAFetch) {
   auto near = New<std::string>();
   Once(Step::kExecuted, [&] { server_.FlushAll(); });
@@ -265,6 +311,37 @@ TEST_F(NearInterleavingTest, FetchOfALostSessionIsNotJoinedAfterTheBound) {
   }
 }
 
+// What another call has found since such a read began its own fetch.
+TEST_F(NearInterleavingTest, VersionsDoNotGoBackAfterAFetchOnOnesOwn) {
+  auto near = New<std::string>();
+  store_.Disconnect();  // Without a lease.
+  Notification fetched;
+  Notification go_on;
+  Once(Step::kExecuted, [&] {
+    fetched.Notify();
+    go_on.Wait();
+  });
+  std::thread leader([&] { EXPECT_EQ(*near->Get("key"), "old"); });
+  fetched.Wait();
+  clock_.Advance(options_.max_staleness);
+  std::thread joins([&] {
+    EXPECT_EQ(*near->Get("key"), "newest");
+    EXPECT_EQ(*near->Get("key"), "newest");
+  });
+  while (near->stats().local.load_waits < 1) std::this_thread::yield();
+  RunFor(options_.command_timeout / 2);  // A session comes.
+  Once(Step::kSent, [&] {
+    server_.Set("key", "newer");
+    EXPECT_EQ(*near->Get("key"), "newer");
+    store_.HoldMessages();
+    server_.Set("key", "newest");
+  });
+  go_on.Notify();
+  leader.join();
+  joins.join();
+  EXPECT_EQ(near->stats().sessions, 2);
+}
+
 TEST_F(NearInterleavingTest, FetchThatBeganLatelyIsJoinedWithoutALease) {
   auto near = New<std::string>();
   store_.Disconnect();
@@ -283,6 +360,33 @@ TEST_F(NearInterleavingTest, FetchThatBeganLatelyIsJoinedWithoutALease) {
   leader.join();
   joins.join();
   EXPECT_EQ(near->stats().joined, 1);
+}
+
+// Whoever returns late with what is not kept leaves later fetches alone.
+TEST_F(NearInterleavingTest, FetchesWithoutALeaseAreJoinedWhileOthersReturn) {
+  if (!kHasPoints) GTEST_SKIP();
+  auto near = New<std::string>();
+  store_.Disconnect();
+  Notification fetching;
+  Notification go_on;
+  std::thread leader;
+  At("near: before older versions are forgotten", [&] {
+    Once(Step::kSent, [&] {
+      fetching.Notify();
+      go_on.Wait();
+    });
+    leader = std::thread([&] { EXPECT_EQ(*near->Get("key"), "old"); });
+    fetching.Wait();
+  });
+  EXPECT_EQ(*near->Get("key"), "old");
+  std::thread joins([&] { EXPECT_EQ(*near->Get("key"), "old"); });
+  while (near->stats().local.load_waits < 1 && fetches() < 3) {
+    std::this_thread::yield();
+  }
+  go_on.Notify();
+  leader.join();
+  joins.join();
+  EXPECT_EQ(fetches(), 2);
 }
 
 TEST_F(NearInterleavingTest, JoinedFailureReachesAll) {

@@ -5,6 +5,7 @@
 // from a seed; in which order, is not. The form of it on one thread, which a
 // seed repeats, is near_promise_test.cc.
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -39,6 +40,7 @@ namespace {
 constexpr absl::Duration kBound = absl::Seconds(3);  // L
 constexpr size_t kCaches = PromisedKey::kCaches;
 constexpr size_t kKeys = 8;
+constexpr int64_t kReadsBetweenFaults = 20;
 
 // Threads of a process. Under ThreadSanitizer none joins the fetch of another:
 // it does not see how a prebuilt Abseil counts the references of a Status.
@@ -81,7 +83,10 @@ class Checker {
     threads.emplace_back([&] { WriteAsAnother(operations / 4); });
     std::mt19937_64 random(seed_ + 5);
     while (running != 0) {
-      Break(random);
+      if (allowed_reads_ <= 0) {
+        Break(random);
+        allowed_reads_ += kReadsBetweenFaults;
+      }
       std::this_thread::yield();
     }
     for (std::thread& thread : threads) thread.join();
@@ -99,6 +104,11 @@ class Checker {
     std::unique_ptr<FakeStore> store;
     std::unique_ptr<NearCache<int64_t>> near;
   };
+  struct Seen {
+    std::string name;
+    int64_t version = 0;
+  };
+
   static uint64_t Uniform(std::mt19937_64& random, uint64_t n) {
     return std::uniform_int_distribution<uint64_t>(0, n - 1)(random);
   }
@@ -106,11 +116,15 @@ class Checker {
   // A thread of a process.
   void Use(size_t c, uint64_t number, int64_t operations) {
     std::mt19937_64 random(seed_ * 100 + number);
+    std::array<Seen, kKeys> seen;
     for (int64_t i = 0; i < operations; ++i) {
+      while (allowed_reads_ <= 0) std::this_thread::yield();
+      --allowed_reads_;
       const size_t k = Uniform(random, kKeys);
       if (Uniform(random, 20) == 0) Set(c, *keys_[k]);
       const PromisedKey::Claim claim = keys_[k]->ClaimNow(c);
-      const std::string violation = Read(c, claim);
+      if (seen[k].name != claim.name) seen[k] = {claim.name, 0};
+      const std::string violation = Read(c, claim, &seen[k].version);
       // With another name by now, its writes may have been lost.
       if (!violation.empty() && keys_[k]->name() == claim.name) {
         Violate(violation);
@@ -120,13 +134,17 @@ class Checker {
   }
 
   // Returns what is wrong with it.
-  std::string Read(size_t c, const PromisedKey::Claim& claim) {
+  std::string Read(size_t c, const PromisedKey::Claim& claim, int64_t* seen) {
     const auto result = processes_[c].near->Get(claim.name);
     if (!result.ok()) return "";
     const int64_t version = result->value_or(0);
-    if (version >= claim.least) return "";
-    return absl::StrCat("cache ", c, ", key ", claim.name, ": read version ",
-                        version, "; due was ", claim.least);
+    if (version < std::max(claim.least, *seen)) {
+      return absl::StrCat("cache ", c, ", key ", claim.name, ": read version ",
+                          version, "; due was ", claim.least,
+                          "; the thread has seen ", *seen);
+    }
+    *seen = version;
+    return "";
   }
 
   void Set(size_t c, PromisedKey& key) {
@@ -203,6 +221,8 @@ class Checker {
   FakeServer server_{&clock_, &reaper_};
   std::vector<std::unique_ptr<PromisedKey>> keys_;
   std::array<Process, kCaches> processes_;
+  // Until the next fault, so that no state of the server outlasts a run.
+  std::atomic<int64_t> allowed_reads_{0};
 
   Mutex mu_;
   std::string violation_ ABSL_GUARDED_BY(mu_);

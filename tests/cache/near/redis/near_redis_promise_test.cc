@@ -13,6 +13,7 @@
 // faults; the threads make each run another one. The log says how many of each
 // there were. From a million operations on, the server also stops for 10 s.
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -179,11 +180,17 @@ class Checker {
   // A thread of a process.
   void Use(size_t c, uint64_t number) {
     std::mt19937_64 random(seed_ * 100 + number);
+    struct Seen {
+      std::string name;
+      int64_t version = 0;
+    };
+    std::array<Seen, kKeys> seen;
     while (!is_over_) {
       const size_t k = Uniform(random, kKeys);
       if (Uniform(random, 50) == 0) Set(c, *keys_[k]);
       const PromisedKey::Claim claim = keys_[k]->ClaimNow(c);
-      const std::string violation = Read(c, claim);
+      if (seen[k].name != claim.name) seen[k] = {claim.name, 0};
+      const std::string violation = Read(c, claim, &seen[k].version);
       // With another name by now, its writes may have been lost.
       if (!violation.empty() && keys_[k]->name() == claim.name) {
         Violate(violation);
@@ -194,7 +201,7 @@ class Checker {
   }
 
   // Returns what is wrong with it.
-  std::string Read(size_t c, const PromisedKey::Claim& claim) {
+  std::string Read(size_t c, const PromisedKey::Claim& claim, int64_t* seen) {
     const int64_t begin = Now();
     const auto result = processes_[c].near->Get(claim.name);
     const absl::Duration took = absl::Nanoseconds(Now() - begin);
@@ -213,9 +220,13 @@ class Checker {
     if (result->has_value() && !absl::SimpleAtoi(**result, &version)) {
       return absl::StrCat("\"", **result, "\" was never written");
     }
-    if (version >= claim.least) return "";
-    return absl::StrCat("cache ", c, ", key ", claim.name, ": read version ",
-                        version, "; due was ", claim.least);
+    if (version < std::max(claim.least, *seen)) {
+      return absl::StrCat("cache ", c, ", key ", claim.name, ": read version ",
+                          version, "; due was ", claim.least,
+                          "; the thread has seen ", *seen);
+    }
+    *seen = version;
+    return "";
   }
 
   void Set(size_t c, PromisedKey& key) {
