@@ -1,5 +1,6 @@
 // Near caches in the reports, the metrics and the status page of the process.
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/histogram.h"
 #include "wheelcache/cache/near/near_cache.h"
 #include "wheelcache/cache/near/near_stats.h"
 #include "wheelcache/cache/prometheus.h"
@@ -97,6 +99,22 @@ TEST_F(NearReportTest, ReportsHaveTheMetricsOfNearCachesAlone) {
   EXPECT_EQ(metrics, reports[1].near.size());
   near.reset();
   EXPECT_THAT(ReportCaches(), SizeIs(1));
+}
+
+TEST_F(NearReportTest, RoundTripsAreCountedByTheirTime) {
+  auto near = New<std::string>();
+  const std::pair<absl::Duration, size_t> cases[] = {
+      {absl::Milliseconds(1), 4}, {absl::Microseconds(1001), 5}};
+  for (const auto& [time, bucket] : cases) {
+    const auto before = near->stats().round_trip;
+    Once(Step::kExecuted, [&, took = time] { clock_.Advance(took); });
+    EXPECT_TRUE(near->GetFresh("key").ok());
+    const auto after = near->stats().round_trip;
+    EXPECT_DOUBLE_EQ(after.sum - before.sum, absl::ToDoubleSeconds(time));
+    for (size_t i = 0; i < Histogram::kMostBounds; ++i) {
+      EXPECT_EQ(after.counts[i] - before.counts[i], i == bucket ? 1 : 0) << i;
+    }
+  }
 }
 
 TEST_F(NearReportTest, ReportOutlivesItsNearCache) {

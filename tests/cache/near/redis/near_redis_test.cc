@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
@@ -73,6 +74,29 @@ TEST_F(NearRedisTest, ALocalValueEndsNoLaterThanTheRemoteOne) {
     EXPECT_EQ(Get(key), "(absent)");
     EXPECT_EQ(other_->Run({"GET", "p:" + key}), "(nil)");
   }
+}
+
+// However long the answer takes.
+TEST_F(NearRedisTest, ADeadlineCountsFromTheSending) {
+  Start();
+  other_->Run({"SET", "p:key", "value", "PX", "60000"});
+  EXPECT_EQ(Get("other"), "(absent)");  // Makes the connection one for reads.
+  relay_->Hold(Relay::kReads, Relay::kToClient);
+  int64_t deadline = Clock::kNever;
+  std::thread reader([&] {
+    deadline = store_->Fetch({"p:key"}, absl::Seconds(30))[0]->deadline_nanos;
+  });
+  ASSERT_TRUE(relay_->AwaitHeld(Relay::kReads, Relay::kToClient, "value"));
+  int64_t left = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(other_->Run({"PTTL", "p:key"}), &left));
+  // One millisecond for the rounding of PTTL.
+  const int64_t at_server =
+      store_->clock().NanosAfter(absl::Milliseconds(left + 1));
+  const int64_t late = store_->clock().NanosAfter(absl::Milliseconds(20));
+  ASSERT_TRUE(Until([&] { return store_->clock().NowNanos() > late; }));
+  relay_->Release(Relay::kReads, Relay::kToClient);
+  reader.join();
+  EXPECT_LE(deadline, at_server);
 }
 
 TEST_F(NearRedisTest, ReplyBeforeTheInvalidationIsServedUntilThat) {
