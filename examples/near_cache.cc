@@ -31,7 +31,10 @@ absl::Status Await(Times& times, const std::string& key, int64_t* value) {
   while (Now() < end) {
     const auto found = times.Get(key);
     if (!found.ok()) return found.status();
-    if (found->has_value()) return *value = **found, absl::OkStatus();
+    if (found->has_value()) {
+      *value = **found;
+      return absl::OkStatus();
+    }
   }
   return absl::DeadlineExceededError("the other process has set nothing");
 }
