@@ -100,7 +100,7 @@ void EvictionOrder::SetShare(Room share) {
 void EvictionOrder::StampAnew(EntryRef ref) {
   const Stamp old = HeaderOf(ref).stamp.load(std::memory_order_relaxed);
   const bool marked = recency_.IsMarked(old, recency_.Now());
-  const Stamp stamp = recency_.NextStamp();
+  const Stamp stamp = recency_.NextStamp(&uncounted_uses_);
   Restamp(ref, marked ? MarkedStamp(stamp) : stamp);
 }
 

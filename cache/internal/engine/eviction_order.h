@@ -178,14 +178,16 @@ class WHEELCACHE_EXPORT EvictionOrder {
   Recency& recency_;
   const int shard_;
   int next_peer_ = 0;  // The shard that AnotherShardHasOlder looked at last.
-  List list_;          // Where there are two, the window.
+  // Of Recency, but away from what readers look at there.
+  uint32_t uncounted_uses_ = 0;
+  List list_;                         // Where there are two, the window.
   const std::unique_ptr<Main> main_;  // Null if there is one list.
 };
 
 // Inlined into the shard's Set and eviction, as far as there is one list.
 
 inline void EvictionOrder::Add(const Added& added) {
-  HeaderOf(added.ref).stamp.store(recency_.NextStamp(),
+  HeaderOf(added.ref).stamp.store(recency_.NextStamp(&uncounted_uses_),
                                   std::memory_order_relaxed);
   if (ABSL_PREDICT_FALSE(main_ != nullptr)) {
     AddToTwo(added);

@@ -41,7 +41,6 @@
 #include <vector>
 
 #include "absl/base/optimization.h"
-#include "wheelcache/wheel/base/prefetch.h"
 
 namespace wheelcache::internal {
 
@@ -155,17 +154,16 @@ class Recency {
   // The stamp of an entry that is used now.
   Stamp Now() const { return clock_.Now(); }
 
-  // The stamp of an entry that is put at the front of the list now. Counts it.
-  Stamp NextStamp() {
-    if (++uses_ >= stride_) {
-      clock_.Advance(uses_);
-      uses_ = 0;
+  // The stamp of an entry that is put at the front of the list now. Counts
+  // that: `uncounted` is how many uses of the shard the clock does not know of
+  // yet.
+  Stamp NextStamp(uint32_t* uncounted) {
+    if (++*uncounted >= stride_) {
+      clock_.Advance(*uncounted);
+      *uncounted = 0;
     }
     return clock_.Now();
   }
-
-  // Prefetches what NextStamp writes to. Any thread may call it.
-  void Prefetch() const { PrefetchLineToWrite(&uses_); }
 
   // Tells what difference in stamps the shard's list does not see.
   void SetResolution(uint32_t resolution) {
@@ -212,8 +210,6 @@ class Recency {
   const Stamp least_age_for_list_;
   std::atomic<int64_t> youth_{1};
   std::atomic<int64_t> main_youth_{1};
-  // Not counted yet. Away from what readers look at.
-  alignas(ABSL_CACHELINE_SIZE) uint32_t uses_ = 0;
 };
 
 }  // namespace wheelcache::internal

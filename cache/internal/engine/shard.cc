@@ -125,7 +125,6 @@ EntryRef Shard::FindAndPin(const KeyQuery& key, Use use) {
 
 void Shard::PrepareStore(Hash32 hash) const {
   PrefetchLinesToWrite(&mu_, std::make_index_sequence<kWriterLines>());
-  recency_.Prefetch();
   index_.Prefetch(hash);
 }
 

@@ -15,10 +15,11 @@ int64_t UsesUntilOld(Recency::Order order, uint32_t resolution) {
   UseClock clock(/*shards=*/1);
   Recency recency(&clock, order);
   recency.SetResolution(resolution);
-  const Stamp stamp = recency.NextStamp();
+  uint32_t uncounted = 0;
+  const Stamp stamp = recency.NextStamp(&uncounted);
   int64_t uses = 0;
   while (recency.IsYoung(stamp, recency.Now())) {
-    recency.NextStamp();
+    recency.NextStamp(&uncounted);
     ++uses;
   }
   return uses;
@@ -43,9 +44,13 @@ TEST(RecencyTest, UsesInOneShardAgeTheEntriesOfAll) {
   Recency one(&clock, Recency::Order::kLazy);
   Recency other(&clock, Recency::Order::kLazy);
   one.SetResolution(10);
-  const Stamp stamp = one.NextStamp();
+  uint32_t uncounted_of_one = 0;
+  uint32_t uncounted_of_other = 0;
+  const Stamp stamp = one.NextStamp(&uncounted_of_one);
   EXPECT_TRUE(one.IsYoung(stamp, one.Now()));
-  for (int i = 0; i < 100; ++i) other.NextStamp();
+  for (int i = 0; i < 100; ++i) {
+    other.NextStamp(&uncounted_of_other);
+  }
   EXPECT_FALSE(one.IsYoung(stamp, one.Now()));
 }
 
