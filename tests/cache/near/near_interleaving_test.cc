@@ -66,27 +66,20 @@ TEST_F(NearInterleavingTest, InvalidationSupersedesTheFetchOfAnAbsentKey) {
 // The fetch that was superseded is executed after that of the load which has
 // taken its place.
 TEST_F(NearInterleavingTest, VersionsDoNotGoBackAfterAFetchThatIsNotKept) {
-  auto near = New<std::string>();
-  Once(Step::kSent, [&] {
-    server_.Set("key", "newer");
-    EXPECT_EQ(*near->Get("key"), "newer");
-    store_.HoldMessages();
-    server_.Set("key", "newest");
-  });
-  EXPECT_EQ(*near->Get("key"), "newest");
-  EXPECT_EQ(*near->Get("key"), "newest");
-}
-
-TEST_F(NearInterleavingTest, VersionsDoNotGoBackAfterABatchThatIsNotKept) {
-  auto near = New<std::string>();
-  Once(Step::kSent, [&] {
-    server_.Set("key", "newer");
-    EXPECT_EQ(*near->Get("key"), "newer");
-    store_.HoldMessages();
-    server_.Set("key", "newest");
-  });
-  EXPECT_EQ(*near->GetMany({"key"})[0], "newest");
-  EXPECT_EQ(*near->Get("key"), "newest");
+  for (const bool in_a_batch : {false, true}) {
+    server_.Set("key", "old");
+    auto near = New<std::string>();
+    Once(Step::kSent, [&] {
+      server_.Set("key", "newer");
+      EXPECT_EQ(*near->Get("key"), "newer");
+      store_.HoldMessages();
+      server_.Set("key", "newest");
+    });
+    EXPECT_EQ(in_a_batch ? *near->GetMany({"key"})[0] : *near->Get("key"),
+              "newest");
+    EXPECT_EQ(*near->Get("key"), "newest");
+    store_.ReleaseMessages();
+  }
 }
 
 // The same, where the fetch had no session, and is not kept for that.

@@ -5,7 +5,6 @@
 // from a seed; in which order, is not. The form of it on one thread, which a
 // seed repeats, is near_promise_test.cc.
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -104,10 +103,6 @@ class Checker {
     std::unique_ptr<FakeStore> store;
     std::unique_ptr<NearCache<int64_t>> near;
   };
-  struct Seen {
-    std::string name;
-    int64_t version = 0;
-  };
 
   static uint64_t Uniform(std::mt19937_64& random, uint64_t n) {
     return std::uniform_int_distribution<uint64_t>(0, n - 1)(random);
@@ -116,35 +111,18 @@ class Checker {
   // A thread of a process.
   void Use(size_t c, uint64_t number, int64_t operations) {
     std::mt19937_64 random(seed_ * 100 + number);
-    std::array<Seen, kKeys> seen;
+    std::array<PromisedKey::Reads, kKeys> reads;
     for (int64_t i = 0; i < operations; ++i) {
       while (allowed_reads_ <= 0) std::this_thread::yield();
       --allowed_reads_;
       const size_t k = Uniform(random, kKeys);
-      if (Uniform(random, 20) == 0) Set(c, *keys_[k]);
-      const PromisedKey::Claim claim = keys_[k]->ClaimNow(c);
-      if (seen[k].name != claim.name) seen[k] = {claim.name, 0};
-      const std::string violation = Read(c, claim, &seen[k].version);
-      // With another name by now, its writes may have been lost.
-      if (!violation.empty() && keys_[k]->name() == claim.name) {
-        Violate(violation);
-        return;
-      }
+      PromisedKey& key = *keys_[k];
+      if (Uniform(random, 20) == 0) Set(c, key);
+      const PromisedKey::Claim claim = key.ClaimNow(c);
+      const auto result = processes_[c].near->Get(claim.name);
+      if (!result.ok()) continue;
+      Note(key.Judge(claim, result->value_or(0), &reads[k]));
     }
-  }
-
-  // Returns what is wrong with it.
-  std::string Read(size_t c, const PromisedKey::Claim& claim, int64_t* seen) {
-    const auto result = processes_[c].near->Get(claim.name);
-    if (!result.ok()) return "";
-    const int64_t version = result->value_or(0);
-    if (version < std::max(claim.least, *seen)) {
-      return absl::StrCat("cache ", c, ", key ", claim.name, ": read version ",
-                          version, "; due was ", claim.least,
-                          "; the thread has seen ", *seen);
-    }
-    *seen = version;
-    return "";
   }
 
   void Set(size_t c, PromisedKey& key) {
@@ -210,9 +188,10 @@ class Checker {
     for (auto& key : keys_) key->writing.Unlock();
   }
 
-  void Violate(std::string what) {
+  // Keeps the first.
+  void Note(std::string violation) {
     MutexLock lock(&mu_);
-    if (violation_.empty()) violation_ = std::move(what);
+    if (violation_.empty()) violation_ = std::move(violation);
   }
 
   const uint64_t seed_;

@@ -12,8 +12,10 @@
 //   }
 //   ...
 //   const PromisedKey::Claim claim = key.ClaimNow(0);
-//   // A Get of claim.name through cache 0 that begins now must not return a
-//   // version below claim.least.
+//   ... a Get of claim.name through cache 0 returns a version ...
+//   EXPECT_EQ(key.Judge(claim, version, &reads), "");
+//
+// `reads` holds what this thread has read of the key before.
 //
 // The writes of a key are versions: numbers that only grow, since each key has
 // one writer at a time. Where it is not known whether a write will happen yet,
@@ -56,6 +58,7 @@ class PromisedKey {
   Mutex writing;
 
   struct Claim {
+    size_t cache;
     std::string name;
     int64_t least;
   };
@@ -74,7 +77,25 @@ class PromisedKey {
     if (!executed_.empty() && executed_[0].nanos <= latest) {
       least = std::max(least, executed_[0].version);
     }
-    return {name_, least};
+    return {cache, name_, least};
+  }
+
+  // What one thread has read of the key through one cache.
+  struct Reads {
+    std::string name;
+    int64_t latest = 0;
+  };
+
+  // Returns what is wrong with a read that began after ClaimNow(), or "".
+  std::string Judge(const Claim& claim, int64_t version, Reads* reads) {
+    if (reads->name != claim.name) *reads = {claim.name, 0};
+    const int64_t least = std::max(claim.least, reads->latest);
+    reads->latest = std::max(reads->latest, version);
+    // With another name by now, its writes may have been lost.
+    if (version >= least || name() != claim.name) return "";
+    return absl::StrCat("cache ", claim.cache, ", key ", claim.name,
+                        ": read version ", version, "; due was ", claim.least,
+                        "; the thread has seen ", reads->latest);
   }
 
   // Draws the version of the next write. REQUIRES: `writing` is held.

@@ -13,7 +13,6 @@
 // faults; the threads make each run another one. The log says how many of each
 // there were. From a million operations on, the server also stops for 10 s.
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -180,28 +179,19 @@ class Checker {
   // A thread of a process.
   void Use(size_t c, uint64_t number) {
     std::mt19937_64 random(seed_ * 100 + number);
-    struct Seen {
-      std::string name;
-      int64_t version = 0;
-    };
-    std::array<Seen, kKeys> seen;
+    std::array<PromisedKey::Reads, kKeys> reads;
     while (!is_over_) {
       const size_t k = Uniform(random, kKeys);
       if (Uniform(random, 50) == 0) Set(c, *keys_[k]);
-      const PromisedKey::Claim claim = keys_[k]->ClaimNow(c);
-      if (seen[k].name != claim.name) seen[k] = {claim.name, 0};
-      const std::string violation = Read(c, claim, &seen[k].version);
-      // With another name by now, its writes may have been lost.
-      if (!violation.empty() && keys_[k]->name() == claim.name) {
-        Violate(violation);
-      }
+      Note(Read(c, *keys_[k], &reads[k]));
       // Some operations each millisecond, so that others may run.
       if (operations_ % 64 == 0) Pause(absl::Milliseconds(1));
     }
   }
 
   // Returns what is wrong with it.
-  std::string Read(size_t c, const PromisedKey::Claim& claim, int64_t* seen) {
+  std::string Read(size_t c, PromisedKey& key, PromisedKey::Reads* reads) {
+    const PromisedKey::Claim claim = key.ClaimNow(c);
     const int64_t begin = Now();
     const auto result = processes_[c].near->Get(claim.name);
     const absl::Duration took = absl::Nanoseconds(Now() - begin);
@@ -220,13 +210,7 @@ class Checker {
     if (result->has_value() && !absl::SimpleAtoi(**result, &version)) {
       return absl::StrCat("\"", **result, "\" was never written");
     }
-    if (version < std::max(claim.least, *seen)) {
-      return absl::StrCat("cache ", c, ", key ", claim.name, ": read version ",
-                          version, "; due was ", claim.least,
-                          "; the thread has seen ", *seen);
-    }
-    *seen = version;
-    return "";
+    return key.Judge(claim, version, reads);
   }
 
   void Set(size_t c, PromisedKey& key) {
@@ -337,7 +321,7 @@ class Checker {
     for (auto& key : keys_) key->Rename();
     server_->Kill();
     const absl::Status status = server_->Restart();
-    if (!status.ok()) Violate(std::string(status.message()));
+    if (!status.ok()) Note(std::string(status.message()));
     for (auto& key : keys_) key->writing.Unlock();
   }
 
@@ -367,9 +351,11 @@ class Checker {
     relay.ReleaseAll();
   }
 
-  void Violate(std::string what) {
+  // Keeps the first.
+  void Note(std::string violation) {
+    if (violation.empty()) return;
     MutexLock lock(&mu_);
-    if (violation_.empty()) violation_ = std::move(what);
+    if (violation_.empty()) violation_ = std::move(violation);
     is_violated_ = true;
   }
 
