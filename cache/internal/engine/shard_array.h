@@ -1,7 +1,9 @@
 // The shards of a cache, one behind the other.
 //
 // A Set looks at several lines of its shard, which is another one each time: a
-// few pages for all of them are found faster than some for each.
+// few pages for all of them are found faster than some for each. Many shards
+// have pages of their own: malloc may round so large a block up, and hundreds
+// of caches may each take no more than they need.
 //
 // Threads. Constant: whoever has it may use the shards as those allow.
 
@@ -10,6 +12,9 @@
 
 #include <cstddef>
 #include <new>
+
+#include "wheelcache/cache/internal/memory/asan.h"
+#include "wheelcache/cache/internal/memory/huge_pages.h"
 
 namespace wheelcache::internal {
 
@@ -24,12 +29,12 @@ class ShardArray {
   // what `make` throws, or std::bad_alloc.
   template <typename Make>
   ShardArray(void* memory, size_t count, Make make)
-      : ShardArray(memory, memory == nullptr ? Allocate(count) : nullptr) {
+      : ShardArray(memory, memory == nullptr ? count : 0) {
     for (; size_ < count; ++size_) ::new (end()) Shard(make(size_));
   }
   ~ShardArray() {
     while (size_ > 0) begin_[--size_].~Shard();
-    ::operator delete (own_, std::align_val_t{alignof(Shard)});
+    if (own_ > 0) Free(begin_, own_);
   }
 
   ShardArray(const ShardArray&) = delete;
@@ -41,15 +46,34 @@ class ShardArray {
   Shard* end() const { return begin_ + size_; }
 
  private:
+  // From this size on: the rest of the last page is little.
+  static constexpr size_t kMapped = 32 << 10;
+
   // Delegated to, so that the destructor runs if `make` throws.
-  ShardArray(void* memory, void* own)
-      : own_(own), begin_(static_cast<Shard*>(own == nullptr ? memory : own)) {}
+  ShardArray(void* memory, size_t own)
+      : own_(own),
+        begin_(static_cast<Shard*>(own > 0 ? Allocate(own) : memory)) {}
 
   static void* Allocate(size_t count) {
-    return ::operator new (Bytes(count), std::align_val_t{alignof(Shard)});
+    const size_t bytes = Bytes(count);
+    if (bytes < kMapped) {
+      return ::operator new (bytes, std::align_val_t{alignof(Shard)});
+    }
+    void* const pages = AllocatePages(bytes);
+    AddLeakRoot(pages, bytes);
+    return pages;
+  }
+  static void Free(void* memory, size_t count) {
+    const size_t bytes = Bytes(count);
+    if (bytes < kMapped) {
+      ::operator delete (memory, std::align_val_t{alignof(Shard)});
+      return;
+    }
+    RemoveLeakRoot(memory, bytes);
+    UnmapPages(memory, bytes);
   }
 
-  void* const own_;
+  const size_t own_;  // How many shards there is own memory for.
   Shard* const begin_;
   size_t size_ = 0;
 };

@@ -45,6 +45,19 @@ TEST(ShardArrayTest, HasThePartsInTheirOrder) {
   EXPECT_EQ(destroyed, (Destroyed{2, 1, 0}));
 }
 
+TEST(ShardArrayTest, ManyPartsHavePagesOfTheirOwn) {
+  constexpr size_t kParts = 1000;
+  Destroyed destroyed;
+  {
+    const Parts parts(nullptr, kParts,
+                      [&](size_t i) { return Part(i, &destroyed); });
+    ASSERT_EQ(parts.size(), kParts);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(parts.begin()) % 4096, 0);
+    for (size_t i = 0; i < kParts; ++i) EXPECT_EQ(parts[i].number, i);
+  }
+  EXPECT_EQ(destroyed.size(), kParts);
+}
+
 TEST(ShardArrayTest, LiesInTheMemoryThatItIsGiven) {
   Destroyed destroyed;
   alignas(Part) std::byte memory[Parts::Bytes(2)];
