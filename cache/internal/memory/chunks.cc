@@ -17,7 +17,7 @@ Chunks::~Chunks() {
     void* const granules = At(chunk * kChunk);
     Unpoison(granules, kChunkBytes);
     RemoveLeakRoot(granules, kChunkBytes);
-    munmap(granules, kChunkBytes + kNoteBytes);
+    UnmapPages(granules, kChunkBytes + kNoteBytes);
   }
 }
 
@@ -37,7 +37,7 @@ bool Chunks::AddChunk() {
       static_cast<std::byte*>(ReserveMemory(kChunkBytes + kNoteBytes));
   if (memory == nullptr) return false;
   if (!MakeUsable(memory + kChunkBytes, kNoteBytes)) {
-    munmap(memory, kChunkBytes + kNoteBytes);
+    UnmapPages(memory, kChunkBytes + kNoteBytes);
     return false;
   }
   AddLeakRoot(memory, kChunkBytes);

@@ -48,7 +48,7 @@ bool MakeUsable(void* begin, size_t bytes) {
 void* MapZeros(size_t bytes) {
   void* const memory = ReserveMemory(bytes);
   if (memory == nullptr || MakeUsable(memory, bytes)) return memory;
-  munmap(memory, bytes);
+  UnmapPages(memory, bytes);
   return nullptr;
 }
 
@@ -67,7 +67,10 @@ void* AllocatePages(size_t bytes) {
 
 size_t PageBytes(size_t bytes) { return RoundUp(bytes, PageSize()); }
 
-void UnmapPages(void* memory, size_t bytes) { munmap(memory, bytes); }
+void UnmapPages(void* memory, size_t bytes) {
+  // The kernel rounds up itself; qemu-user with pages of 64 KiB does not.
+  munmap(memory, PageBytes(bytes));
+}
 
 void ZeroMemory(void* memory, size_t bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(memory);

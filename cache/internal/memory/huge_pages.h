@@ -17,7 +17,7 @@ namespace wheelcache::internal {
 inline constexpr size_t kHugePageBytes = 2 << 20;
 
 // Reserves `bytes` of addresses that begin at a multiple of kHugePageBytes.
-// Returns null if there is no room. The caller releases them with munmap.
+// Returns null if there is no room. UnmapPages gives them back.
 WHEELCACHE_EXPORT void* ReserveMemory(size_t bytes);
 
 // Makes reserved memory usable: zeros, which take no memory until they are
@@ -25,12 +25,13 @@ WHEELCACHE_EXPORT void* ReserveMemory(size_t bytes);
 // REQUIRES: `begin` is the beginning of a page.
 WHEELCACHE_EXPORT bool MakeUsable(void* begin, size_t bytes);
 
-// Both at once; returns null if either fails.
+// Both at once; returns null if either fails. UnmapPages gives it back.
 WHEELCACHE_EXPORT void* MapZeros(size_t bytes);
 
-// Maps zeros that need not be huge pages; returns null if there is no room. And
-// gives them back.
+// Maps zeros that need not be huge pages; returns null if there is no room.
 WHEELCACHE_EXPORT void* MapPages(size_t bytes);
+
+// Gives whole mappings back: `bytes` is what was requested.
 WHEELCACHE_EXPORT void UnmapPages(void* memory, size_t bytes);
 
 // As MapPages, for bytes that are all used at once. Throws std::bad_alloc, or

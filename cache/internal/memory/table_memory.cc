@@ -1,7 +1,5 @@
 #include "wheelcache/cache/internal/memory/table_memory.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +26,7 @@ TableMemory::TableMemory(size_t tables, size_t bytes, size_t ahead) {
 }
 
 TableMemory::~TableMemory() {
-  if (memory_ != nullptr) munmap(memory_, size_);
+  if (memory_ != nullptr) UnmapPages(memory_, size_);
 }
 
 void* TableMemory::Allocate(size_t bytes) {

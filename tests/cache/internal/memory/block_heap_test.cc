@@ -84,6 +84,14 @@ class BlockHeapTest : public ::testing::Test {
 
 constexpr uint32_t kMiB = (1 << 20) / Chunks::kGranuleBytes;
 
+// The granules of a page of the system: less cannot go back.
+uint32_t SystemPage() { return Chunks::PagesAtOnce() * Chunks::kPage; }
+
+// Every so many blocks of 16 granules one is kept, and at least a page between.
+int BlocksApart() {
+  return static_cast<int>(std::max(512u, 2 * SystemPage() / 16));
+}
+
 TEST_F(BlockHeapTest, WhatIsFreeGoesBackBeyondASixteenth) {
   const std::vector<Block> blocks = Fill(32 * kMiB, 16);
   for (size_t i = 0; i < blocks.size() / 32; ++i) Free(blocks[i]);
@@ -107,11 +115,13 @@ TEST_F(BlockHeapTest, MemoryThatWentBackIsCountedWhenItIsUsedAgain) {
 }
 
 TEST_F(BlockHeapTest, ALargeBlockGivesItsPagesBack) {
-  const std::vector<Block> blocks = Fill(64 * kMiB, 5000);
+  const uint32_t size =
+      std::min(5000 * Chunks::PagesAtOnce(), BlockHeap::kMaxBlock);
+  const std::vector<Block> blocks = Fill(64 * kMiB, size);
   for (size_t i = 0; i < blocks.size(); i += 2) Free(blocks[i]);
   // All but two pages at each end of half of the blocks, and what is no
   // surplus.
-  EXPECT_LT(heap_.idle(), 5 * kMiB + blocks.size() / 2 * 2 * Chunks::kPage);
+  EXPECT_LT(heap_.idle(), 5 * kMiB + blocks.size() / 2 * 2 * SystemPage());
   ExpectNoBrokenInvariant();
 }
 
@@ -164,7 +174,8 @@ TEST_F(BlockHeapTest, SmallBlocksGoBackByHugePages) {
 
 // What was released before lies between, in many pieces.
 TEST_F(BlockHeapTest, WhatIsFreeTogetherGoesBackInOneCall) {
-  const std::vector<Block> kept = FreeAllBut(512, Fill(16 * kMiB, 16));
+  const std::vector<Block> kept =
+      FreeAllBut(BlocksApart(), Fill(16 * kMiB, 16));
   ASSERT_TRUE(heap_.Condemn());
   Pardon();
   const uint64_t releases = heap_.releases();
@@ -199,7 +210,8 @@ TEST_F(BlockHeapTest, ACondemnedUnitGoesBackWithItsNeighbours) {
 }
 
 TEST_F(BlockHeapTest, ARoundEndsInSteps) {
-  const std::vector<Block> kept = FreeAllBut(512, Fill(16 * kMiB, 16));
+  const std::vector<Block> kept =
+      FreeAllBut(BlocksApart(), Fill(16 * kMiB, 16));
   ASSERT_TRUE(heap_.Condemn());
   const uint64_t releases = heap_.releases();
   int steps = 1;
