@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -113,6 +114,18 @@ std::vector<std::string> CommandsOf(const std::string& page) {
     }
   }
   return commands;
+}
+
+TEST(CommandsTest, NoPageIsLeftOut) {
+  int pages = 0;
+  for (const auto& file : std::filesystem::directory_iterator("docs")) {
+    const std::string page = file.path().generic_string();
+    if (page == "docs/building.md") continue;  // See user_builds_test.cc.
+    EXPECT_TRUE(std::find(kPages.begin(), kPages.end(), page) != kPages.end())
+        << page;
+    ++pages;
+  }
+  EXPECT_GT(pages, 10);
 }
 
 TEST(CommandsTest, EachOfAPageIsRun) {
