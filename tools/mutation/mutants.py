@@ -18,6 +18,9 @@
   5 | 3 | 4
   5 | 3 | 2
 
+  >>> [mutant.before for mutant in find("template <\\n    typename T, bool kIsSmall = (sizeof(T) <= 8)>\\n")]
+  ['<=', '8', '8']
+
 Each knows what has to be chosen as a whole where the fault is switched on and off at run time; see switches.py:
 
   >>> for mutant in find(source)[1:6]:
@@ -182,7 +185,7 @@ class _Finder:
                 self._add(token.start, token.end, _WORDS[token.text], "choice", self._expression_around(i))
             elif token.text in _UNARY:
                 self._add(token.start, token.end, _UNARY[token.text], "choice", self._expression_around(i))
-            elif token.text in _BINARY and self._has_spaces(token):
+            elif token.text in _BINARY and self._is_operator(i):
                 self._add(token.start, token.end, _BINARY[token.text], "choice", self._expression_around(i))
             elif token.text == "!" and i + 1 < len(self._tokens) and self._tokens[i + 1].kind == "word":
                 following = self._tokens[i + 1]
@@ -192,6 +195,10 @@ class _Finder:
     def _is_pure(self, i):
         """Whether this is the 0 of a pure virtual function."""
         return i >= 2 and self._tokens[i - 1].text == "=" and self._tokens[i - 2].text in (")", "const", "noexcept")
+
+    def _is_operator(self, i):
+        """Whether this stands between two operands, and does not open the parameters of a template."""
+        return self._has_spaces(self._tokens[i]) and (i == 0 or self._tokens[i - 1].text != "template")
 
     def _has_spaces(self, token):
         return self._source[token.start - 1].isspace() and self._source[token.end : token.end + 1].isspace()

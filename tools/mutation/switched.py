@@ -106,7 +106,7 @@ class SwitchedTrial:
             if built:
                 return
             errors, others = find_errors(output)
-            to_blame = self._at(errors) or self._at(others)
+            to_blame = self._at(errors) or self._at(others) or self._before(errors)
             if not to_blame:
                 raise TrialFailed(output)
             for number in to_blame:
@@ -121,6 +121,19 @@ class SwitchedTrial:
             first, last = (source.count("\n", 0, at) + 1 for at in (mutant.whole_start, mutant.whole_end))
             if any(file == path and first <= line <= last for file, line in places):
                 found.append(number)
+        return found
+
+    def _before(self, places):
+        """For each place the last mutant that begins before it: what does not parse may show only later."""
+        found = set()
+        for file, error_line in places:
+            earlier = [
+                (mutant.whole_start, number)
+                for number, (path, mutant) in self._numbered.items()
+                if path == file and self._sources[path].count("\n", 0, mutant.whole_start) < error_line
+            ]
+            if earlier:
+                found.add(max(earlier)[1])
         return found
 
     def _measure(self, labels, jobs):
