@@ -13,8 +13,7 @@
 namespace wheelcache::internal {
 namespace {
 
-// The window's part of the shard.
-constexpr double kLeastTarget = 0.05;
+// Of the window, as a part of the shard.
 constexpr double kMostTarget = 0.99;
 
 // The most that one key which comes back may change that.
@@ -42,6 +41,7 @@ Admission::Admission(AdmissionMemory memory, Room share)
 void Admission::SetShare(Room share) {
   part_of_entry_ = PartOfOne(1, share.entries, share.entries);
   part_of_byte_ = PartOfOne(1, share.bytes, share.bytes);
+  slack_ = 0;
 }
 
 void Admission::NoteFull(Room used, Room limit) {
@@ -54,6 +54,11 @@ void Admission::NoteFull(Room used, Room limit) {
                              limit.entries);
   part_of_byte_ =
       PartOfOne(of_cache(used.bytes, limit.bytes), all.bytes, limit.bytes);
+  // So many entries of the mean size.
+  constexpr double kSlack = 8;
+  slack_ = limit.bytes == kUnlimited || all.entries == 0
+               ? 0
+               : kSlack * PartOf(all) / static_cast<double>(all.entries);
 }
 
 void Admission::NoteSet(Hash32 hash) {

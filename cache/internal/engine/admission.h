@@ -21,12 +21,18 @@
 // How much of the shard a list takes is the larger of its parts of the entries
 // and of the bytes that fit.
 //
+// With a limit of bytes, a victim may be much larger than the entry that needs
+// its room, and other shards take what is left. The window that lost it is then
+// below its target by chance. So it competes from a few entries below its
+// target on, but never below its least one; else such a shard would evict from
+// its main list what nothing was compared with.
+//
 // Cost. Every method is O(1). NoteSet touches a cache line of the sketch and
 // one of the ghosts, NoteEvicted one of the ghosts, Wins two of the sketch.
 // Nothing is allocated.
 //
-// Threads. Thread-compatible: belongs to the lock of its shard. But for LineOf
-// methods, which take no lock.
+// Threads. Thread-compatible: all of it belongs to the lock of its shard, also
+// SketchLineOf and GhostLineOf, which depend on how much is in use.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_ADMISSION_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_ADMISSION_H_
@@ -103,10 +109,10 @@ class WHEELCACHE_EXPORT Admission {
   void NoteFull(Room used, Room limit);
 
   // Whether the window will be over its target with what is about to enter it,
-  // so that its tail is a candidate.
+  // or nearly so where the bytes are limited, so that its tail is a candidate.
   bool WindowIsFullFor(Room incoming) const {
     incoming += sizes_[kWindow];
-    return PartOf(incoming) > target_;
+    return PartOf(incoming) > std::max(target_ - slack_, kLeastTarget);
   }
   // Whether an entry that takes so much is to leave the window for the main
   // list, which has room.
@@ -125,6 +131,9 @@ class WHEELCACHE_EXPORT Admission {
   double target() const { return target_; }
 
  private:
+  // Of the window, as a part of the shard.
+  static constexpr double kLeastTarget = 0.05;
+
   // The part of what fits.
   double PartOf(Room room) const {
     return std::max(static_cast<double>(room.entries) * part_of_entry_,
@@ -141,6 +150,7 @@ class WHEELCACHE_EXPORT Admission {
   double part_of_entry_ = 0;  // Of what fits; 0 if unlimited.
   double part_of_byte_ = 0;
   double target_ = 0.1;  // Of the window, as a part of what fits.
+  double slack_ = 0;     // By so much less it may be full.
   uint32_t sets_ = 0;
   uint32_t random_ = 1;
 };

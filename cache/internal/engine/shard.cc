@@ -397,6 +397,9 @@ bool Shard::Evict(Departures* departures) {
     if (victim == 0) break;
     EvictLocked(victim, now, departures);
     evicted = true;
+    // The tails of two lists have changed places: the caller compares anew
+    // which shard has the oldest.
+    if (shared_.scan_resistant) break;
     if (budget > 0) --budget;
   }
   return evicted;

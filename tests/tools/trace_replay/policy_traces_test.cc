@@ -172,7 +172,11 @@ TEST_F(PolicyTracesTest, HitRatioIsThatOfTheDesign) {
       CacheOptions options;
       options.max_entries = row.entries;
       options.shards = shards;
-      EXPECT_NEAR(Play(options).requests, row.hit_ratio, 0.005)
+      const double hit_ratio = Play(options).requests;
+      EXPECT_GE(hit_ratio, row.hit_ratio - 0.005)
+          << row.trace << " at " << row.entries << ", shards: " << shards;
+      // Several shards may gain more: they exchange room.
+      EXPECT_LE(hit_ratio, row.hit_ratio + (shards == 1 ? 0.005 : 0.01))
           << row.trace << " at " << row.entries << ", shards: " << shards;
     }
   }
@@ -212,12 +216,12 @@ struct BytesRow {
   double part;  // The limit, of the sizes of all keys.
   double hit_ratio;
   double byte_hit_ratio;
-  Ratios lru;
+  Ratios by_default;  // By the default number of shards, at least.
 };
 
 constexpr BytesRow kBytesRows[] = {
-    {"cdn_sizes", 0.05, 0.348, 0.366, {0.313, 0.346}},
-    {"cloudphysics", 0.2, 0.328, 0.253, {0.261, 0.149}},
+    {"cdn_sizes", 0.05, 0.348, 0.366, {0.343, 0.361}},
+    {"cloudphysics", 0.2, 0.328, 0.253, {0.307, 0.236}},
 };
 
 TEST_F(PolicyTracesTest, HitRatioWithALimitOfBytesIsAtLeastThatOfTheDesign) {
@@ -230,11 +234,12 @@ TEST_F(PolicyTracesTest, HitRatioWithALimitOfBytesIsAtLeastThatOfTheDesign) {
     const Ratios ratios = Play(options);
     EXPECT_GE(ratios.requests, row.hit_ratio - 0.005) << row.trace;
     EXPECT_GE(ratios.bytes, row.byte_hit_ratio - 0.005) << row.trace;
-    // By default each shard holds few entries, as they are large.
+    // By default a shard of cloudphysics holds some 150 entries, as they are
+    // large.
     options.shards = 0;
     const Ratios by_default = Play(options);
-    EXPECT_GE(by_default.requests, row.lru.requests) << row.trace;
-    EXPECT_GE(by_default.bytes, row.lru.bytes) << row.trace;
+    EXPECT_GE(by_default.requests, row.by_default.requests) << row.trace;
+    EXPECT_GE(by_default.bytes, row.by_default.bytes) << row.trace;
   }
 }
 

@@ -224,9 +224,35 @@ TEST_F(AdmissionTest, AFullShardHoldsItsPartOfWhatFits) {
 TEST_F(AdmissionTest, AFullShardHoldsItsPartOfTheBytes) {
   Fill(kWindow, 50, /*bytes=*/10);
   Fill(kMain, 200, /*bytes=*/10);
-  admission_.NoteFull({500, 5'000}, {kUnlimited, 10'000});
-  EXPECT_FALSE(admission_.WindowIsFullFor({1'000, 0}));
-  EXPECT_TRUE(admission_.WindowIsFullFor({1, 1}));
+  // All that the cache uses, which is half of its limit.
+  admission_.NoteFull({250, 2'500}, {kUnlimited, 5'000});
+  EXPECT_TRUE(admission_.WindowIsFullFor({1'000, 0}));
+  admission_.Remove(kWindow, {9, 90});
+  EXPECT_FALSE(admission_.WindowIsFullFor({1'000, 10}));
+  EXPECT_TRUE(admission_.WindowIsFullFor({1, 11}));
+}
+
+TEST_F(AdmissionTest, WithALimitOfBytesTheWindowMayBeAFewEntriesShort) {
+  // Eight entries are a 125th of what fits.
+  Fill(kWindow, 91, /*bytes=*/10);
+  Fill(kMain, 909, /*bytes=*/10);
+  const auto is_full = [this](int64_t limit_of_bytes) {
+    admission_.NoteFull({1'000, 10'000}, {1'000, limit_of_bytes});
+    return admission_.WindowIsFullFor({1, 11});
+  };
+  EXPECT_FALSE(is_full(kUnlimited));
+  EXPECT_TRUE(is_full(10'000));
+  admission_.Remove(kWindow, {1, 10});
+  Fill(kMain, 1, /*bytes=*/10);
+  EXPECT_FALSE(is_full(10'000));
+}
+
+TEST_F(AdmissionTest, WindowIsNeverFullBelowItsLeastTarget) {
+  // Eight entries are four fifths of what fits.
+  Fill(kMain, 10, /*bytes=*/1'000);
+  admission_.NoteFull({10, 10'000}, {kUnlimited, 10'000});
+  EXPECT_FALSE(admission_.WindowIsFullFor({1, 500}));
+  EXPECT_TRUE(admission_.WindowIsFullFor({1, 501}));
 }
 
 }  // namespace
