@@ -54,6 +54,7 @@ constexpr absl::string_view kStyle = R"css(
 .advice { padding-left: .8rem; margin: 1rem 0 0; }
 .chosen-row td { font-weight: 600; background: var(--note); }
 .chart { margin-top: .5rem; max-width: 34rem; }
+.wide { overflow-x: auto; }
 @media (min-width: 48rem) { .chart .axis { font-size: 8px; } }
 )css";
 
@@ -134,8 +135,9 @@ std::string Row(const Sweep& sweep, const std::vector<SweepLine>& lines,
 
 std::string Table(const Sweep& sweep, const SweepChoice& choice, size_t ttl) {
   const std::vector<SweepLine> lines = LinesOf(sweep, ttl);
-  std::string html = absl::StrCat("<table>\n<tr><th class=\"number\">",
-                                  LimitName(sweep), "</th>");
+  std::string html =
+      absl::StrCat("<div class=\"wide\"><table>\n<tr><th class=\"number\">",
+                   LimitName(sweep), "</th>");
   for (const SweepLine& line : lines) {
     absl::StrAppend(&html, "<th class=\"number\">", line.title, "</th>");
   }
@@ -145,7 +147,7 @@ std::string Table(const Sweep& sweep, const SweepChoice& choice, size_t ttl) {
         &html, limit == choice.limit ? "<tr class=\"chosen-row\">" : "<tr>",
         Row(sweep, lines, ttl, limit), "</tr>\n");
   }
-  html += "</table>\n";
+  html += "</table></div>\n";
   return html;
 }
 
@@ -175,7 +177,7 @@ std::string TtlTable(const Sweep& sweep, const SweepChoice& choice) {
                         "</td>");
   };
   std::string html =
-      absl::StrCat("<table>\n<tr><th>With ",
+      absl::StrCat("<div class=\"wide\"><table>\n<tr><th>With ",
                    LimitText(sweep, sweep.limits[choice.limit]), "</th>");
   for (const SweepLine& line : LinesOf(sweep, 0)) {
     absl::StrAppend(&html, "<th class=\"number\">", line.title, "</th>");
@@ -186,7 +188,7 @@ std::string TtlTable(const Sweep& sweep, const SweepChoice& choice) {
                     "><td>", TtlName(sweep.bounds[ttl].ttl), "</td>");
     for (const SweepLine& line : LinesOf(sweep, ttl)) html += cell(*line.hits);
   }
-  html += "</tr>\n</table>\n";
+  html += "</tr>\n</table></div>\n";
   return html;
 }
 
