@@ -186,7 +186,9 @@ bool BlockHeap::Condemn() {
 
 void BlockHeap::GiveUp() {
   constexpr uint64_t kFew = 1 << 17;  // 1 MiB.
-  hopeless_ = idle() + in_use() / 64 + kFew;
+  // What has become free since the round began, no round has tried to change.
+  hopeless_ = std::min(idle(), idle_before_) + in_use() / 64 + kFew;
+  hopeless_in_use_ = in_use();
 }
 
 // The sparsest units, until their idle memory would be enough, or a 32nd of all
@@ -239,6 +241,7 @@ bool BlockHeap::Pardon(int calls) {
   }
   next_to_pardon_ = 0;
   hopeless_ = 0;
+  hopeless_in_use_ = 0;
   if (idle() > idle_before_ - idle_before_ / 16) GiveUp();
   return true;
 }

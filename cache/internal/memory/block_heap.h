@@ -85,11 +85,13 @@ class WHEELCACHE_EXPORT BlockHeap {
   }
 
   // Whether there is enough of it for a round: more than a 12th, and clearly
-  // more than the last round could not change.
+  // more than the last round could not change, unless half of what was in use
+  // then has gone.
   bool NeedsRound() const {
     constexpr uint64_t kFew = 1 << 18;  // 2 MiB.
-    return round_required_ ||
-           idle() > std::max(in_use() / 12 + kFew, hopeless_);
+    if (round_required_) return true;
+    return idle() > in_use() / 12 + kFew &&
+           (idle() > hopeless_ || in_use() < hopeless_in_use_ / 2);
   }
 
   // Gives the idle pages of large blocks back, in at most `calls` system calls.
@@ -236,9 +238,10 @@ class WHEELCACHE_EXPORT BlockHeap {
   uint64_t free_granules_ = 0;
   uint64_t released_ = 0;  // Granules, all of them free.
   // What was idle before the present round, and how much has to be for the next
-  // one after a round that changed little.
+  // one after a round that changed little; and what was in use after that.
   uint64_t idle_before_ = 0;
   uint64_t hopeless_ = 0;
+  uint64_t hopeless_in_use_ = 0;
   bool round_required_ = false;
   Ref next_to_pardon_ = 0;
   uint64_t releases_ = 0;

@@ -231,6 +231,26 @@ TEST_F(BlockHeapTest, ARoundThatChangesNothingIsNotRepeated) {
   ExpectNoBrokenInvariant();
 }
 
+TEST_F(BlockHeapTest, WhatBecomesFreeInAHopelessRoundIsForTheNext) {
+  const std::vector<Block> kept = FreeAllBut(2, Fill(32 * kMiB, 16));
+  ASSERT_TRUE(heap_.Condemn());
+  FreeAllBut(8, kept);
+  Pardon();
+  EXPECT_TRUE(heap_.NeedsRound());
+}
+
+TEST_F(BlockHeapTest, NothingIsHopelessWhenHalfOfWhatWasInUseHasGone) {
+  const std::vector<Block> kept = FreeAllBut(32, Fill(32 * kMiB, 16));
+  while (heap_.NeedsRound()) {
+    ASSERT_TRUE(heap_.Condemn());
+    Pardon();
+  }
+  const std::vector<Block> left = FreeAllBut(2, kept);
+  EXPECT_FALSE(heap_.NeedsRound());
+  FreeAllBut(2, left);
+  EXPECT_TRUE(heap_.NeedsRound());
+}
+
 // For tests of what moves entries.
 TEST_F(BlockHeapTest, ARequiredRoundCondemnsAll) {
   ExpectNoBrokenInvariant();
