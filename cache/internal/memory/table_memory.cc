@@ -29,10 +29,15 @@ TableMemory::~TableMemory() {
   if (memory_ != nullptr) UnmapPages(memory_, size_);
 }
 
+bool TableMemory::IsMapped(size_t bytes) {
+  constexpr size_t kLeast = 16 << 10;  // Fewer would be many mappings.
+  return bytes >= kLeast && bytes == PageBytes(bytes);
+}
+
 void* TableMemory::Allocate(size_t bytes) {
   void* memory = bytes == bytes_ ? TakePlace() : nullptr;
   if (memory == nullptr) {
-    memory = bytes >= kMapped ? MapPages(bytes) : std::calloc(bytes, 1);
+    memory = IsMapped(bytes) ? MapPages(bytes) : std::calloc(bytes, 1);
   }
   if (memory == nullptr) ThrowBadAlloc();
   allocated_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
@@ -51,7 +56,7 @@ void TableMemory::Free(void* memory, size_t bytes) {
   allocated_.fetch_sub(static_cast<int64_t>(bytes), std::memory_order_relaxed);
   if (Holds(memory)) {
     FreePlace(memory);
-  } else if (bytes >= kMapped) {
+  } else if (IsMapped(bytes)) {
     UnmapPages(memory, bytes);
   } else {
     std::free(memory);

@@ -57,9 +57,9 @@ class WHEELCACHE_EXPORT TableMemory {
   }
 
  private:
-  // From this size on a table has pages of its own.
-  static constexpr size_t kMapped = 64 << 10;
-
+  // Whether a table of this size has pages of its own. Some mallocs keep what
+  // is freed for long, and a cache that has shrunk leaves some in each shard.
+  static bool IsMapped(size_t bytes);
   void* TakePlace();
   void FreePlace(void* memory);
 

@@ -2,6 +2,8 @@
 
 #include "wheelcache/cache/internal/memory/table_memory.h"
 
+#include <sys/mman.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "wheelcache/cache/internal/memory/huge_pages.h"
 
 namespace wheelcache::internal {
 namespace {
@@ -95,6 +98,18 @@ TEST(TableMemoryTest, TablesOfOtherSizesComeFromElsewhere) {
   EXPECT_FALSE(memory.Holds(table));
   EXPECT_TRUE(IsZero(table, 128));
   memory.Free(table, 128);
+}
+
+TEST(TableMemoryTest, FreedPagesGoBackToTheSystem) {
+  TableMemory memory;
+  for (size_t bytes = 16 << 10; bytes <= 1 << 20; bytes *= 2) {
+    if (bytes != PageBytes(bytes)) continue;  // Less than a page.
+    void* const table = memory.Allocate(bytes);
+    std::memset(table, 1, bytes);
+    EXPECT_EQ(msync(table, bytes, MS_ASYNC), 0) << bytes;
+    memory.Free(table, bytes);
+    EXPECT_EQ(msync(table, bytes, MS_ASYNC), -1) << bytes;
+  }
 }
 
 TEST(TableMemoryTest, WhatFillsNoHugePageComesFromElsewhere) {
