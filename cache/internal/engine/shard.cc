@@ -397,9 +397,9 @@ bool Shard::Evict(Departures* departures) {
     if (victim == 0) break;
     EvictLocked(victim, now, departures);
     evicted = true;
-    // The tails of two lists have changed places: the caller compares anew
-    // which shard has the oldest.
-    if (shared_.scan_resistant) break;
+    // Behind the tail of one list may be much younger entries. So the caller
+    // compares anew which shard has the oldest.
+    if (shared_.scan_resistant && shared_.shards > 1) break;
     if (budget > 0) --budget;
   }
   return evicted;

@@ -206,8 +206,8 @@ class WHEELCACHE_EXPORT Shard {
   void ShowOldest(Departures* departures);
 
   // Evicts the least recently used until the claim covers its need or the
-  // budget or the shard is empty; of a scan-resistant order, one entry. Returns
-  // whether anything was evicted.
+  // budget or the shard is empty; if it is scan-resistant and has peers, one
+  // entry. Returns whether anything was evicted.
   bool Evict(Departures* departures);
 
   // Evicts the least recently used until `bytes` have left, or the budget or
