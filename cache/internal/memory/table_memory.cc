@@ -31,7 +31,7 @@ TableMemory::~TableMemory() {
 
 bool TableMemory::IsMapped(size_t bytes) {
   constexpr size_t kLeast = 16 << 10;  // Fewer would be many mappings.
-  return bytes >= kLeast && bytes == PageBytes(bytes);
+  return bytes >= kLeast && bytes >= PageBytes(1);
 }
 
 void* TableMemory::Allocate(size_t bytes) {
