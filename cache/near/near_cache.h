@@ -335,11 +335,10 @@ typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::ResultOf(
   return Copy(**handle);
 }
 
-// Versions never go back on one thread. If the load was superseded, its value
-// is not kept, and the server may have executed its fetch after that of a
-// younger load: what that has found, or will, must not be seen after this.
-// Values that are never kept have seen to that in ToStore, once for all who
-// wait for them.
+// So that versions never go back on one thread. A superseded load is not kept,
+// and the server may have executed its fetch after that of a younger load. What
+// the younger one finds may be older, and must not be read after this value.
+// Where nothing is ever kept, ToStore has done this, once for all who wait.
 template <typename Value, typename Codec>
 void NearCache<Value, Codec>::ForgetOlder(absl::string_view key,
                                           const Handle& handle) {

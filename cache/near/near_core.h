@@ -134,10 +134,10 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener,
   absl::Status Put(const RemoteStore::Write& write);
   absl::StatusOr<bool> Remove(absl::string_view key);
 
-  // Whether the local tier keeps what a session has fetched, if nothing
-  // supersedes that: 0 for no session.
+  // Whether the local tier keeps what was fetched in a session (0: in none),
+  // unless that is superseded.
   bool Keeps(uint64_t session, bool has_value) const;
-  // How long. Zero or less: not at all.
+  // How long it is kept. Zero or less: not at all.
   absl::Duration LocalTtl(const Fetched& fetched, uint64_t session) const;
 
   // Whether a fetch without a session began so lately that a call may return

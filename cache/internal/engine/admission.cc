@@ -54,7 +54,7 @@ void Admission::NoteFull(Room used, Room limit) {
                              limit.entries);
   part_of_byte_ =
       PartOfOne(of_cache(used.bytes, limit.bytes), all.bytes, limit.bytes);
-  // So many entries of the mean size.
+  // In entries of the mean size.
   constexpr double kSlack = 8;
   slack_ = limit.bytes == kUnlimited || all.entries == 0
                ? 0

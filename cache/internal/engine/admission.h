@@ -150,7 +150,7 @@ class WHEELCACHE_EXPORT Admission {
   double part_of_entry_ = 0;  // Of what fits; 0 if unlimited.
   double part_of_byte_ = 0;
   double target_ = 0.1;  // Of the window, as a part of what fits.
-  double slack_ = 0;     // By so much less it may be full.
+  double slack_ = 0;     // How far below its target the window competes.
   uint32_t sets_ = 0;
   uint32_t random_ = 1;
 };

@@ -178,7 +178,7 @@ class WHEELCACHE_EXPORT EvictionOrder {
   Recency& recency_;
   const int shard_;
   int next_peer_ = 0;  // The shard that AnotherShardHasOlder looked at last.
-  // Of Recency, but away from what readers look at there.
+  // Recency's count, kept here because readers look at Recency.
   uint32_t uncounted_uses_ = 0;
   List list_;                         // Where there are two, the window.
   const std::unique_ptr<Main> main_;  // Null if there is one list.

@@ -30,8 +30,8 @@ TableMemory::~TableMemory() {
 }
 
 bool TableMemory::IsMapped(size_t bytes) {
-  constexpr size_t kLeast = 16 << 10;  // Fewer would be many mappings.
-  return bytes >= kLeast && bytes >= PageBytes(1);
+  constexpr size_t kLeast = 16 << 10;  // Less would make many mappings.
+  return bytes >= std::max(kLeast, PageBytes(1));
 }
 
 void* TableMemory::Allocate(size_t bytes) {

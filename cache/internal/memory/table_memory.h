@@ -57,8 +57,8 @@ class WHEELCACHE_EXPORT TableMemory {
   }
 
  private:
-  // Whether a table of this size has pages of its own. Some mallocs keep what
-  // is freed for long, and a cache that has shrunk leaves some in each shard.
+  // Whether a table of this size has pages of its own. Some mallocs keep freed
+  // memory for seconds, and a cache that shrinks frees tables in each shard.
   static bool IsMapped(size_t bytes);
   void* TakePlace();
   void FreePlace(void* memory);

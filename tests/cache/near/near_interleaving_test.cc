@@ -37,6 +37,21 @@ class NearInterleavingTest : public NearEnvironment {
   static void At(const std::string& point, std::function<void()> action) {
     testing::interruption = {point, std::move(action)};
   }
+  // Reads "key" in a thread, which stops between the store's answer and the end
+  // of its load, until go_on_. Once a test.
+  std::thread LeadUntilAnswered(NearCache<std::string>& near) {
+    Once(Step::kExecuted, [this] {
+      answered_.Notify();
+      go_on_.Wait();
+    });
+    std::thread leader([&near] { EXPECT_EQ(*near.Get("key"), "old"); });
+    answered_.Wait();
+    return leader;
+  }
+
+  Notification answered_;
+  Notification go_on_;
+
   static constexpr bool kHasPoints =
 #ifdef NDEBUG
       false;
@@ -246,21 +261,14 @@ TEST_F(NearInterleavingTest, ManyThreadsThatMissFetchOnce) {
 TEST_F(NearInterleavingTest, FetchThatBeganTooLongAgoIsNotJoined) {
   auto near = New<std::string>();
   store_.Disconnect();  // Without a lease.
-  Notification fetched;
-  Notification go_on;
-  Once(Step::kExecuted, [&] {
-    fetched.Notify();
-    go_on.Wait();
-  });
-  std::thread leader([&] { EXPECT_EQ(*near->Get("key"), "old"); });
-  fetched.Wait();
+  std::thread leader = LeadUntilAnswered(*near);
   store_.set_reachable(true);
   server_.Set("key", "new");
   store_.HoldMessages();  // No session comes.
   clock_.Advance(options_.max_staleness);
   std::thread joins([&] { EXPECT_EQ(*near->Get("key"), "new"); });
   while (near->stats().local.load_waits < 1) std::this_thread::yield();
-  go_on.Notify();
+  go_on_.Notify();
   leader.join();
   joins.join();
   EXPECT_EQ(near->stats().joined, 0);
@@ -308,14 +316,7 @@ TEST_F(NearInterleavingTest, FetchOfALostSessionIsNotJoinedAfterTheBound) {
 TEST_F(NearInterleavingTest, VersionsDoNotGoBackAfterAFetchOnOnesOwn) {
   auto near = New<std::string>();
   store_.Disconnect();  // Without a lease.
-  Notification fetched;
-  Notification go_on;
-  Once(Step::kExecuted, [&] {
-    fetched.Notify();
-    go_on.Wait();
-  });
-  std::thread leader([&] { EXPECT_EQ(*near->Get("key"), "old"); });
-  fetched.Wait();
+  std::thread leader = LeadUntilAnswered(*near);
   clock_.Advance(options_.max_staleness);
   std::thread joins([&] {
     EXPECT_EQ(*near->Get("key"), "newest");
@@ -329,7 +330,7 @@ TEST_F(NearInterleavingTest, VersionsDoNotGoBackAfterAFetchOnOnesOwn) {
     store_.HoldMessages();
     server_.Set("key", "newest");
   });
-  go_on.Notify();
+  go_on_.Notify();
   leader.join();
   joins.join();
   EXPECT_EQ(near->stats().sessions, 2);
@@ -338,18 +339,11 @@ TEST_F(NearInterleavingTest, VersionsDoNotGoBackAfterAFetchOnOnesOwn) {
 TEST_F(NearInterleavingTest, FetchThatBeganLatelyIsJoinedWithoutALease) {
   auto near = New<std::string>();
   store_.Disconnect();
-  Notification fetched;
-  Notification go_on;
-  Once(Step::kExecuted, [&] {
-    fetched.Notify();
-    go_on.Wait();
-  });
-  std::thread leader([&] { EXPECT_EQ(*near->Get("key"), "old"); });
-  fetched.Wait();
+  std::thread leader = LeadUntilAnswered(*near);
   clock_.Advance(options_.max_staleness / 2);
   std::thread joins([&] { EXPECT_EQ(*near->Get("key"), "old"); });
   while (near->stats().local.load_waits < 1) std::this_thread::yield();
-  go_on.Notify();
+  go_on_.Notify();
   leader.join();
   joins.join();
   EXPECT_EQ(near->stats().joined, 1);
