@@ -172,11 +172,7 @@ TEST_F(PolicyTracesTest, HitRatioIsThatOfTheDesign) {
       CacheOptions options;
       options.max_entries = row.entries;
       options.shards = shards;
-      const double hit_ratio = Play(options).requests;
-      EXPECT_GE(hit_ratio, row.hit_ratio - 0.005)
-          << row.trace << " at " << row.entries << ", shards: " << shards;
-      // Several shards may gain more: they exchange room.
-      EXPECT_LE(hit_ratio, row.hit_ratio + (shards == 1 ? 0.005 : 0.01))
+      EXPECT_NEAR(Play(options).requests, row.hit_ratio, 0.005)
           << row.trace << " at " << row.entries << ", shards: " << shards;
     }
   }
