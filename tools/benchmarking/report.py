@@ -30,7 +30,7 @@ def text(results):
     reached = sum(target.reached for target in targets)
     titles = {key: section.title for key, section in sections.items()}
     parts = [f"# Results\n{unwrapped(HEAD)}"]
-    parts.append("\n".join([*_machines(results, titles), *_runs(results, titles), *_stolen(results), *_shared(results)]))
+    parts.append("\n".join([*_machines(results, titles), *_runs(results, titles), *_disturbances(results)]))
     if "overview" in _charts(sections):
         parts.append("![Overview](results/overview.svg)")
     if targets:
@@ -111,29 +111,23 @@ def _origins(results, titles, describe):
     ]
 
 
-def _stolen(results):
-    """Returns a line on CPU steal during the measurements, if it is known."""
-    stolen = _values(results, "stolen/")
-    if not stolen:
-        return []
-    return [
-        f"- CPU steal: median {statistics.median(stolen):.1%}, maximum {max(stolen):.1%} of the CPU time that a"
-        f" measurement asks for; above {MOST_STOLEN:.0%} it is repeated as long as there is time;"
-        f" {sum(value > MOST_STOLEN for value in stolen)} of {len(stolen)} remain above"
-    ]
-
-
-def _shared(results):
-    """Returns a line on how long other guests used the sibling hardware thread, if it is known."""
-    shared = _values(results, "shared/")
-    if not shared:
-        return []
-    return [
-        f"- Core shared with another guest: median {statistics.median(shared):.0%}, maximum {max(shared):.0%} of the"
-        f" time of a throughput measurement; of its {PIECES} pieces those with at most {MOST_SHARED:.0%} count; with"
-        f" too few of them it is repeated as long as there is time;"
-        f" {sum(value > MOST_SHARED for value in shared)} of {len(shared)} remain above"
-    ]
+def _disturbances(results):
+    """Returns a line on CPU steal, and on how long other guests used the sibling hardware thread, if they are known."""
+    said = []
+    if stolen := _values(results, "stolen/"):
+        said.append(
+            f"CPU steal: median {statistics.median(stolen):.1%}, maximum {max(stolen):.1%} of the CPU time that a"
+            f" measurement asks for; above {MOST_STOLEN:.0%} it is repeated as long as there is time;"
+            f" {sum(value > MOST_STOLEN for value in stolen)} of {len(stolen)} remain above"
+        )
+    if shared := _values(results, "shared/"):
+        said.append(
+            f"Core shared with another guest: median {statistics.median(shared):.0%}, maximum {max(shared):.0%} of the"
+            f" time of a throughput measurement; of its {PIECES} pieces those with at most {MOST_SHARED:.0%} count;"
+            f" with too few of them it is repeated as long as there is time;"
+            f" {sum(value > MOST_SHARED for value in shared)} of {len(shared)} remain above"
+        )
+    return [f"- {'. '.join(said)}"] if said else []
 
 
 def _values(results, prefix):

@@ -96,10 +96,11 @@ def section(result):
     names = [name.split("/") for key in workloads for name in result.names(f"{key}/")]
     subjects = list(dict.fromkeys(name[1] for name in names))
     heads = [WORKLOADS[key][0] for key in workloads]
-    rows = {
-        cell: [[f"`{subject}`", *(_cell(result, key, subject, cell) for key in workloads)] for subject in subjects]
-        for cell in (_rate, _ratio)
-    }
+    others = [subject for subject in subjects if subject != FLOOR]
+
+    def rows(cell, shown):
+        return [[f"`{subject}`", *(_cell(result, key, subject, cell) for key in workloads)] for subject in shown]
+
     charts = {key: _chart(result, key) for key in workloads}
     if overview := _overview(result):
         charts["overview"] = overview
@@ -108,8 +109,8 @@ def section(result):
         TEXT,
         [
             "\n".join(_described(result, key) for key in workloads),
-            table(["million operations per second", *heads], rows[_rate]),
-            table(["ratio to the floor", *heads], rows[_ratio]),
+            table(["million operations per second", *heads], rows(_rate, subjects)),
+            table(["ratio to the floor", *heads], rows(_ratio, others)),
         ],
         [target for key in workloads for target in _targets(result, key)],
         charts,
