@@ -11,6 +11,7 @@ set(wheelcache_SOURCES
   cache/internal/engine/counters.cc
   cache/internal/engine/engine.cc
   cache/internal/engine/engine_registry.cc
+  cache/internal/engine/engine_upkeep.cc
   cache/internal/engine/eviction_order.cc
   cache/internal/engine/eviction_record.cc
   cache/internal/engine/failures.cc
@@ -80,6 +81,7 @@ set(wheelcache_HEADERS
   cache/internal/engine/departures.h
   cache/internal/engine/due_board.h
   cache/internal/engine/engine.h
+  cache/internal/engine/engine_call.h
   cache/internal/engine/engine_registry.h
   cache/internal/engine/eviction_order.h
   cache/internal/engine/eviction_record.h

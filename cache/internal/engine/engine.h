@@ -218,6 +218,10 @@ class WHEELCACHE_EXPORT Engine {
     return ResidentBytes() - shared_.pool->orphan_bytes() >
            most_resident_.load(std::memory_order_relaxed);
   }
+  // What a cache may keep resident before it evicts for that. Normally, moving
+  // entries keeps it below. Without a limit if `max_bytes` is no memory, but
+  // what a weigher says.
+  static int64_t MostResident(int64_t max_bytes, bool weighs);
   void RelieveMemory(const Shard::Write& write);
   void EvictForMemory(const Shard::Write& write);
   Shard& ShardWithOldest(const Shard* but) const;
