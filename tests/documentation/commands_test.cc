@@ -70,6 +70,8 @@ constexpr Command kCommands[] = {
     {"tools/benchmark --sections=", kNightly, "--sections="},
     {"bazel-bin/benchmarks/cache_benchmark --benchmark_filter=", kCi,
      "--benchmark_filter="},
+    {"./bazelw build --config=bench //benchmarks/...", kCi,
+     "build_programs bench //examples/... //benchmarks/..."},
     {"./bazelw build --config=noexceptions //cache/...", kCi,
      "compile --config=noexceptions"},
     {"./bazelw run --config=bench //benchmarks:", kCi,
