@@ -1,6 +1,6 @@
 // Whoever copies a command from a page gets one that works: each is run by
-// .ci/run, tools/nightly or a test. The commands for a user's own project are
-// in user_builds_test.cc.
+// .ci/run, tools/nightly or a test. The blocks of commands for a user's own
+// project are in user_builds_test.cc.
 
 #include <algorithm>
 #include <array>
@@ -64,6 +64,8 @@ constexpr Command kCommands[] = {
     {"./bazelw run -c opt //examples:trace_replay -- --trace=",
      "tests/tools/trace_replay/trace_replay_test.cc",
      "--sweep --trace=sweep.csv --html="},
+    {"./bazelw run -c opt //examples:trace_replay", kCi,
+     "step \"run ${label}\""},
     {"./bazelw run --config=http //examples:status_server -- --port=",
      "tests/cache/status_page_browser_test.cc", "status_server"},
     {"tools/benchmark --only=", kNightly, "--only="},
@@ -72,6 +74,8 @@ constexpr Command kCommands[] = {
      "--benchmark_filter="},
     {"./bazelw build --config=bench //benchmarks/...", kCi,
      "build_programs bench //examples/... //benchmarks/..."},
+    {"bazel-bin/benchmarks/memory_histories", kNightly,
+     "bazel-bin/benchmarks/memory_histories"},
     {"./bazelw build --config=noexceptions //cache/...", kCi,
      "compile --config=noexceptions"},
     {"./bazelw run --config=bench //benchmarks:", kCi,
@@ -89,13 +93,26 @@ constexpr Command kCommands[] = {
     {"tools/instructions", kNightly, "tools/instructions"},
 };
 
-constexpr std::array kPages = {
-    "CONTRIBUTING.md",    "docs/coming_from.md",   "docs/comparison.md",
-    "docs/debugging.md",  "docs/decisions.md",     "docs/design.md",
-    "docs/faq.md",        "docs/guarantees.md",    "docs/guide.md",
-    "docs/near_cache.md", "docs/observability.md", "docs/performance.md",
-    "docs/platforms.md",  "docs/policy.md",        "docs/sanitizers.md",
-    "docs/testing.md",    "docs/timing_wheel.md",  "docs/tuning.md"};
+constexpr std::array kPages = {"README.md",
+                               "CONTRIBUTING.md",
+                               "docs/building.md",
+                               "docs/coming_from.md",
+                               "docs/comparison.md",
+                               "docs/debugging.md",
+                               "docs/decisions.md",
+                               "docs/design.md",
+                               "docs/faq.md",
+                               "docs/guarantees.md",
+                               "docs/guide.md",
+                               "docs/near_cache.md",
+                               "docs/observability.md",
+                               "docs/performance.md",
+                               "docs/platforms.md",
+                               "docs/policy.md",
+                               "docs/sanitizers.md",
+                               "docs/testing.md",
+                               "docs/timing_wheel.md",
+                               "docs/tuning.md"};
 
 std::string ContentOf(const std::string& path) {
   std::stringstream content;
@@ -103,10 +120,10 @@ std::string ContentOf(const std::string& path) {
   return content.str();
 }
 
-// The commands of a page, each in one line and without its comment.
-std::vector<std::string> CommandsOf(const std::string& page) {
-  std::vector<std::string> commands;
-  for (const CodeExample& example : ExamplesOfPage(page)) {
+// Of a page's blocks, each command in one line and without its comment.
+void AddCommandsOfBlocks(const std::string& content,
+                         std::vector<std::string>& commands) {
+  for (const CodeExample& example : ExamplesOfPage(content)) {
     if (example.language != "sh") continue;
     const std::string text = absl::StrReplaceAll(example.text, {{"\\\n", ""}});
     for (absl::string_view line :
@@ -115,6 +132,28 @@ std::vector<std::string> CommandsOf(const std::string& page) {
       commands.emplace_back(absl::StripAsciiWhitespace(line));
     }
   }
+}
+
+// Such as `./bazelw test //...`, in the middle of a sentence.
+void AddCommandsOfSentences(const std::string& content,
+                            std::vector<std::string>& commands) {
+  for (absl::string_view code : absl::StrSplit(content, '`')) {
+    if (absl::StartsWith(code, "./bazelw ") ||
+        absl::StartsWith(code, "bazel-bin/")) {
+      commands.emplace_back(code);
+    }
+  }
+}
+
+std::vector<std::string> CommandsOf(const std::string& page) {
+  const std::string content = ContentOf(page);
+  EXPECT_THAT(content, Not(SizeIs(0))) << page;
+  std::vector<std::string> commands;
+  AddCommandsOfSentences(content, commands);
+  // The blocks of these two are for a user's own project.
+  if (page != "README.md" && page != "docs/building.md") {
+    AddCommandsOfBlocks(content, commands);
+  }
   return commands;
 }
 
@@ -122,7 +161,6 @@ TEST(CommandsTest, NoPageIsLeftOut) {
   int pages = 0;
   for (const auto& file : std::filesystem::directory_iterator("docs")) {
     const std::string page = file.path().generic_string();
-    if (page == "docs/building.md") continue;  // See user_builds_test.cc.
     EXPECT_TRUE(std::find(kPages.begin(), kPages.end(), page) != kPages.end())
         << page;
     ++pages;
@@ -132,7 +170,7 @@ TEST(CommandsTest, NoPageIsLeftOut) {
 
 TEST(CommandsTest, EachOfAPageIsRun) {
   for (const std::string page : kPages) {
-    for (const std::string& command : CommandsOf(ContentOf(page))) {
+    for (const std::string& command : CommandsOf(page)) {
       const auto* const known =
           std::find_if(std::begin(kCommands), std::end(kCommands),
                        [&command](const Command& candidate) {
@@ -151,7 +189,7 @@ TEST(CommandsTest, EachOfAPageIsRun) {
 TEST(CommandsTest, ListNamesNoneThatPagesDoNotShow) {
   for (const Command& known : kCommands) {
     const auto shows = [&known](const std::string& page) {
-      const std::vector<std::string> commands = CommandsOf(ContentOf(page));
+      const std::vector<std::string> commands = CommandsOf(page);
       return std::any_of(commands.begin(), commands.end(),
                          [&known](const std::string& command) {
                            return absl::StartsWith(command, known.begin);
