@@ -1,12 +1,15 @@
 """A Conan 2 recipe of wheelcache. Never run: the project's CI reaches no Conan server.
 
-Before a release, name its archive in source(), and the licence, which has not been chosen yet.
+Takes the sources from the checkout that it lies in; a release would name its archive instead, and the licence, which
+has not been chosen yet.
 """
+
+import pathlib
 
 from conan import ConanFile
 from conan.tools.build import check_min_cppstd
 from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain, cmake_layout
-from conan.tools.files import get
+from conan.tools.files import copy
 
 
 class WheelcacheConan(ConanFile):
@@ -30,8 +33,10 @@ class WheelcacheConan(ConanFile):
     def layout(self):
         cmake_layout(self)
 
-    def source(self):
-        get(self, **self.conan_data["sources"][self.version], strip_root=True)
+    def export_sources(self):
+        checkout = pathlib.Path(self.recipe_folder).resolve().parents[2]
+        for pattern in ("CMakeLists.txt", "cmake/*", "cache/*", "lru/*", "wheel/*"):
+            copy(self, pattern, src=checkout, dst=self.export_sources_folder)
 
     def generate(self):
         CMakeDeps(self).generate()
