@@ -14,14 +14,9 @@ set(wheelcache_SOURCES
   cache/internal/engine/engine_upkeep.cc
   cache/internal/engine/eviction_order.cc
   cache/internal/engine/eviction_record.cc
-  cache/internal/engine/failures.cc
-  cache/internal/engine/gate.cc
   cache/internal/engine/iteration.cc
   cache/internal/engine/jitter.cc
-  cache/internal/engine/load.cc
-  cache/internal/engine/loads.cc
   cache/internal/engine/prefetched_order.cc
-  cache/internal/engine/refresh_board.cc
   cache/internal/engine/registration.cc
   cache/internal/engine/removal_order.cc
   cache/internal/engine/shard.cc
@@ -33,6 +28,11 @@ set(wheelcache_SOURCES
   cache/internal/epoch/epoch.cc
   cache/internal/index/hash_strings.cc
   cache/internal/index/index.cc
+  cache/internal/loads/failures.cc
+  cache/internal/loads/gate.cc
+  cache/internal/loads/load.cc
+  cache/internal/loads/loads.cc
+  cache/internal/loads/refresh_board.cc
   cache/internal/memory/arena.cc
   cache/internal/memory/block_heap.cc
   cache/internal/memory/chunks.cc
@@ -85,20 +85,13 @@ set(wheelcache_HEADERS
   cache/internal/engine/engine_registry.h
   cache/internal/engine/eviction_order.h
   cache/internal/engine/eviction_record.h
-  cache/internal/engine/failures.h
-  cache/internal/engine/gate.h
   cache/internal/engine/history.h
   cache/internal/engine/iteration.h
   cache/internal/engine/jitter.h
-  cache/internal/engine/key_query.h
   cache/internal/engine/limits.h
-  cache/internal/engine/load.h
-  cache/internal/engine/load_home.h
-  cache/internal/engine/loads.h
   cache/internal/engine/prefetched_order.h
   cache/internal/engine/recency.h
   cache/internal/engine/refresh_ahead.h
-  cache/internal/engine/refresh_board.h
   cache/internal/engine/registration.h
   cache/internal/engine/removal_order.h
   cache/internal/engine/report_extension.h
@@ -110,7 +103,6 @@ set(wheelcache_HEADERS
   cache/internal/engine/ticks.h
   cache/internal/engine/typed_engine.h
   cache/internal/engine/typed_lead.h
-  cache/internal/engine/typed_load.h
   cache/internal/engine/typed_loads.h
   cache/internal/engine/typed_refreshes.h
   cache/internal/entry/age.h
@@ -127,6 +119,14 @@ set(wheelcache_HEADERS
   cache/internal/index/index.h
   cache/internal/index/index_table.h
   cache/internal/index/key_hash.h
+  cache/internal/loads/failures.h
+  cache/internal/loads/gate.h
+  cache/internal/loads/key_query.h
+  cache/internal/loads/load.h
+  cache/internal/loads/load_home.h
+  cache/internal/loads/loads.h
+  cache/internal/loads/refresh_board.h
+  cache/internal/loads/typed_load.h
   cache/internal/memory/arena.h
   cache/internal/memory/asan.h
   cache/internal/memory/block_heap.h

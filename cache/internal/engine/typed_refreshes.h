@@ -1,7 +1,7 @@
 // Refreshes values before they expire, while readers go on with the old ones;
 // what that promises is in cache/load.h.
 //
-// A refresh is a load (cache/internal/engine/load.h) that begins while the old
+// A refresh is a load (cache/internal/loads/load.h) that begins while the old
 // value lives, so what supersedes a load supersedes it. It is queued until
 // somebody runs it; a miss that comes first takes its place.
 //
@@ -18,18 +18,18 @@
 #include "absl/status/statusor.h"
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/internal/engine/counters.h"
-#include "wheelcache/cache/internal/engine/gate.h"
-#include "wheelcache/cache/internal/engine/load.h"
-#include "wheelcache/cache/internal/engine/load_home.h"
 #include "wheelcache/cache/internal/engine/refresh_ahead.h"
-#include "wheelcache/cache/internal/engine/refresh_board.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/typed_engine.h"
 #include "wheelcache/cache/internal/engine/typed_lead.h"
-#include "wheelcache/cache/internal/engine/typed_load.h"
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
+#include "wheelcache/cache/internal/loads/gate.h"
+#include "wheelcache/cache/internal/loads/load.h"
+#include "wheelcache/cache/internal/loads/load_home.h"
+#include "wheelcache/cache/internal/loads/refresh_board.h"
+#include "wheelcache/cache/internal/loads/typed_load.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/load.h"
 #include "wheelcache/cache/options.h"

@@ -1,6 +1,6 @@
 // Tests of RefreshBoard: who may refresh a key, and when again.
 
-#include "wheelcache/cache/internal/engine/refresh_board.h"
+#include "wheelcache/cache/internal/loads/refresh_board.h"
 
 #include <atomic>
 #include <cstdint>

@@ -3,13 +3,13 @@
 //
 // Threads. Thread-compatible; constant.
 
-#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_KEY_QUERY_H_
-#define WHEELCACHE_CACHE_INTERNAL_ENGINE_KEY_QUERY_H_
+#ifndef WHEELCACHE_CACHE_INTERNAL_LOADS_KEY_QUERY_H_
+#define WHEELCACHE_CACHE_INTERNAL_LOADS_KEY_QUERY_H_
 
-#include "wheelcache/cache/internal/engine/load.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
+#include "wheelcache/cache/internal/loads/load.h"
 
 namespace wheelcache::internal {
 
@@ -54,4 +54,4 @@ class EntryKeyQuery final : public KeyQuery {
 
 }  // namespace wheelcache::internal
 
-#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_KEY_QUERY_H_
+#endif  // WHEELCACHE_CACHE_INTERNAL_LOADS_KEY_QUERY_H_

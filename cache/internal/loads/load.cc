@@ -1,4 +1,4 @@
-#include "wheelcache/cache/internal/engine/load.h"
+#include "wheelcache/cache/internal/loads/load.h"
 
 #include <atomic>
 #include <cstdint>

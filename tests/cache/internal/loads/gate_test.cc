@@ -1,6 +1,6 @@
 // Tests of Gate: who is let in, and whom Close waits for.
 
-#include "wheelcache/cache/internal/engine/gate.h"
+#include "wheelcache/cache/internal/loads/gate.h"
 
 #include <atomic>
 #include <memory>

@@ -1,4 +1,4 @@
-#include "wheelcache/cache/internal/engine/gate.h"
+#include "wheelcache/cache/internal/loads/gate.h"
 
 #include <new>
 #include <thread>

@@ -7,16 +7,16 @@
 //
 // Cost. O(kMost) for a key whose failure might be remembered.
 
-#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_FAILURES_H_
-#define WHEELCACHE_CACHE_INTERNAL_ENGINE_FAILURES_H_
+#ifndef WHEELCACHE_CACHE_INTERNAL_LOADS_FAILURES_H_
+#define WHEELCACHE_CACHE_INTERNAL_LOADS_FAILURES_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
-#include "wheelcache/cache/internal/engine/key_query.h"
-#include "wheelcache/cache/internal/engine/load.h"
+#include "wheelcache/cache/internal/loads/key_query.h"
+#include "wheelcache/cache/internal/loads/load.h"
 #include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
@@ -62,4 +62,4 @@ class WHEELCACHE_EXPORT Failures {
 
 }  // namespace wheelcache::internal
 
-#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_FAILURES_H_
+#endif  // WHEELCACHE_CACHE_INTERNAL_LOADS_FAILURES_H_

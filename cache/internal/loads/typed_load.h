@@ -2,16 +2,16 @@
 //
 // Threads. Thread-safe.
 
-#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_LOAD_H_
-#define WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_LOAD_H_
+#ifndef WHEELCACHE_CACHE_INTERNAL_LOADS_TYPED_LOAD_H_
+#define WHEELCACHE_CACHE_INTERNAL_LOADS_TYPED_LOAD_H_
 
 #include <cstdint>
 #include <utility>
 
-#include "wheelcache/cache/internal/engine/load.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
+#include "wheelcache/cache/internal/loads/load.h"
 
 namespace wheelcache::internal {
 
@@ -44,4 +44,4 @@ class TypedLoad final : public Load {
 
 }  // namespace wheelcache::internal
 
-#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_LOAD_H_
+#endif  // WHEELCACHE_CACHE_INTERNAL_LOADS_TYPED_LOAD_H_

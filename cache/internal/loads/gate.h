@@ -10,8 +10,8 @@
 // Threads. Thread-safe. In the child of fork() the visits of other threads are
 // forgotten.
 
-#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_GATE_H_
-#define WHEELCACHE_CACHE_INTERNAL_ENGINE_GATE_H_
+#ifndef WHEELCACHE_CACHE_INTERNAL_LOADS_GATE_H_
+#define WHEELCACHE_CACHE_INTERNAL_LOADS_GATE_H_
 
 #include <thread>
 
@@ -79,4 +79,4 @@ class WHEELCACHE_EXPORT Gate {
 
 }  // namespace wheelcache::internal
 
-#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_GATE_H_
+#endif  // WHEELCACHE_CACHE_INTERNAL_LOADS_GATE_H_

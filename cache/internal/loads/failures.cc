@@ -1,4 +1,4 @@
-#include "wheelcache/cache/internal/engine/failures.h"
+#include "wheelcache/cache/internal/loads/failures.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "wheelcache/cache/internal/engine/key_query.h"
-#include "wheelcache/cache/internal/engine/load.h"
+#include "wheelcache/cache/internal/loads/key_query.h"
+#include "wheelcache/cache/internal/loads/load.h"
 #include "wheelcache/wheel/base/contain.h"
 
 namespace wheelcache::internal {

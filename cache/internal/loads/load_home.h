@@ -2,14 +2,14 @@
 //
 // Threads. Thread-safe.
 
-#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_LOAD_HOME_H_
-#define WHEELCACHE_CACHE_INTERNAL_ENGINE_LOAD_HOME_H_
+#ifndef WHEELCACHE_CACHE_INTERNAL_LOADS_LOAD_HOME_H_
+#define WHEELCACHE_CACHE_INTERNAL_LOADS_LOAD_HOME_H_
 
 #include <memory>
 
-#include "wheelcache/cache/internal/engine/gate.h"
-#include "wheelcache/cache/internal/engine/refresh_board.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/internal/loads/gate.h"
+#include "wheelcache/cache/internal/loads/refresh_board.h"
 #include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/clock.h"
@@ -43,4 +43,4 @@ struct WHEELCACHE_EXPORT LoadHome {
 
 }  // namespace wheelcache::internal
 
-#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_LOAD_HOME_H_
+#endif  // WHEELCACHE_CACHE_INTERNAL_LOADS_LOAD_HOME_H_

@@ -1,4 +1,4 @@
-#include "wheelcache/cache/internal/engine/refresh_board.h"
+#include "wheelcache/cache/internal/loads/refresh_board.h"
 
 #include <algorithm>
 #include <atomic>

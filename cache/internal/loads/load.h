@@ -3,11 +3,11 @@
 //
 // One caller leads: it runs its loader, or has a ticket, and ends the load.
 // The others block in Wait, or leave a callback. A load that ends may stay in
-// the table of its shard (cache/internal/engine/loads.h) as a failure that is
+// the table of its shard (cache/internal/loads/loads.h) as a failure that is
 // remembered.
 //
 // This is what the engine knows of a load; TypedLoad
-// (cache/internal/engine/typed_load.h) has the key.
+// (cache/internal/loads/typed_load.h) has the key.
 //
 // Loaders may load other keys, and so wait for each other. Each thread notes
 // which load it waits for without a limit, over all caches of the process, and
@@ -15,8 +15,8 @@
 //
 // Threads. Thread-safe.
 
-#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_LOAD_H_
-#define WHEELCACHE_CACHE_INTERNAL_ENGINE_LOAD_H_
+#ifndef WHEELCACHE_CACHE_INTERNAL_LOADS_LOAD_H_
+#define WHEELCACHE_CACHE_INTERNAL_LOADS_LOAD_H_
 
 #include <cstdint>
 #include <memory>
@@ -144,4 +144,4 @@ using LoadPtr = std::shared_ptr<Load>;
 
 }  // namespace wheelcache::internal
 
-#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_LOAD_H_
+#endif  // WHEELCACHE_CACHE_INTERNAL_LOADS_LOAD_H_

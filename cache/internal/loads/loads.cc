@@ -1,4 +1,4 @@
-#include "wheelcache/cache/internal/engine/loads.h"
+#include "wheelcache/cache/internal/loads/loads.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "wheelcache/cache/internal/engine/failures.h"
-#include "wheelcache/cache/internal/engine/key_query.h"
-#include "wheelcache/cache/internal/engine/load.h"
 #include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/cache/internal/loads/failures.h"
+#include "wheelcache/cache/internal/loads/key_query.h"
+#include "wheelcache/cache/internal/loads/load.h"
 
 namespace wheelcache::internal {
 

@@ -8,17 +8,17 @@
 //
 // Threads. Thread-compatible: belongs to the lock of its shard.
 
-#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_LOADS_H_
-#define WHEELCACHE_CACHE_INTERNAL_ENGINE_LOADS_H_
+#ifndef WHEELCACHE_CACHE_INTERNAL_LOADS_LOADS_H_
+#define WHEELCACHE_CACHE_INTERNAL_LOADS_LOADS_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "wheelcache/cache/internal/engine/failures.h"
-#include "wheelcache/cache/internal/engine/key_query.h"
-#include "wheelcache/cache/internal/engine/load.h"
+#include "wheelcache/cache/internal/loads/failures.h"
+#include "wheelcache/cache/internal/loads/key_query.h"
+#include "wheelcache/cache/internal/loads/load.h"
 #include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
@@ -69,4 +69,4 @@ class WHEELCACHE_EXPORT Loads {
 
 }  // namespace wheelcache::internal
 
-#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_LOADS_H_
+#endif  // WHEELCACHE_CACHE_INTERNAL_LOADS_LOADS_H_
