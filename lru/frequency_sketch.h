@@ -30,6 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/base/attributes.h"
 #include "absl/numeric/bits.h"
 #include "wheelcache/wheel/base/version.h"
 
@@ -70,12 +71,13 @@ class FrequencySketch {
   }
 
   // Adds an occurrence of the element with this hash.
-  void Increment(uint32_t hash) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Increment(uint32_t hash) {
     const Place place = PlaceOf(hash);
     IncrementOne(CounterOf(place, 0));
     IncrementOne(CounterOf(place, 1));
     IncrementOne(CounterOf(place, 2));
     IncrementOne(CounterOf(place, 3));
+    ForgetKept(place.block);
     if (++increments_ >= 10 * elements_) {
       increments_ = 0;
       to_halve_ = count_;
@@ -83,12 +85,21 @@ class FrequencySketch {
     if (to_halve_ > 0) Halve(&blocks_[--to_halve_]);
   }
 
+  // As Frequency, of an element that is asked for many times in a row: its
+  // frequency is kept until its cache line changes.
+  uint32_t KeepFrequency(uint32_t hash) {
+    if (kept_.block == nullptr || kept_.hash != hash) {
+      kept_ = {PlaceOf(hash).block, hash, Frequency(hash)};
+    }
+    return kept_.frequency;
+  }
+
   // How often the element with this hash occurred, and has not been forgotten.
   uint32_t Frequency(uint32_t hash) const {
     const Place place = PlaceOf(hash);
-    return static_cast<uint32_t>(std::min(
-        std::min(Count(CounterOf(place, 0)), Count(CounterOf(place, 1))),
-        std::min(Count(CounterOf(place, 2)), Count(CounterOf(place, 3)))));
+    const uint32_t a = LesserOf(CounterOf(place, 0), CounterOf(place, 1));
+    const uint32_t b = LesserOf(CounterOf(place, 2), CounterOf(place, 3));
+    return a < b ? a : b;
   }
 
   // The cache line that both will touch.
@@ -106,7 +117,7 @@ class FrequencySketch {
   };
   struct Counter {
     uint64_t* word;
-    uint64_t shift;
+    int shift;
   };
 
   Place PlaceOf(uint32_t hash) const {
@@ -119,18 +130,34 @@ class FrequencySketch {
   static Counter CounterOf(Place place, uint32_t group) {
     const uint64_t number = place.bits >> (kGroupBits * group) & 31;
     return {&place.block->words[uint64_t{2} * group + (number >> 4)],
-            (number & 15) * 4};
+            static_cast<int>((number & 15) * 4)};
   }
 
-  static uint64_t Count(Counter counter) {
-    return *counter.word >> counter.shift & kMostFrequency;
+  static uint32_t Count(Counter counter) {
+    return static_cast<uint32_t>(*counter.word >> counter.shift) &
+           kMostFrequency;
   }
+  // By value: std::min would put both into memory.
+  static uint32_t LesserOf(Counter one, Counter other) {
+    const uint32_t a = Count(one);
+    const uint32_t b = Count(other);
+    return a < b ? a : b;
+  }
+  // Rotates the counter to the lowest bits, where it is incremented unless that
+  // would make it zero.
   static void IncrementOne(Counter counter) {
-    const uint64_t more = Count(counter) < kMostFrequency ? 1 : 0;
-    *counter.word += more << counter.shift;
+    const uint64_t rotated = absl::rotr(*counter.word, counter.shift);
+    const uint64_t more = rotated + 1;
+    *counter.word = absl::rotl((more & kMostFrequency) != 0 ? more : rotated,
+                               counter.shift);
   }
 
-  static void Halve(Block* block) {
+  void ForgetKept(const Block* changed) {
+    if (changed == kept_.block) kept_.block = nullptr;
+  }
+
+  void Halve(Block* block) {
+    ForgetKept(block);
     constexpr uint64_t kThreeBits = 0x7777777777777777;
     for (uint64_t& word : block->words) word = (word >> 1) & kThreeBits;
   }
@@ -139,6 +166,7 @@ class FrequencySketch {
     count_ = count;
     to_halve_ = std::min(to_halve_, count);
     increments_ = 0;
+    kept_.block = nullptr;
   }
 
   Block* const blocks_;
@@ -147,6 +175,12 @@ class FrequencySketch {
   uint64_t elements_ = 1;
   uint64_t increments_ = 0;  // Since the last halving began.
   uint64_t to_halve_ = 0;    // The blocks before this one.
+  // What KeepFrequency returned last; of no block if that has changed.
+  struct {
+    const Block* block;
+    uint32_t hash;
+    uint32_t frequency;
+  } kept_ = {};
 };
 
 }  // namespace wheelcache

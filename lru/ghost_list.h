@@ -36,7 +36,8 @@ class GhostList {
   // The part of the cache that an element has left.
   enum Part { kFirst = 0, kSecond = 1, kNone = 2 };
 
-  // Fingerprints, the latest first, 0 for none. The lowest bit is the Part.
+  // Fingerprints, the latest first, and behind them 0 for none. The lowest bit
+  // is the Part.
   struct alignas(32) Bucket {
     std::array<uint32_t, 8> words;
   };
@@ -61,13 +62,22 @@ class GhostList {
   // Adds the element with this hash.
   void Add(uint32_t hash, Part left) {
     std::array<uint32_t, 8>& words = BucketOf(hash)->words;
-    size_t last = 0;
-    while (last + 1 < words.size() && words[last] != 0) ++last;
-    if (words[last] != 0) Count(words[last], -1);
-    std::copy_backward(words.begin(), words.begin() + last,
-                       words.begin() + last + 1);
-    words[0] = WordOf(hash) | static_cast<uint32_t>(left);
-    Count(words[0], 1);
+    const auto [w0, w1, w2, w3, w4, w5, w6, earliest] = words;
+    if (earliest != 0) Count(earliest, -1);
+    const uint32_t latest = WordOf(hash) | static_cast<uint32_t>(left);
+    words = {latest, w0, w1, w2, w3, w4, w5, w6};
+    Count(latest, 1);
+  }
+
+  // Whether the element with this hash is here. Cheaper than Take, for callers
+  // that mostly ask for elements that are not.
+  bool Has(uint32_t hash) const {
+    const uint32_t sought = WordOf(hash);
+    uint32_t found = 0;  // Without branches: all words are compared at once.
+    for (const uint32_t word : BucketOf(hash)->words) {
+      found |= (word & ~uint32_t{1}) == sought ? ~uint32_t{0} : 0;
+    }
+    return found != 0;
   }
 
   // Removes the element with this hash. Returns the part that it has left, or

@@ -113,6 +113,15 @@ class LazyLruList {
     return FindOldest(budget, [](Ref) {});
   }
 
+  // What FindOldest would return if it has nothing to move. Otherwise, or if
+  // there is none, null.
+  Ref OldestAtBack() const {
+    const Ref last = list_.back();
+    return last != Ref{} && ABSL_PREDICT_TRUE(IsOldest(store_.stamp(last)))
+               ? last
+               : Ref{};
+  }
+
   // The difference in stamps below which the order is not kept.
   uint32_t Resolution() const { return resolution_; }
 

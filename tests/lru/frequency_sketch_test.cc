@@ -66,6 +66,34 @@ TEST(FrequencySketchTest, FrequencyIsNeverTooLowAndRarelyTooHigh) {
   EXPECT_LT(too_high, counts.size() / 50);
 }
 
+TEST(FrequencySketchTest, CountersOfOneLineDoNotOverflowIntoOthers) {
+  Sketch sketch(8);  // One line.
+  for (uint32_t hash = 0; hash < 128; ++hash) {
+    for (uint32_t i = 0; i < 20 && sketch->Frequency(hash) < 15; ++i) {
+      const uint32_t before = sketch->Frequency(hash);
+      const uint32_t other = sketch->Frequency(hash + 1);
+      sketch->Fit(1'000'000);  // Not to be halved meanwhile.
+      sketch->Increment(hash);
+      ASSERT_EQ(sketch->Frequency(hash), before + 1) << hash;
+      ASSERT_LE(sketch->Frequency(hash + 1), other + 1) << hash;
+    }
+  }
+}
+
+TEST(FrequencySketchTest, AKeptFrequencyIsThePresentOne) {
+  constexpr uint32_t kElements = 64;
+  Sketch sketch(kElements);
+  std::mt19937 random(static_cast<uint32_t>(TestSeed()));
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < 100 * kElements; ++i) {
+    if (random() % 20 == 0) kept = random() % kElements;
+    if (random() % 1'000 == 0) sketch->Fit(random() % kElements);
+    if (random() % 4 == 0) sketch->Increment(random() % kElements);
+    ASSERT_EQ(sketch->KeepFrequency(kept), sketch->Frequency(kept))
+        << "seed " << TestSeed();
+  }
+}
+
 TEST(FrequencySketchTest, HalvesAllAfterTenIncrementsForEachElement) {
   constexpr uint32_t kElements = 800;
   Sketch sketch(kElements);

@@ -2,6 +2,7 @@
 
 #include "wheelcache/lru/ghost_list.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +40,9 @@ TEST(GhostListTest, TellsOnceWhichPartAnElementHasLeft) {
   ghosts->Add(200, kSecond);
   EXPECT_EQ(ghosts->size(kFirst), 1);
   EXPECT_EQ(ghosts->size(kSecond), 1);
+  EXPECT_TRUE(ghosts->Has(200));
   EXPECT_EQ(ghosts->Take(200), kSecond);
+  EXPECT_FALSE(ghosts->Has(200));
   EXPECT_EQ(ghosts->Take(200), kNone);
   EXPECT_EQ(ghosts->Take(1), kFirst);
   EXPECT_EQ(ghosts->size(kFirst), 0);
@@ -63,6 +66,10 @@ TEST(GhostListTest, AgreesWithAListForEachBucket) {
   for (int i = 0; i < 20'000; ++i) {
     const uint32_t hash = random() % kHashes * 2'147'483;
     auto& bucket = all[ghosts->LineOf(hash)];
+    ASSERT_EQ(ghosts->Has(hash),
+              std::any_of(bucket.begin(), bucket.end(), [&](const auto& ghost) {
+                return ghost.first == hash;
+              }));
     if (random() % 2 == 0) {
       const auto part = random() % 3 == 0 ? kSecond : kFirst;
       if (bucket.size() == 8) {

@@ -91,6 +91,16 @@ TEST_F(LazyLruListTest, AnElementGoesWhereItWasUsedNotToTheFront) {
   EXPECT_NEAR(now_ - middle, kPages, kPages * 0.125);
 }
 
+TEST_F(LazyLruListTest, TheOldestIsAtTheBackUnlessThatWasUsed) {
+  EXPECT_EQ(list_.OldestAtBack(), 0u);
+  PushAll();
+  EXPECT_EQ(list_.OldestAtBack(), 1u);
+  Use(1);
+  EXPECT_EQ(list_.OldestAtBack(), 0u);
+  EXPECT_EQ(FindOldest(), 2u);
+  EXPECT_EQ(list_.OldestAtBack(), 2u);
+}
+
 TEST_F(LazyLruListTest, BudgetStopsTheSearchAndTheNextOneGoesOn) {
   PushAll();
   for (uint32_t page = 1; page <= 30; ++page) Use(page);
