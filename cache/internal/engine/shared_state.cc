@@ -80,10 +80,13 @@ SharedState::SharedState(const CacheOptions& options, int number_of_shards,
       admission_entries(scan_resistant
                             ? MostEntries(options, entries) / shard_count() + 1
                             : 0),
-      admission_pages(scan_resistant
-                          ? shard_count() *
-                                AdmissionMemory::BytesFor(admission_entries)
-                          : 0),
+      admission_pages(
+          scan_resistant
+              ? shard_count() * AdmissionMemory::BytesFor(admission_entries)
+              : 0,
+          // Where all of it will be used.
+          expected_entries > 0 ? ZeroPages::Size::kHuge
+                               : ZeroPages::Size::kSmall),
       pool(
           new EntryPool(entries.operations, entries.charges, expected_entries)),
       limbo(pool.get(), PatienceFor(options.max_entries)),

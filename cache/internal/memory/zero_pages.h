@@ -1,4 +1,5 @@
 // Zeroed pages from the system, each of which takes memory from its first use.
+// They may be huge (cache/internal/memory/huge_pages.h), against TLB misses.
 //
 // Threads. Constant after construction; its user synchronizes accesses to the
 // memory.
@@ -17,8 +18,10 @@ namespace wheelcache::internal {
 
 class WHEELCACHE_EXPORT ZeroPages {
  public:
-  // None if `bytes` is 0.
-  explicit ZeroPages(size_t bytes);
+  enum class Size { kSmall, kHuge };
+
+  // None if `bytes` is 0. Only whole pages are huge.
+  explicit ZeroPages(size_t bytes, Size size = Size::kSmall);
   ~ZeroPages();
 
   ZeroPages(const ZeroPages&) = delete;

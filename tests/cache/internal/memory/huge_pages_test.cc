@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
 #include "wheelcache/cache/internal/memory/table_memory.h"
+#include "wheelcache/cache/internal/memory/zero_pages.h"
 
 namespace wheelcache::internal {
 namespace {
@@ -56,6 +57,17 @@ TEST(HugePagesTest, TablesAndWhatLiesAheadOfThemShareTheirs) {
   const TableMemory memory(/*tables=*/3, /*bytes=*/kMiB, /*ahead=*/kMiB);
   EXPECT_EQ(asked_bytes, 4 * kMiB);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.ahead()) % kHugePageBytes, 0);
+}
+
+TEST(HugePagesTest, ZeroPagesAskForThemOnRequest) {
+  asked_bytes = 0;
+  const ZeroPages small(5 * kMiB);
+  EXPECT_EQ(asked_bytes, 0);
+  const ZeroPages less_than_one(kMiB, ZeroPages::Size::kHuge);
+  EXPECT_EQ(asked_bytes, 0);
+  const ZeroPages huge(5 * kMiB, ZeroPages::Size::kHuge);
+  EXPECT_EQ(asked_bytes, 4 * kMiB) << "whole ones";
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(huge.begin()) % kHugePageBytes, 0);
 }
 
 }  // namespace
