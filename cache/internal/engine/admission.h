@@ -27,7 +27,8 @@
 // target on, but never below its least one; else such a shard would evict from
 // its main list what nothing was compared with.
 //
-// Cost. Every method is O(1). NoteSet touches a cache line of the sketch and
+// Cost. Every method is O(1); what each Set of a new key calls in a full shard
+// is inlined. NoteSet touches a cache line of the sketch and
 // one of the ghosts, NoteEvicted one of the ghosts, Wins two of the sketch.
 // Nothing is allocated.
 //
@@ -42,8 +43,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/base/attributes.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/cache/options.h"
 #include "wheelcache/lru/frequency_sketch.h"
 #include "wheelcache/lru/ghost_list.h"
 #include "wheelcache/wheel/base/export.h"
@@ -96,7 +99,12 @@ class WHEELCACHE_EXPORT Admission {
   void Clear() { sizes_ = {}; }
 
   // A key without an entry is Set.
-  void NoteSet(Hash32 hash);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void NoteSet(Hash32 hash) {
+    constexpr uint32_t kSetsBetweenFits = 64;
+    if (sets_++ % kSetsBetweenFits == 0) Fit();
+    if (ghosts_.Has(hash)) TakeGhost(hash);
+    sketch_.Increment(hash);
+  }
   // An entry at a tail was used.
   void NoteUsed(Hash32 hash) { sketch_.Increment(hash); }
   // An entry is evicted from the list.
@@ -106,7 +114,12 @@ class WHEELCACHE_EXPORT Admission {
 
   // The shard has to evict, and the cache uses so much of its limits: what the
   // shard holds is the same part of what fits.
-  void NoteFull(Room used, Room limit);
+  void NoteFull(Room used, Room limit) {
+    const Room all = total();
+    part_of_entry_ = PartOfOne(used.entries, limit.entries, all.entries);
+    part_of_byte_ = PartOfOne(used.bytes, limit.bytes, all.bytes);
+    slack_ = limit.bytes == kUnlimited ? 0 : Slack();
+  }
 
   // Whether the window will be over its target with what is about to enter it,
   // or nearly so where the bytes are limited, so that its tail is a candidate.
@@ -121,7 +134,19 @@ class WHEELCACHE_EXPORT Admission {
     return PartOf(sizes_[kWindow]) > target_ && PartOf(room) <= 1 - target_;
   }
   // Whether the tail of the window stays, and that of the main list goes.
-  bool Wins(Candidate window, Candidate main);
+  bool Wins(Candidate window, Candidate main) {
+    const uint32_t f = sketch_.Frequency(window.hash);
+    // The tail of the main list mostly wins, and stays.
+    const uint32_t g = sketch_.KeepFrequency(main.hash);
+    if (f > g) return true;
+    if (window.life_left > 2 * main.life_left &&
+        IsWorthMore(f, window.life_left, g, main.life_left)) {
+      return true;
+    }
+    // Keys whose hashes collide could hold the main list for ever.
+    constexpr uint32_t kSuspicious = 6;
+    return f >= kSuspicious && IsLucky();
+  }
 
   // The cache lines that are touched for a hash.
   const void* SketchLineOf(Hash32 hash) const { return sketch_.LineOf(hash); }
@@ -134,13 +159,30 @@ class WHEELCACHE_EXPORT Admission {
   // Of the window, as a part of the shard.
   static constexpr double kLeastTarget = 0.05;
 
+  Room total() const {
+    Room all = sizes_[kWindow];
+    all += sizes_[kMain];
+    return all;
+  }
+  // The part of what fits that one entry or byte is in a shard that has so many
+  // of them, while so much of the limit is used; 0 if there is no limit.
+  static double PartOfOne(int64_t used, int64_t limit, int64_t of_shard) {
+    if (limit == kUnlimited) return 0;  // Ahead of divisions.
+    return static_cast<double>(used) / static_cast<double>(limit) /
+           static_cast<double>(std::max<int64_t>(of_shard, 1));
+  }
   // The part of what fits.
   double PartOf(Room room) const {
     return std::max(static_cast<double>(room.entries) * part_of_entry_,
                     static_cast<double>(room.bytes) * part_of_byte_);
   }
   double EntriesThatFit() const;
+  double Slack() const;
+  void Fit();
+  void TakeGhost(Hash32 hash);
   void MoveTarget(double steps);
+  static bool IsWorthMore(uint32_t f, double life, uint32_t other_f,
+                          double other_life);
   bool IsLucky();
 
   const uint64_t most_entries_;  // That the memory is made for.

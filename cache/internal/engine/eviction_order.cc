@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/engine/admission.h"
@@ -19,13 +20,13 @@
 namespace wheelcache::internal {
 namespace {
 
-Admission::List ListOf(const EntryHeader& entry) {
-  return entry.in_main() ? Admission::kMain : Admission::kWindow;
+Admission::List ListNumber(bool in_main) {
+  return in_main ? Admission::kMain : Admission::kWindow;
 }
 
 }  // namespace
 
-struct EvictionOrder::Main {
+struct alignas(ABSL_CACHELINE_SIZE) EvictionOrder::Main {
   struct Tail {
     EntryRef ref = 0;
     Hash32 hash = 0;
@@ -34,9 +35,17 @@ struct EvictionOrder::Main {
   Main(const Links& links, const AdmissionMemory& memory, Room share)
       : list(links), admission(memory, share) {}
 
+  void PrefetchHistory(Hash32 hash) const {
+    PrefetchLineToWrite(admission.GhostLineOf(hash));
+    PrefetchLineToWrite(admission.SketchLineOf(hash));
+  }
+
   List list;
   Admission admission;
-  std::array<Tail, 2> tails;  // Of the window and of the main list.
+  std::array<Tail, 2> tails;  // Of each Admission::List.
+  // What Recency was told last.
+  uint32_t window_shown = 0;
+  uint32_t main_shown = 0;
 };
 
 EvictionOrder::EvictionOrder(const Owner& shard)
@@ -63,34 +72,42 @@ auto EvictionOrder::ListWith(bool in_main) -> List& {
 }
 
 void EvictionOrder::PrefetchHistory(Hash32 hash) const {
-  PrefetchLineToWrite(main_->admission.GhostLineOf(hash));
-  PrefetchLineToWrite(main_->admission.SketchLineOf(hash));
+  main_->PrefetchHistory(hash);
 }
 
-Hash32 EvictionOrder::HashOfTail(EntryRef ref) {
-  for (const Main::Tail& tail : main_->tails) {
-    if (tail.ref == ref) return tail.hash;
-  }
-  const EntryHeader& entry = HeaderOf(ref);
-  const Hash32 hash = pool_.operations().hash(entry);
-  main_->tails[ListOf(entry)] = {ref, hash};
+Hash32 EvictionOrder::ExpectVictim(EntryRef ref) {
+  const Hash32 hash = HashOfTail(HeaderOf(ref).in_main(), ref);
+  main_->PrefetchHistory(hash);
   return hash;
 }
 
-// Another entry may get its block.
-void EvictionOrder::ForgetHash(EntryRef ref) {
-  for (Main::Tail& tail : main_->tails) {
-    if (tail.ref == ref) tail = Main::Tail();
+void EvictionOrder::PrefetchForThisThread() const {
+  PrefetchToWrite(main_.get(), main_.get() + 1);
+  for (const Main::Tail& tail : main_->tails) {
+    if (tail.ref != 0) main_->PrefetchHistory(tail.hash);
   }
 }
 
-void EvictionOrder::NoteEvicted(EntryRef ref, Hash32 hash) {
-  main_->admission.NoteEvicted(hash, ListOf(HeaderOf(ref)));
+// The hash of the key of an entry that is at the tail of a list. Computed once,
+// and kept until the entry is removed or another one is at that tail.
+inline Hash32 EvictionOrder::HashOfTail(bool in_main, EntryRef ref) {
+  Main::Tail& tail = main_->tails[ListNumber(in_main)];
+  if (ABSL_PREDICT_FALSE(tail.ref != ref)) {
+    tail = {ref, pool_.operations().hash(HeaderOf(ref))};
+  }
+  return tail.hash;
+}
+
+// Before the entry leaves the list: another one may get its block.
+inline void EvictionOrder::ForgetHash(bool in_main, EntryRef ref) {
+  Main::Tail& tail = main_->tails[ListNumber(in_main)];
+  if (tail.ref == ref) tail.ref = 0;
 }
 
 void EvictionOrder::Substitute(EntryRef old, EntryRef copy) {
-  if (main_ != nullptr) ForgetHash(old);
-  ListWith(HeaderOf(old).in_main()).Substitute(old, copy);
+  const bool in_main = HeaderOf(old).in_main();
+  if (main_ != nullptr) ForgetHash(in_main, old);
+  ListWith(in_main).Substitute(old, copy);
 }
 
 void EvictionOrder::SetShare(Room share) {
@@ -114,31 +131,56 @@ void EvictionOrder::MoveToFront(EntryRef ref) {
   list_.MoveToFront(ref);
 }
 
-void EvictionOrder::AddToTwo(const Added& added) {
-  const bool is_new = added.old == 0;
-  EntryHeader& entry = HeaderOf(added.ref);
-  if (!is_new && HeaderOf(added.old).in_main()) entry.EnterMain();
-  ListWith(entry.in_main()).PushFront(added.ref);
-  main_->admission.Add(ListOf(entry), RoomOf(added.ref));
-  if (is_new) {
-    main_->admission.NoteSet(added.hash);
+void EvictionOrder::AddToTwo(const Added& added, const Room& room) {
+  Admission& admission = main_->admission;
+  if (added.old != 0 && HeaderOf(added.old).in_main()) {
+    HeaderOf(added.ref).EnterMain();
+    main_->list.PushFront(added.ref);
+    admission.Add(Admission::kMain, room);
+  } else {
+    list_.PushFront(added.ref);
+    admission.Add(Admission::kWindow, room);
+  }
+  if (added.old == 0) {
+    admission.NoteSet(added.hash);
     FillMain(added.ref);
   }
+  ShowResolutions();
+}
+
+// Tells readers how young is young.
+inline void EvictionOrder::ShowResolutions() {
   const uint32_t window = list_.Resolution();
-  recency_.SetResolutions(
-      window, main_->list.empty() ? window : main_->list.Resolution());
+  const uint32_t main = main_->list.empty() ? window : main_->list.Resolution();
+  if (ABSL_PREDICT_TRUE(window == main_->window_shown &&
+                        main == main_->main_shown)) {
+    return;
+  }
+  main_->window_shown = window;
+  main_->main_shown = main;
+  recency_.SetResolutions(window, main);
+}
+
+void EvictionOrder::RemoveVictim(EntryRef ref, Hash32 hash, int64_t charge) {
+  const bool in_main = HeaderOf(ref).in_main();
+  main_->admission.NoteEvicted(hash, ListNumber(in_main));
+  TakeOutOfTwo(ref, in_main, charge);
 }
 
 void EvictionOrder::RemoveFromTwo(EntryRef ref) {
-  ForgetHash(ref);
-  const EntryHeader& entry = HeaderOf(ref);
-  main_->admission.Remove(ListOf(entry), RoomOf(ref));
-  ListWith(entry.in_main()).Remove(ref);
+  TakeOutOfTwo(ref, HeaderOf(ref).in_main(), pool_.Charge(ref));
+}
+
+inline void EvictionOrder::TakeOutOfTwo(EntryRef ref, bool in_main,
+                                        int64_t charge) {
+  ForgetHash(in_main, ref);
+  main_->admission.Remove(ListNumber(in_main), {1, charge});
+  ListWith(in_main).Remove(ref);
 }
 
 // Moves the tail of the window to the main list, while that has room; never the
 // entry that was added last.
-void EvictionOrder::FillMain(EntryRef newest) {
+inline void EvictionOrder::FillMain(EntryRef newest) {
   uint64_t budget = 8;
   while (budget > 0 && main_->admission.MainHasRoomFor({1, 0})) {
     const EntryRef oldest = FindOldestBut(/*keep=*/0, &list_, &budget);
@@ -151,17 +193,23 @@ void EvictionOrder::FillMain(EntryRef newest) {
 
 void EvictionOrder::MoveToMain(EntryRef ref) {
   const Room room = RoomOf(ref);
-  list_.Remove(ref);
-  main_->admission.Remove(Admission::kWindow, room);
+  TakeOutOfTwo(ref, /*in_main=*/false, room.bytes);
   HeaderOf(ref).EnterMain();
   main_->list.Insert(ref);
   main_->admission.Add(Admission::kMain, room);
 }
 
 // Returns the least recently used entry of one of two lists but for `keep`, or
-// null.
-EntryRef EvictionOrder::FindOldestBut(EntryRef keep, List* list,
-                                      uint64_t* budget) {
+// null. Mostly it is at the end already.
+inline EntryRef EvictionOrder::FindOldestBut(EntryRef keep, List* list,
+                                             uint64_t* budget) {
+  const EntryRef oldest = list->OldestAtBack();
+  if (ABSL_PREDICT_TRUE(oldest != 0 && oldest != keep)) return oldest;
+  return MoveToOldestBut(keep, list, budget);
+}
+
+EntryRef EvictionOrder::MoveToOldestBut(EntryRef keep, List* list,
+                                        uint64_t* budget) {
   const auto moved = [&](EntryRef ref) {
     main_->admission.NoteUsed(pool_.operations().hash(HeaderOf(ref)));
     // Begins another generation if it is time: few entries enter a main list at
@@ -199,14 +247,16 @@ EntryRef EvictionOrder::FindVictimOfTwo(EntryRef keep, Room incoming,
 }
 
 // Whether the tail of the window stays, and that of the main list goes.
-bool EvictionOrder::WindowWins(EntryRef window, EntryRef main,
-                               int64_t now_nanos) {
-  const auto candidate = [&](EntryRef ref) -> Admission::Candidate {
+inline bool EvictionOrder::WindowWins(EntryRef window, EntryRef main,
+                                      int64_t now_nanos) {
+  const auto candidate = [&](bool in_main,
+                             EntryRef ref) -> Admission::Candidate {
     const double left = static_cast<double>(HeaderOf(ref).deadline()) -
                         static_cast<double>(now_nanos);
-    return {HashOfTail(ref), std::max(left, 0.0)};
+    return {HashOfTail(in_main, ref), std::max(left, 0.0)};
   };
-  return main_->admission.Wins(candidate(window), candidate(main));
+  return main_->admission.Wins(candidate(/*in_main=*/false, window),
+                               candidate(/*in_main=*/true, main));
 }
 
 void EvictionOrder::ShowOldest(uint64_t* budget) {
@@ -244,16 +294,26 @@ absl::Status EvictionOrder::CheckList(
   List& list = ListWith(in_main);
   if (auto status = list.CheckInvariants(); !status.ok()) return status;
   Room sum;
+  Main::Tail tail;
+  if (main_ != nullptr) tail = main_->tails[ListNumber(in_main)];
   for (EntryRef ref = list.front(); ref != 0; ref = HeaderOf(ref).lru.older) {
-    if (HeaderOf(ref).in_main() != in_main) {
+    const EntryHeader& entry = HeaderOf(ref);
+    if (entry.in_main() != in_main) {
       return absl::InternalError("an entry is in the list that its bit denies");
+    }
+    if (ref == tail.ref && pool_.operations().hash(entry) == tail.hash) {
+      tail.ref = 0;
     }
     if (auto status = visit(ref); !status.ok()) return status;
     if (main_ != nullptr) sum += RoomOf(ref);
   }
-  const auto number = in_main ? Admission::kMain : Admission::kWindow;
-  if (main_ != nullptr && !(sum == main_->admission.size(number))) {
+  if (main_ != nullptr &&
+      !(sum == main_->admission.size(ListNumber(in_main)))) {
     return absl::InternalError("a list of two has another size than was noted");
+  }
+  if (tail.ref != 0) {
+    return absl::InternalError(
+        "a list has another hash of its tail, or no such entry");
   }
   return absl::OkStatus();
 }

@@ -72,22 +72,24 @@ class WHEELCACHE_EXPORT EvictionOrder {
   // Whether there are two lists.
   bool has_two_lists() const { return main_ != nullptr; }
 
-  // Where there are two: prefetches what a Set of the key with this hash, or
-  // the eviction of its entry, will touch in the sketch and the ghosts.
+  // Where there are two: prefetches what a Set of the key with this hash will
+  // touch in the sketch and the ghosts; what the eviction of an entry that is
+  // at a tail will touch there, and returns the hash of its key; and once more
+  // what another thread had prefetched or written to.
   void PrefetchHistory(Hash32 hash) const;
-  // The hash of the key of an entry that is at a tail. Computed once, and kept
-  // until the entry is removed or another one is at that tail.
-  Hash32 HashOfTail(EntryRef ref);
+  Hash32 ExpectVictim(EntryRef ref);
+  void PrefetchForThisThread() const;
 
   // Adds an entry as the most recently used: to the list of the entry that it
-  // replaces, which is still in the order.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void Add(const Added& added);
+  // replaces, which is still in the order. It takes so much room.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Add(const Added& added, const Room& room);
 
   // Takes an entry out.
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Remove(EntryRef ref);
 
-  // Notes that an entry is about to be evicted. REQUIRES: there are two lists.
-  void NoteEvicted(EntryRef ref, Hash32 hash);
+  // As Remove, of an entry that is evicted, with the hash of its key and its
+  // charge. REQUIRES: there are two lists.
+  void RemoveVictim(EntryRef ref, Hash32 hash, int64_t charge);
 
   // Puts a copy of an entry in its place.
   void Substitute(EntryRef old, EntryRef copy);
@@ -161,14 +163,20 @@ class WHEELCACHE_EXPORT EvictionOrder {
   List& ListWith(bool in_main);
 
   EntryRef FindOldestBut(EntryRef keep, List* list, uint64_t* budget);
+  ABSL_ATTRIBUTE_NOINLINE EntryRef MoveToOldestBut(EntryRef keep, List* list,
+                                                   uint64_t* budget);
   EntryRef FindVictimOfTwo(EntryRef keep, Room incoming, int64_t now_nanos,
                            uint64_t* budget);
-  void AddToTwo(const Added& added);
+  void AddToTwo(const Added& added, const Room& room);
   void RemoveFromTwo(EntryRef ref);
-  void FillMain(EntryRef newest);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void TakeOutOfTwo(EntryRef ref, bool in_main,
+                                                 int64_t charge);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void FillMain(EntryRef newest);
   void MoveToMain(EntryRef ref);
   bool WindowWins(EntryRef window, EntryRef main, int64_t now_nanos);
-  void ForgetHash(EntryRef ref);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Hash32 HashOfTail(bool in_main, EntryRef ref);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void ForgetHash(bool in_main, EntryRef ref);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void ShowResolutions();
   ABSL_ATTRIBUTE_ALWAYS_INLINE void ShowTail(EntryRef oldest, uint32_t margin);
   absl::Status CheckList(bool in_main,
                          absl::FunctionRef<absl::Status(EntryRef)> visit);
@@ -186,11 +194,11 @@ class WHEELCACHE_EXPORT EvictionOrder {
 
 // Inlined into the shard's Set and eviction, as far as there is one list.
 
-inline void EvictionOrder::Add(const Added& added) {
+inline void EvictionOrder::Add(const Added& added, const Room& room) {
   HeaderOf(added.ref).stamp.store(recency_.NextStamp(&uncounted_uses_),
                                   std::memory_order_relaxed);
   if (ABSL_PREDICT_FALSE(main_ != nullptr)) {
-    AddToTwo(added);
+    AddToTwo(added, room);
     return;
   }
   list_.PushFront(added.ref);

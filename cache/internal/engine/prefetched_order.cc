@@ -41,14 +41,14 @@ std::pair<EntryRef, EntryRef> PrefetchedOrder::TakeAll() {
 }
 
 // RemoveVictim, where one of the tails of two lists will be the next to go.
-void PrefetchedOrder::RemoveVictimOfTwo(EntryRef ref, Hash32 hash) {
+void PrefetchedOrder::RemoveVictimOfTwo(EntryRef ref, Hash32 hash,
+                                        int64_t charge) {
   Forget(ref);
-  RemovalOrder::RemoveVictim(ref, hash);
+  RemovalOrder::RemoveVictim(ref, hash, charge);
   if (shared_.budget.HasRoom()) return;
   const auto expect = [this](EntryRef last, Victim* victim) {
     if (last == 0 || last == victim->ref) return;
-    Expect(last, evictions().HashOfTail(last), victim);
-    evictions().PrefetchHistory(victim->hash);
+    Expect(last, evictions().ExpectVictim(last), victim);
   };
   expect(evictions().back(), &victim_);
   expect(evictions().main_back(), &main_victim_);
@@ -70,6 +70,7 @@ void PrefetchedOrder::PrefetchForThisThread(EntryRef next) const {
     index_.Prefetch(victim->hash);
     Prefetch(victim->neighbours);
   }
+  if (evictions().has_two_lists()) evictions().PrefetchForThisThread();
 }
 
 absl::Status PrefetchedOrder::CheckInvariants(

@@ -64,7 +64,8 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
   // Says that the entry is about to be replaced or removed.
   void ExpectRemoval(EntryRef ref) const { Prefetch(NeighboursOf(ref)); }
 
-  // Says that the entry of a new key with this hash is about to be added.
+  // Says that an entry with this hash, probably of a new key, is about to be
+  // added.
   void ExpectNew(Hash32 hash) const {
     if (ABSL_PREDICT_FALSE(evictions().has_two_lists())) {
       evictions().PrefetchHistory(hash);
@@ -77,7 +78,8 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
     Forget(old);
     RemovalOrder::Substitute(old, copy);
   }
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void RemoveVictim(EntryRef ref, Hash32 hash);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void RemoveVictim(EntryRef ref, Hash32 hash,
+                                                 int64_t charge);
   uint64_t Advance(int64_t now_nanos, uint64_t budget,
                    absl::FunctionRef<void(EntryRef)> fire);
   std::pair<EntryRef, EntryRef> TakeAll();
@@ -108,7 +110,7 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
   ABSL_ATTRIBUTE_ALWAYS_INLINE void ExpectVictim();
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Expect(EntryRef ref, Hash32 hash,
                                            Victim* victim);
-  void RemoveVictimOfTwo(EntryRef ref, Hash32 hash);
+  void RemoveVictimOfTwo(EntryRef ref, Hash32 hash, int64_t charge);
   void PrefetchForThisThread(EntryRef next) const;
 
   SharedState& shared_;
@@ -155,9 +157,10 @@ inline void PrefetchedOrder::Remove(EntryRef ref) {
   RemovalOrder::Remove(ref);
 }
 
-inline void PrefetchedOrder::RemoveVictim(EntryRef ref, Hash32 hash) {
+inline void PrefetchedOrder::RemoveVictim(EntryRef ref, Hash32 hash,
+                                          int64_t charge) {
   if (ABSL_PREDICT_FALSE(evictions().has_two_lists())) {
-    RemoveVictimOfTwo(ref, hash);
+    RemoveVictimOfTwo(ref, hash, charge);
     return;
   }
   Remove(ref);

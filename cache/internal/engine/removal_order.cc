@@ -25,11 +25,6 @@ RemovalOrder::RemovalOrder(const Owner& shard, int64_t now_nanos)
       wheel_(Links{&pool_, ticks()}, ticks().Floor(now_nanos),
              WheelSlots(shared_.PagesOf(shard_).slots())) {}
 
-void RemovalOrder::RemoveVictim(EntryRef ref, Hash32 hash) {
-  if (evictions_.has_two_lists()) evictions_.NoteEvicted(ref, hash);
-  Remove(ref);
-}
-
 void RemovalOrder::Substitute(EntryRef old, EntryRef copy) {
   assert(replaced_ == 0);
   evictions_.Substitute(old, copy);

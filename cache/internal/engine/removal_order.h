@@ -62,15 +62,15 @@ class WHEELCACHE_EXPORT RemovalOrder {
   // Whether there is no entry, nor a replaced one.
   bool empty() const { return evictions_.empty(); }
 
-  // Adds an entry as the most recently used.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void Add(const Added& added);
+  // Adds an entry as the most recently used. It takes so much room.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Add(const Added& added, const Room& room);
 
   // Takes an entry out. REQUIRES: it is not the replaced one.
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Remove(EntryRef ref);
 
-  // As Remove, of what FindVictim returned and is evicted. `hash` is that of
-  // its key.
-  void RemoveVictim(EntryRef ref, Hash32 hash);
+  // As Remove, of what FindVictim returned and is evicted. See EvictionOrder.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void RemoveVictim(EntryRef ref, Hash32 hash,
+                                                 int64_t charge);
 
   // Takes out an entry in whose place another one was added, or leaves that to
   // Settle; returns whether it has gone. `plain` says whether it is a small
@@ -177,14 +177,21 @@ class WHEELCACHE_EXPORT RemovalOrder {
 
 // Inlined into the shard's Set and eviction: each has one call site or two.
 
-inline void RemovalOrder::Add(const Added& added) {
-  evictions_.Add(added);
+inline void RemovalOrder::Add(const Added& added, const Room& room) {
+  evictions_.Add(added, room);
   if (At(added.ref).deadline() != Clock::kNever) Schedule(added.ref);
 }
 
 inline void RemovalOrder::Remove(EntryRef ref) {
   assert(ref != replaced_);
   Unlink(ref);
+}
+
+inline void RemovalOrder::RemoveVictim(EntryRef ref, Hash32 hash,
+                                       int64_t charge) {
+  assert(ref != replaced_);
+  evictions_.RemoveVictim(ref, hash, charge);
+  if (At(ref).timer.scheduled()) wheel_.Cancel(ref);
 }
 
 inline bool RemovalOrder::Replace(EntryRef old, bool plain) {

@@ -141,6 +141,7 @@ StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
     entry.deadline_nanos.store(DeadlineLocked(write.now_nanos, write.ttl_nanos),
                                std::memory_order_relaxed);
   }
+  order_.ExpectNew(write.hash.for_index);
   AddSettled(order_.SettleForSet(write.ref), departures);
   Step step{write, departures, shared_.maintenance_budget, write.room};
   step.budget -=
@@ -163,7 +164,6 @@ StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
     step.need -= Room{1, pool_.Charge(step.old, footprint)};
     step.old_is_plain = pool_.IsPlain(footprint, RemovalOrder::kMostDeferred);
   } else {
-    order_.ExpectNew(write.hash.for_index);
     // The last that may throw, before anything live has to leave.
     index_.Reserve([this](EntryRef other) ABSL_NO_THREAD_SAFETY_ANALYSIS {
       return order_.HashOf(other);
@@ -232,7 +232,7 @@ inline void Shard::LinkLocked(const Step& step) {
     index_.Replace(hash, old, ref);
   }
   Interleave("store: between index and list");
-  order_.Add({ref, hash, old});
+  order_.Add({ref, hash, old}, step.write.room);
   if (ABSL_PREDICT_FALSE(shared_.advisor != nullptr)) AdviseOfLocked(step);
   if (old == 0) return;
   step.departures->CountRemoved(RemovalCause::kReplaced);
@@ -270,7 +270,7 @@ void Shard::RemoveLocked(EntryRef ref, RemovalCause cause,
   used_ -= room;
   departures->claim.Add(room);
   if (cause == RemovalCause::kEvicted) {
-    order_.RemoveVictim(ref, hash);  // EvictLocked has counted it.
+    order_.RemoveVictim(ref, hash, room.bytes);  // EvictLocked has counted it.
   } else {
     order_.Remove(ref);
     departures->CountRemoved(cause);
