@@ -1,6 +1,10 @@
-// That the memory of a cache comes back next to threads that read.
+// That the memory of a cache follows its limit and comes back next to other
+// threads.
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -8,6 +12,7 @@
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
+#include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/tests/testing/notification.h"
 
 namespace wheelcache {
@@ -47,6 +52,79 @@ TEST_F(CacheMemoryThreadsTest, ComesBackWhileAnotherThreadMayRead) {
   }
   done.Notify();
   reader.join();
+}
+
+class ShortMemoryTest : public InterruptedCacheEnvironment {
+ protected:
+  static constexpr int64_t kMaxBytes = 20 << 20;
+
+  void SetUp() override {
+    InterruptedCacheEnvironment::SetUp();
+    options_.max_bytes = kMaxBytes;
+    options_.shards = 4;
+    options_.reaper = nullptr;
+    cache_ = New<uint64_t, std::string>();
+  }
+
+  // Whether a Set is to move entries before it adds one.
+  bool MemoryIsShort() const {
+    return cache_->stats().resident_bytes > kMaxBytes / 16 * 17 + (4 << 20);
+  }
+
+  // Has `action` happen once in the step of a Set that moves entries, while
+  // memory is short.
+  void InShortMemory(const std::function<void()>& action) {
+    At("move: between condemning and moving", [this, action] {
+      if (MemoryIsShort()) {
+        happened_ = true;
+        action();
+      } else {
+        InShortMemory(action);
+      }
+    });
+  }
+
+  // Leaves every other small value in memory, and Sets large ones, which do not
+  // fit between, until that action has happened.
+  void SetUntilItHappens() {
+    uint64_t key = 0;
+    for (; cache_->stats().evictions == 0; ++key) {
+      cache_->Set(key, ValueOf(key));
+    }
+    for (uint64_t small = 0; small < key; small += 2) cache_->Del(small);
+    const std::string large(12 << 10, 'x');
+    for (const uint64_t end = key + 10'000; !happened_ && key < end; ++key) {
+      cache_->Set(key, large);
+    }
+  }
+
+  std::unique_ptr<Cache<uint64_t, std::string>> cache_;
+  bool happened_ = false;
+};
+
+// Else it would take fresh memory, as nothing it could evict has gone back.
+TEST_F(ShortMemoryTest, SetWaitsWhileAnotherThreadMoves) {
+  std::thread other;
+  std::atomic<bool> has_set{false};
+  InShortMemory([&] {
+    testing::Notification waits_or_has_set;
+    other = std::thread([&] {
+      At("move: before the wait for others",
+         [&] { waits_or_has_set.Notify(); });
+      cache_->Set(~uint64_t{0}, "value");
+      has_set = true;
+      if (testing::interruption.point.empty()) return;
+      testing::interruption = {};
+      waits_or_has_set.Notify();
+    });
+    waits_or_has_set.Wait();
+    EXPECT_FALSE(has_set);
+  });
+  SetUntilItHappens();
+  ASSERT_TRUE(other.joinable());
+  other.join();
+  EXPECT_TRUE(cache_->Contains(~uint64_t{0}));
+  EXPECT_TRUE(cache_->CheckInvariants().ok()) << cache_->CheckInvariants();
 }
 
 }  // namespace

@@ -16,13 +16,30 @@
 namespace wheelcache::internal {
 
 uint64_t Compactor::Step(uint64_t budget, Departures* departures) {
-  // Under no lock: it destroys values.
-  if (waits_for_limbo_.load(std::memory_order_relaxed) || TooMuchIsInLimbo()) {
-    // A reader that has lost its core: lets it run.
-    if (waits_for_readers()) std::this_thread::yield();
-    shared_.limbo.Flush();
-  }
+  FlushLimbo();
   if (!mu_.TryLock()) return 0;
+  return StepAndUnlock(budget, departures);
+}
+
+uint64_t Compactor::StepAfterOthers(uint64_t budget, Departures* departures) {
+  FlushLimbo();
+  Interleave("move: before the wait for others");
+  mu_.Lock();
+  return StepAndUnlock(budget, departures);
+}
+
+// Under no lock: it destroys values.
+void Compactor::FlushLimbo() {
+  if (!waits_for_limbo_.load(std::memory_order_relaxed) &&
+      !TooMuchIsInLimbo()) {
+    return;
+  }
+  // A reader that has lost its core: lets it run.
+  if (waits_for_readers()) std::this_thread::yield();
+  shared_.limbo.Flush();
+}
+
+uint64_t Compactor::StepAndUnlock(uint64_t budget, Departures* departures) {
   uint64_t done = 0;
   // An entry whose hash throws stays where it is.
   Contain([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {

@@ -8,8 +8,8 @@
 // is removed. An entry that is pinned, or whose bytes cannot be copied, stays.
 //
 // Threads. Thread-safe. One thread at a time makes a step; others find nothing
-// to do. A step holds the lock of one shard, and moves at most as many entries
-// as the caller allows.
+// to do, or wait for it. A step holds the lock of one shard, and moves at most
+// as many entries as the caller allows.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_COMPACTOR_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_COMPACTOR_H_
@@ -55,6 +55,10 @@ class WHEELCACHE_EXPORT Compactor {
   // another thread is doing it.
   uint64_t Step(uint64_t budget, Departures* departures);
 
+  // As Step, but waits while another thread makes a step: for a caller that
+  // would otherwise take memory faster than that one can give it back.
+  uint64_t StepAfterOthers(uint64_t budget, Departures* departures);
+
   // Around fork(): keep the lock usable in the child.
   void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
   void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
@@ -63,6 +67,9 @@ class WHEELCACHE_EXPORT Compactor {
   }
 
  private:
+  void FlushLimbo();
+  uint64_t StepAndUnlock(uint64_t budget, Departures* departures)
+      ABSL_UNLOCK_FUNCTION(mu_);
   uint64_t StepLocked(uint64_t budget, Departures* departures)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WaitLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

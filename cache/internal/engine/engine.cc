@@ -188,7 +188,9 @@ Put Engine::Refuse(const Shard::Write& write, RemovalCause cause) {
   return Put::kRefused;
 }
 
-// Moves entries, in proportion to what the Set adds, or else evicts some.
+// Moves entries, in proportion to what the Set adds, or else evicts some. Where
+// another thread is moving, evictions alone would free pieces that a large
+// entry does not fit into: it would take fresh memory.
 void Engine::RelieveMemory(const Shard::Write& write) {
   constexpr int64_t kBytesPerMove = 32;
   const auto most = shared_.maintenance_budget +
@@ -202,8 +204,8 @@ void Engine::RelieveMemory(const Shard::Write& write) {
   uint64_t done = 0;
   while (done < most && MemoryIsShort()) {
     Call call(this);
-    const uint64_t step =
-        compactor_.Step(shared_.maintenance_budget, &call.departures);
+    const uint64_t step = compactor_.StepAfterOthers(shared_.maintenance_budget,
+                                                     &call.departures);
     if (step == 0) break;
     done += step;
   }
