@@ -23,6 +23,7 @@
 namespace wheelcache {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 
@@ -197,6 +198,13 @@ TEST(CommandsTest, ListNamesNoneThatPagesDoNotShow) {
     };
     EXPECT_TRUE(std::any_of(kPages.begin(), kPages.end(), shows))
         << known.begin;
+  }
+}
+
+// Without a number, CMake has make start a compiler for every file at once.
+TEST(CommandsTest, EachParallelBuildHasALimit) {
+  for (const std::string page : kPages) {
+    EXPECT_THAT(ContentOf(page), Not(HasSubstr("--parallel\n"))) << page;
   }
 }
 
