@@ -101,6 +101,19 @@ TEST_F(CacheLoadManyTest, KeyThatIsLoadedLaterIsCountedAsWell) {
             std::vector<int>{10});
 }
 
+TEST_F(CacheLoadManyTest, KeyThatAnotherGivesUpIsLoadedAlone) {
+  auto other = cache_->BeginLoad(2, {}, [](const auto&) {});
+  const std::vector<int> keys = {1, 2};
+  const auto load = TenTimes(keys);
+  const auto results =
+      cache_->FindOrLoadMany(keys, {}, [&](absl::Span<const size_t> missing) {
+        other = IntCache::Ticket();
+        return load(missing);
+      });
+  EXPECT_EQ(Values(results), (std::vector<int>{10, 20}));
+  EXPECT_EQ(asked_, (std::vector<Positions>{{0}, {1}}));
+}
+
 TEST_F(CacheLoadManyTest, EachKeyMayFailOnItsOwn) {
   const std::vector<int> keys = {1, 2};
   const auto results =

@@ -2,6 +2,7 @@
 
 #include "wheelcache/cache/internal/engine/shard.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <thread>
 #include <utility>
@@ -24,6 +25,7 @@
 #include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/internal/index/index.h"
+#include "wheelcache/cache/internal/index/index_table.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
@@ -391,6 +393,15 @@ TEST_F(LargeShardTest, GivesBackTheIndexWhenAllHasExpired) {
   EXPECT_TRUE(place_is_free());
 }
 
+TEST_F(ShardTest, IndexGrowsToWhatHasComeToBeExpected) {
+  constexpr size_t kExpected = 100'000;
+  shard_.Expect(kExpected, shared_.budget.limit());
+  Fill(absl::InfiniteDuration());
+  shard_.Look([&](const Index& index) {
+    EXPECT_GT(index.buckets() * IndexTable::kCellsPerBucket, kExpected);
+  });
+}
+
 // In a cache of one shard a hit moves the entry at once, if it can.
 TEST_F(ShardTest, UseThatFindsTheLockTakenCountsToo) {
   Fill(absl::InfiniteDuration());
@@ -422,6 +433,8 @@ TEST_F(ShardTest, UseThatFindsTheLockTakenCountsToo) {
 // The first of two shards, whose entries a hit stamps and does not move.
 class FirstOfTwoShardsTest : public ShardTest {
  protected:
+  explicit FirstOfTwoShardsTest(EvictionPolicy policy = EvictionPolicy::kLru)
+      : two_options_(WithTwoShards(options_, policy)) {}
   ~FirstOfTwoShardsTest() override {
     first_.Lock();
     first_.TakeAllLocked(&removed_);
@@ -430,13 +443,16 @@ class FirstOfTwoShardsTest : public ShardTest {
     two_.limbo.DestroyAll();
   }
 
-  static CacheOptions WithTwoShards(CacheOptions options) {
+  static CacheOptions WithTwoShards(CacheOptions options,
+                                    EvictionPolicy policy) {
     options.shards = 2;
+    options.policy = policy;
     return options;
   }
 
-  StoreOutcome Store(int key, uint32_t charge) {
-    Shard::Write write = NewWrite(key, charge);
+  StoreOutcome Store(int key, uint32_t charge,
+                     absl::Duration ttl = absl::InfiniteDuration()) {
+    Shard::Write write = NewWrite(key, charge, ttl);
     shared_.pool->Unpin(std::exchange(
         write.ref, MakeEntry<int, int>(two_.pool.get(), key, key)));
     two_.pool->SetCharge(write.ref, charge);
@@ -466,10 +482,16 @@ class FirstOfTwoShardsTest : public ShardTest {
     return ref != 0;
   }
 
-  const CacheOptions two_options_ = WithTwoShards(options_);
+  const CacheOptions two_options_;
   SharedState two_{two_options_, 2, kEntries, /*shard_bytes=*/0};
   Shard first_{&two_, 0, two_options_};
   Departures removed_{&two_};
+};
+
+class FirstOfTwoScanResistantShardsTest : public FirstOfTwoShardsTest {
+ protected:
+  FirstOfTwoScanResistantShardsTest()
+      : FirstOfTwoShardsTest(EvictionPolicy::kScanResistant) {}
 };
 
 // As long as the other's last entry is clearly older, it is the other's turn.
@@ -514,6 +536,28 @@ TEST_F(FirstOfTwoShardsTest, EntryThatIsReplacedIsYoungerThanAllThatWereUsed) {
   EXPECT_TRUE(FirstHolds(1));
   EXPECT_FALSE(FirstHolds(2));
   EXPECT_TRUE(FirstHolds(3));
+}
+
+// Else it would be at the end of the main list once more, and a new entry would
+// have to go, which is worth more than all in that list.
+TEST_F(FirstOfTwoScanResistantShardsTest,
+       EntryThatIsReplacedIsYoungerThanAllThatWereUsed) {
+  const Room all = two_.budget.limit();
+  ASSERT_TRUE(two_.budget.TryTake({0, all.bytes - 4000}));
+  for (int key = 1; key <= 3; ++key) {
+    two_.uses.Advance(1000);
+    ASSERT_EQ(Store(key, 1000, absl::Seconds(1)), StoreOutcome::kStored);
+  }
+  // The others are in the main list then.
+  ASSERT_EQ(Store(4, 1000), StoreOutcome::kStored);
+  Hit(2);
+  Hit(3);
+  two_.uses.set_tail(1, two_.uses.Now());
+  EXPECT_EQ(Store(1, 1500), StoreOutcome::kStored);
+  EXPECT_TRUE(FirstHolds(1));
+  EXPECT_FALSE(FirstHolds(2));
+  EXPECT_TRUE(FirstHolds(3));
+  EXPECT_TRUE(FirstHolds(4));
 }
 
 TEST_F(ShardTest, EmptyShardSaysThatOthersMustEvict) {
