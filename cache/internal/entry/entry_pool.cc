@@ -99,6 +99,7 @@ void EntryPool::UnpinMovedOrPinned(EntryRef ref) {
   }
   // Before the pin is dropped: then another thread may delete the entry.
   Count(orphan_bytes_, footprint, 1);
+  Interleave("unpin: before the pin is dropped");
   if (DropPin(ref)) {
     Count(orphan_bytes_, footprint, -1);
     Delete(ref);

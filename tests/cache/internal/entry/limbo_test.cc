@@ -107,6 +107,16 @@ TEST_F(LimboTest, EntriesAreDestroyedAtOnceWhereNobodyElseReads) {
   EXPECT_EQ(values_.load(), 0);
 }
 
+// Between the look at its pins and the end of the cache's own.
+TEST_F(LimboTest, EntryWhoseHandleIsLetGoMeanwhileIsDestroyed) {
+  const EntryRef ref = pool_.New(1, Counted(&values_));
+  (*pool_).Pin(ref);
+  At("unpin: before the pin is dropped", [&] { (*pool_).UnpinOutside(ref); });
+  limbo_.Add(ref);
+  EXPECT_EQ(values_.load(), 0);
+  EXPECT_EQ((*pool_).orphan_bytes(), 0);
+}
+
 TEST_F(LimboTest, IsEmptyAndNotStalledAtFirst) {
   EXPECT_TRUE(limbo_.empty());
   EXPECT_FALSE(limbo_.HasOwn());

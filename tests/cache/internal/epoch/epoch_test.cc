@@ -99,6 +99,17 @@ TEST_P(EpochTest, WhatIsMadeAfterAdvanceBirthIsNotHeldBack) {
   EXPECT_FALSE(MaySee(held_by, after));
 }
 
+// The first epoch of a birth belongs to it.
+TEST_P(EpochTest, ASectionOfTheEpochInWhichABirthBeginsMaySeeThatBirth) {
+  while (current_epoch.load() % (1 << kEpochsPerBirthBits) != 0) {
+    AdvanceEpoch();
+  }
+  Reader reader;
+  const Birth birth = BirthNow();
+  const Epoch held_by = NewestReaderUpTo(AdvanceEpoch());
+  EXPECT_TRUE(MaySee(held_by, birth));
+}
+
 TEST_P(EpochTest, ASectionDoesNotCoverWhatIsMadeAfterIt) {
   ReadSection section;
   EXPECT_TRUE(section.Covers());

@@ -301,6 +301,7 @@ TEST_F(BlockHeapTest, TheLastGranuleOfAChunkStaysUnused) {
   const Ref last = heap_.Carve(kMost - kFirst);
   EXPECT_GE(last, Chunks::kChunk);
   heap_.Give(last, kMost - kFirst);
+  EXPECT_EQ(heap_.Take(kMost), 0u);  // Two blocks, and neither is so large.
   ExpectNoBrokenInvariant();
 }
 
