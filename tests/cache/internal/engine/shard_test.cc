@@ -2,6 +2,7 @@
 
 #include "wheelcache/cache/internal/engine/shard.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <thread>
@@ -518,6 +519,19 @@ TEST_F(FirstOfTwoShardsTest, EmptyShardNoLongerShowsItsLastEntry) {
   EXPECT_FALSE(first_.Evict(&removed_));
   EXPECT_EQ(two_.uses.tail(0), two_.uses.Now());
   removed_.claim.GiveBack();
+}
+
+// To a fraction of the time by which another one has to be older.
+TEST_F(FirstOfTwoShardsTest, ShowsWhenItsLastEntryWasUsed) {
+  constexpr int kKeys = 16;
+  const Room all = two_.budget.limit();
+  ASSERT_TRUE(two_.budget.TryTake({all.entries - kKeys, 0}));
+  two_.uses.set_tail(1, kKeys * 1000 + 100);
+  for (int key = 1; key <= kKeys + 3; ++key) {
+    if (key <= kKeys) two_.uses.Advance(1000);
+    ASSERT_EQ(Store(key, 100), StoreOutcome::kStored);
+    EXPECT_EQ(two_.uses.tail(0), std::max(key - kKeys, 0) * 1000);
+  }
 }
 
 // An entry that is about to be replaced is no victim. It counts as used now:
