@@ -105,6 +105,7 @@ set(wheelcache_HEADERS
   cache/internal/engine/typed_lead.h
   cache/internal/engine/typed_loads.h
   cache/internal/engine/typed_refreshes.h
+  cache/internal/engine/window_target.h
   cache/internal/entry/age.h
   cache/internal/entry/entry.h
   cache/internal/entry/entry_pool.h

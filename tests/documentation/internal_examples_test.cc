@@ -25,6 +25,7 @@
 #include "wheelcache/cache/internal/engine/iteration.h"
 #include "wheelcache/cache/internal/engine/limits.h"
 #include "wheelcache/cache/internal/engine/typed_engine.h"
+#include "wheelcache/cache/internal/engine/window_target.h"
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
@@ -156,9 +157,11 @@ TEST(InternalExamples, Admission) {
   const Hash32 hash = 4711;
   const Admission::Candidate candidate{hash, /*life_left=*/1};
   const Admission::Candidate other{42, /*life_left=*/1};
-  Admission admission({pages.begin(), 1'000}, /*share=*/{1'000, kUnlimited});
-  admission.NoteSet(hash);                     // A new key,
-  admission.Add(Admission::kWindow, {1, 64});  // whose entry is in the window.
+  WindowTarget target(/*shards=*/1);
+  Admission admission({pages.begin(), 1'000}, /*share=*/{1'000, kUnlimited},
+                      &target);
+  admission.NoteSet(hash);                     // A new key, and
+  admission.Add(Admission::kWindow, {1, 64});  // its entry in the window.
   if (admission.WindowIsFullFor({1, 64}) && admission.Wins(candidate, other)) {
     admission.NoteEvicted(other.hash, Admission::kMain);
   }
@@ -271,6 +274,12 @@ TEST(InternalExamples, Format) {
   EXPECT_EQ(FormatBytes(5 << 20), "5 MiB");
   EXPECT_EQ(FormatSeconds(90), "1.5 min");
   EXPECT_EQ(FormatShare(0.931), "93.1 %");
+}
+
+TEST(InternalExamples, WindowTarget) {
+  WindowTarget target(/*shards=*/64);
+  target.Move(/*steps=*/1, /*entries=*/1'000);  // By an entry of the cache.
+  EXPECT_GT(target.Get(), 0.1);
 }
 
 }  // namespace

@@ -5,24 +5,17 @@
 #include <cstdint>
 
 #include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/engine/window_target.h"
 #include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/lru/frequency_sketch.h"
 #include "wheelcache/lru/ghost_list.h"
 
 namespace wheelcache::internal {
-namespace {
 
-// Of the window, as a part of the shard.
-constexpr double kMostTarget = 0.99;
-
-// The most that one key which comes back may change that.
-constexpr double kMostStep = 0.02;
-
-}  // namespace
-
-Admission::Admission(AdmissionMemory memory, Room share)
+Admission::Admission(AdmissionMemory memory, Room share, WindowTarget* target)
     : most_entries_(memory.entries),
+      target_(*target),
       sketch_(reinterpret_cast<FrequencySketch::Block*>(memory.begin),
               FrequencySketch::BlocksFor(memory.entries)),
       ghosts_(reinterpret_cast<GhostList::Bucket*>(
@@ -65,18 +58,10 @@ void Admission::TakeGhost(Hash32 hash) {
   const auto from_main =
       static_cast<double>(ghosts_.size(GhostList::kSecond) + 1);
   if (ghosts_.Take(hash) == GhostList::kFirst) {
-    MoveTarget(std::max(1.0, from_main / from_window));
+    target_.Move(std::max(1.0, from_main / from_window), EntriesThatFit());
   } else {
-    MoveTarget(-std::max(1.0, from_window / from_main));
+    target_.Move(-std::max(1.0, from_window / from_main), EntriesThatFit());
   }
-}
-
-// By so many entries.
-void Admission::MoveTarget(double steps) {
-  const double entries = EntriesThatFit();
-  const double most = kMostStep + 1 / entries;
-  target_ = std::clamp(target_ + std::clamp(steps / entries, -most, most),
-                       kLeastTarget, kMostTarget);
 }
 
 double Admission::EntriesThatFit() const {

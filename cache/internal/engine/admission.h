@@ -1,11 +1,12 @@
 // Decides which entries a scan-resistant order keeps: how large the window for
 // new entries is, and which of two candidates for eviction has to go.
 //
-//   Admission admission({pages.begin(), 1'000}, /*share=*/{1'000, kUnlimited});
-//   admission.NoteSet(hash);                     // A new key,
-//   admission.Add(Admission::kWindow, {1, 64});  // whose entry is in the
-//   window. if (admission.WindowIsFullFor({1, 64}) && admission.Wins(candidate,
-//   other)) {
+//   Admission admission({pages.begin(), 1'000}, /*share=*/{1'000, kUnlimited},
+//                       &target);
+//   admission.NoteSet(hash);                     // A new key, and
+//   admission.Add(Admission::kWindow, {1, 64});  // its entry in the window.
+//   if (admission.WindowIsFullFor({1, 64}) &&
+//       admission.Wins(candidate, other)) {
 //     admission.NoteEvicted(other.hash, Admission::kMain);
 //   }
 //
@@ -16,7 +17,8 @@
 //
 // The size of the window follows the keys that come back after they were
 // evicted. If they had left the window, it was too small; if they had left the
-// main list, it was too large. A GhostList remembers them.
+// main list, it was too large. A GhostList remembers them, and the WindowTarget
+// follows.
 //
 // How much of the shard a list takes is the larger of its parts of the entries
 // and of the bytes that fit.
@@ -45,6 +47,7 @@
 
 #include "absl/base/attributes.h"
 #include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/engine/window_target.h"
 #include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/lru/frequency_sketch.h"
@@ -82,8 +85,9 @@ class WHEELCACHE_EXPORT Admission {
     double life_left;  // In nanoseconds.
   };
 
-  // For a shard of which so much is expected to fit.
-  Admission(AdmissionMemory memory, Room share);
+  // For a shard of which so much is expected to fit. `target` is that of all
+  // shards, and must outlive it.
+  Admission(AdmissionMemory memory, Room share, WindowTarget* target);
 
   Admission(const Admission&) = delete;
   Admission& operator=(const Admission&) = delete;
@@ -125,13 +129,15 @@ class WHEELCACHE_EXPORT Admission {
   // or nearly so where the bytes are limited, so that its tail is a candidate.
   bool WindowIsFullFor(Room incoming) const {
     incoming += sizes_[kWindow];
-    return PartOf(incoming) > std::max(target_ - slack_, kLeastTarget);
+    return PartOf(incoming) >
+           std::max(target_.Get() - slack_, WindowTarget::kLeast);
   }
   // Whether an entry that takes so much is to leave the window for the main
   // list, which has room.
   bool MainHasRoomFor(Room room) const {
     room += sizes_[kMain];
-    return PartOf(sizes_[kWindow]) > target_ && PartOf(room) <= 1 - target_;
+    const double target = target_.Get();
+    return PartOf(sizes_[kWindow]) > target && PartOf(room) <= 1 - target;
   }
   // Whether the tail of the window stays, and that of the main list goes.
   bool Wins(Candidate window, Candidate main) {
@@ -152,13 +158,7 @@ class WHEELCACHE_EXPORT Admission {
   const void* SketchLineOf(Hash32 hash) const { return sketch_.LineOf(hash); }
   const void* GhostLineOf(Hash32 hash) const { return ghosts_.LineOf(hash); }
 
-  // The part of the shard that the window may take.
-  double target() const { return target_; }
-
  private:
-  // Of the window, as a part of the shard.
-  static constexpr double kLeastTarget = 0.05;
-
   Room total() const {
     Room all = sizes_[kWindow];
     all += sizes_[kMain];
@@ -180,19 +180,18 @@ class WHEELCACHE_EXPORT Admission {
   double Slack() const;
   void Fit();
   void TakeGhost(Hash32 hash);
-  void MoveTarget(double steps);
   static bool IsWorthMore(uint32_t f, double life, uint32_t other_f,
                           double other_life);
   bool IsLucky();
 
   const uint64_t most_entries_;  // That the memory is made for.
+  WindowTarget& target_;
   FrequencySketch sketch_;
   GhostList ghosts_;
   std::array<Room, 2> sizes_ = {};
   double part_of_entry_ = 0;  // Of what fits; 0 if unlimited.
   double part_of_byte_ = 0;
-  double target_ = 0.1;  // Of the window, as a part of what fits.
-  double slack_ = 0;     // How far below its target the window competes.
+  double slack_ = 0;  // How far below its target the window competes.
   uint32_t sets_ = 0;
   uint32_t random_ = 1;
 };

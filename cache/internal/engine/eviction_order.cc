@@ -13,8 +13,10 @@
 #include "wheelcache/cache/internal/engine/admission.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/recency.h"
+#include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/cache/options.h"
 #include "wheelcache/wheel/base/prefetch.h"
 
 namespace wheelcache::internal {
@@ -32,8 +34,12 @@ struct alignas(ABSL_CACHELINE_SIZE) EvictionOrder::Main {
     Hash32 hash = 0;
   };
 
-  Main(const Links& links, const AdmissionMemory& memory, Room share)
-      : list(links), admission(memory, share) {}
+  Main(const Links& links, const SharedState& shared, int shard)
+      : list(links),
+        admission(shared.AdmissionMemoryOf(shard),
+                  shared.ShareOf(shared.budget.limit()),
+                  shared.window_target.get()),
+        trades_by_size(shared.budget.limit().bytes != kUnlimited) {}
 
   void PrefetchHistory(Hash32 hash) const {
     PrefetchLineToWrite(admission.GhostLineOf(hash));
@@ -42,6 +48,7 @@ struct alignas(ABSL_CACHELINE_SIZE) EvictionOrder::Main {
 
   List list;
   Admission admission;
+  const bool trades_by_size;  // See AnotherShardHasOlder.
   std::array<Tail, 2> tails;  // Of each Admission::List.
   // What Recency was told last.
   uint32_t window_shown = 0;
@@ -54,12 +61,10 @@ EvictionOrder::EvictionOrder(const Owner& shard)
       recency_(*shard.recency),
       shard_(shard.number),
       list_(Links{&pool_, &recency_}),
-      main_(
-          shared_.scan_resistant
-              ? std::make_unique<Main>(Links{&pool_, &recency_},
-                                       shared_.AdmissionMemoryOf(shard_),
-                                       shared_.ShareOf(shared_.budget.limit()))
-              : nullptr) {}
+      main_(shared_.scan_resistant
+                ? std::make_unique<Main>(Links{&pool_, &recency_}, shared_,
+                                         shard_)
+                : nullptr) {}
 
 EvictionOrder::~EvictionOrder() = default;
 
@@ -232,7 +237,7 @@ EntryRef EvictionOrder::FindVictimOfTwo(EntryRef keep, Room incoming,
   admission.NoteFull(shared_.budget.used(), shared_.budget.limit());
   const EntryRef main = FindOldestBut(keep, &main_->list, budget);
   if (main == 0 && *budget == 0) return 0;
-  ShowTail(main, recency_.MainMargin());
+  ShowMain(main);
   if (main != 0 && !admission.WindowIsFullFor(incoming)) return main;
   const EntryRef window = FindOldestBut(keep, &list_, budget);
   if (window == 0) return *budget == 0 ? 0 : main;
@@ -265,7 +270,47 @@ void EvictionOrder::ShowOldest(uint64_t* budget) {
     return;
   }
   const EntryRef oldest = FindOldestBut(/*keep=*/0, &main_->list, budget);
-  if (oldest != 0 || *budget > 0) ShowTail(oldest, recency_.MainMargin());
+  if (oldest != 0 || *budget > 0) ShowMain(oldest);
+}
+
+// Lets the other shards know how old the tail of the main list is, or how large
+// the shard.
+void EvictionOrder::ShowMain(EntryRef oldest) {
+  if (!main_->trades_by_size) {
+    ShowTail(oldest, recency_.MainMargin());
+    return;
+  }
+  const Size size = SizeInCache();
+  shared_.uses.set_tail(shard_, size.stamp, /*slack=*/size.margin / 8);
+}
+
+bool EvictionOrder::AnotherShardPaysFor(EntryRef victim) {
+  if (main_->trades_by_size) {
+    const Size size = SizeInCache();
+    return IsOlderBy(NextPeersTail(), size.stamp, size.margin);
+  }
+  return HeaderOf(victim).in_main() &&
+         IsOlderBy(NextPeersTail(), StampOf(victim), recency_.MainMargin());
+}
+
+// The margin is a 64th of the shard, and a few entries of the mean size: shards
+// differ by chance by that much.
+EvictionOrder::Size EvictionOrder::SizeInCache() const {
+  constexpr double kWhole = 1 << 30;  // Half of what stamps can tell apart.
+  constexpr double kMarginInEntries = 4;
+  const Room limit = shared_.budget.limit();
+  Room room = main_->admission.size(Admission::kWindow);
+  room += main_->admission.size(Admission::kMain);
+  const auto part_of = [](int64_t part, int64_t whole) {
+    return static_cast<double>(part) / static_cast<double>(whole);
+  };
+  const double part = std::max(part_of(room.entries, limit.entries),
+                               part_of(room.bytes, limit.bytes));
+  const auto entries =
+      static_cast<double>(std::max<int64_t>(shared_.budget.used().entries, 1));
+  const double margin = std::min(part / 64 + kMarginInEntries / entries, 1.0);
+  return {Stamp{0} - static_cast<Stamp>(std::min(part, 1.0) * kWhole),
+          static_cast<uint32_t>(margin * kWhole)};
 }
 
 std::pair<EntryRef, EntryRef> EvictionOrder::TakeAll() {

@@ -111,13 +111,18 @@ class WHEELCACHE_EXPORT EvictionOrder {
                                                    int64_t now_nanos,
                                                    uint64_t* budget);
 
-  // Whether another shard has an entry that was clearly longer unused than this
-  // one. Looks at one shard, the next in turn each time: shares of the limits
-  // that have drifted come back bit by bit. Never for an entry of a window: a
-  // shard keeps its own share of new entries.
+  // Whether another shard is to evict in place of this one: if it has an entry
+  // that was clearly longer unused. Looks at one shard, the next in turn each
+  // time: shares of the limits that have drifted come back bit by bit.
+  //
+  // Where there are two lists, never for an entry of the window: a shard keeps
+  // its own share of new entries. But with a limit of bytes, if the other shard
+  // is clearly larger, for an entry of either list. A victim may be larger than
+  // what needs its room, and other shards take the rest: their shares drift
+  // faster than ages bring them back.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool AnotherShardHasOlder(EntryRef victim);
 
-  // Lets the other shards know how old the tail is, as far as the budget goes.
+  // Lets the other shards know what they compare, as far as the budget goes.
   void ShowOldest(uint64_t* budget);
 
   // Changes the room that the shard is expected to have.
@@ -146,6 +151,13 @@ class WHEELCACHE_EXPORT EvictionOrder {
 
   // What a scan-resistant order has besides.
   struct Main;
+
+  // How much of the cache a shard holds, as a stamp that is the older the more
+  // that is; and by how much another one has to be older.
+  struct Size {
+    Stamp stamp;
+    uint32_t margin;
+  };
 
   EntryHeader& HeaderOf(EntryRef ref) const { return pool_.At(ref); }
   // The stamp of an entry, without its mark.
@@ -178,6 +190,10 @@ class WHEELCACHE_EXPORT EvictionOrder {
   ABSL_ATTRIBUTE_ALWAYS_INLINE void ForgetHash(bool in_main, EntryRef ref);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void ShowResolutions();
   ABSL_ATTRIBUTE_ALWAYS_INLINE void ShowTail(EntryRef oldest, uint32_t margin);
+  void ShowMain(EntryRef oldest);
+  Stamp NextPeersTail();
+  bool AnotherShardPaysFor(EntryRef victim);
+  Size SizeInCache() const;
   absl::Status CheckList(bool in_main,
                          absl::FunctionRef<absl::Status(EntryRef)> visit);
 
@@ -243,15 +259,16 @@ inline void EvictionOrder::ShowTail(EntryRef oldest, uint32_t margin) {
 
 inline bool EvictionOrder::AnotherShardHasOlder(EntryRef victim) {
   if (shared_.shards == 1) return false;
-  uint32_t margin = recency_.Margin();
-  if (ABSL_PREDICT_FALSE(main_ != nullptr)) {
-    if (!HeaderOf(victim).in_main()) return false;
-    margin = recency_.MainMargin();
-  }
+  const uint32_t margin = recency_.Margin();
+  if (ABSL_PREDICT_FALSE(main_ != nullptr)) return AnotherShardPaysFor(victim);
+  return IsOlderBy(NextPeersTail(), StampOf(victim), margin);
+}
+
+inline Stamp EvictionOrder::NextPeersTail() {
   do {
     next_peer_ = (next_peer_ + 1) & (shared_.shards - 1);
   } while (next_peer_ == shard_);
-  return IsOlderBy(shared_.uses.tail(next_peer_), StampOf(victim), margin);
+  return shared_.uses.tail(next_peer_);
 }
 
 }  // namespace wheelcache::internal

@@ -18,7 +18,8 @@
 //
 // The shards of a cache share one count, so that stamps can be compared: the
 // one whose last entry has the oldest stamp is the one to evict from. Where
-// there are two lists, the tails of the main ones are compared.
+// there are two lists, the tails of the main ones are compared, or with a limit
+// of bytes, how much the shards hold.
 //
 // Marks. In a cache with an Advisor, the stamps of entries whose hits it wants
 // to know of are stored as if they were more than a billion uses older than
@@ -78,6 +79,7 @@ class UseClock {
 
   // The stamp of the entry that was last chosen to be evicted from a shard;
   // Now() of that time if there was none. As exact as set_tail was asked for.
+  // Or how much the shard holds: see EvictionOrder.
   Stamp tail(int shard) const {
     return tails_[static_cast<size_t>(shard)].load(std::memory_order_relaxed);
   }

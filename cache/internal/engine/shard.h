@@ -61,7 +61,7 @@ enum class StoreOutcome {
   kLost,           // Its condition does not hold.
   kMoreToDo,       // The lock was held for long enough: call again.
   kReclaimOthers,  // Other shards have expired entries, which go first.
-  kEvictOlder,     // Another shard has an entry that is longer unused.
+  kEvictOlder,     // Another shard is to: see AnotherShardHasOlder.
   kEvictOthers,    // This shard has nothing left to evict.
 };
 

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "absl/time/time.h"
 #include "wheelcache/cache/internal/engine/admission.h"
 #include "wheelcache/cache/internal/engine/advisor.h"
+#include "wheelcache/cache/internal/engine/window_target.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/index.h"
 #include "wheelcache/cache/options.h"
@@ -87,6 +89,8 @@ SharedState::SharedState(const CacheOptions& options, int number_of_shards,
           // Where all of it will be used.
           expected_entries > 0 ? ZeroPages::Size::kHuge
                                : ZeroPages::Size::kSmall),
+      window_target(scan_resistant ? std::make_unique<WindowTarget>(shards)
+                                   : nullptr),
       pool(
           new EntryPool(entries.operations, entries.charges, expected_entries)),
       limbo(pool.get(), PatienceFor(options.max_entries)),

@@ -29,6 +29,7 @@ namespace wheelcache::internal {
 
 struct AdmissionMemory;
 class Advisor;
+class WindowTarget;
 
 // Where the slots of a shard's wheel lie.
 using WheelSlots = BorrowedTimerSlots<EntryRef>;
@@ -101,6 +102,7 @@ struct WHEELCACHE_EXPORT SharedState {
   const uint64_t admission_entries;  // Of a shard.
   ZeroPages admission_pages;
   AdmissionMemory AdmissionMemoryOf(int shard) const;
+  const std::unique_ptr<WindowTarget> window_target;  // Null if it is not.
   // The part of these limits that a shard is expected to have; kUnlimited of
   // what is unlimited.
   Room ShareOf(Room limits) const;

@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/engine/window_target.h"
 #include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/lru/frequency_sketch.h"
@@ -39,11 +40,13 @@ class AdmissionTest : public ::testing::Test {
   static constexpr Hash32 kNew = 0x12345678;
   static constexpr Hash32 kOld = 0x9abcdef0;
 
+  WindowTarget target_{/*shards=*/1};
   std::vector<FrequencySketch::Block> memory_ =
       std::vector<FrequencySketch::Block>(AdmissionMemory::BytesFor(kEntries) /
                                           sizeof(FrequencySketch::Block));
   Admission admission_{{reinterpret_cast<std::byte*>(memory_.data()), kEntries},
-                       {kEntries, kUnlimited}};
+                       {kEntries, kUnlimited},
+                       &target_};
 };
 
 TEST(AdmissionMemoryTest, IsAtMostEighteenBytesAnEntryInWholeLines) {
@@ -147,15 +150,15 @@ TEST_F(AdmissionTest, TargetFollowsTheKeysThatComeBack) {
   Fill(kWindow, 100);
   Fill(kMain, 900);
   admission_.NoteSet(1);
-  EXPECT_EQ(admission_.target(), 0.1);
+  EXPECT_EQ(target_.Get(), 0.1);
   admission_.NoteEvicted(2, kWindow);
   admission_.NoteSet(2);
-  EXPECT_NEAR(admission_.target(), 0.101, 1e-9);
+  EXPECT_NEAR(target_.Get(), 0.101, 1e-9);
   admission_.NoteSet(2);  // It is no ghost any more.
-  EXPECT_NEAR(admission_.target(), 0.101, 1e-9);
+  EXPECT_NEAR(target_.Get(), 0.101, 1e-9);
   admission_.NoteEvicted(4, kMain);
   admission_.NoteSet(4);
-  EXPECT_NEAR(admission_.target(), 0.1, 1e-9);
+  EXPECT_NEAR(target_.Get(), 0.1, 1e-9);
 }
 
 TEST_F(AdmissionTest, StepsAreLongerWhereTheOtherListHasMoreGhosts) {
@@ -166,7 +169,7 @@ TEST_F(AdmissionTest, StepsAreLongerWhereTheOtherListHasMoreGhosts) {
   }
   admission_.NoteEvicted(2, kWindow);
   admission_.NoteSet(2);  // Ten to two.
-  EXPECT_NEAR(admission_.target(), 0.105, 1e-9);
+  EXPECT_NEAR(target_.Get(), 0.105, 1e-9);
 }
 
 TEST_F(AdmissionTest, StepsAreLongerTheOtherWayToo) {
@@ -177,7 +180,7 @@ TEST_F(AdmissionTest, StepsAreLongerTheOtherWayToo) {
   }
   admission_.NoteEvicted(2, kMain);
   admission_.NoteSet(2);
-  EXPECT_NEAR(admission_.target(), 0.095, 1e-9);
+  EXPECT_NEAR(target_.Get(), 0.095, 1e-9);
 }
 
 TEST_F(AdmissionTest, NoStepIsLongerThanAFiftiethAndAnEntry) {
@@ -188,7 +191,7 @@ TEST_F(AdmissionTest, NoStepIsLongerThanAFiftiethAndAnEntry) {
   }
   admission_.NoteEvicted(2, kWindow);
   admission_.NoteSet(2);
-  EXPECT_NEAR(admission_.target(), 0.121, 1e-9);
+  EXPECT_NEAR(target_.Get(), 0.121, 1e-9);
 }
 
 TEST_F(AdmissionTest, TargetStaysWithinItsBounds) {
@@ -198,12 +201,12 @@ TEST_F(AdmissionTest, TargetStaysWithinItsBounds) {
     admission_.NoteEvicted(4, kMain);
     admission_.NoteSet(4);
   }
-  EXPECT_EQ(admission_.target(), 0.05);
+  EXPECT_EQ(target_.Get(), 0.05);
   for (int i = 0; i < 2000; ++i) {
     admission_.NoteEvicted(2, kWindow);
     admission_.NoteSet(2);
   }
-  EXPECT_EQ(admission_.target(), 0.99);
+  EXPECT_EQ(target_.Get(), 0.99);
 }
 
 TEST_F(AdmissionTest, AFullShardHoldsItsPartOfWhatFits) {
@@ -218,7 +221,7 @@ TEST_F(AdmissionTest, AFullShardHoldsItsPartOfWhatFits) {
   admission_.NoteSet(1);  // From now on it remembers as many as fit.
   admission_.NoteEvicted(2, kWindow);
   admission_.NoteSet(2);  // Five hundred fit.
-  EXPECT_NEAR(admission_.target(), 0.102, 1e-9);
+  EXPECT_NEAR(target_.Get(), 0.102, 1e-9);
 }
 
 TEST_F(AdmissionTest, AFullShardHoldsItsPartOfTheBytes) {
