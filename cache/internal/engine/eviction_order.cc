@@ -110,8 +110,12 @@ inline void EvictionOrder::ForgetHash(bool in_main, EntryRef ref) {
 }
 
 void EvictionOrder::Substitute(EntryRef old, EntryRef copy) {
+  if (main_ == nullptr) {
+    list_.Substitute(old, copy);
+    return;
+  }
   const bool in_main = HeaderOf(old).in_main();
-  if (main_ != nullptr) ForgetHash(in_main, old);
+  ForgetHash(in_main, old);
   ListWith(in_main).Substitute(old, copy);
 }
 
