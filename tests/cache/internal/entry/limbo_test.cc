@@ -223,13 +223,17 @@ TEST_F(LimboTest, WhatIsPutBackMeanwhileIsNotLost) {
 TEST_F(LimboTest, AStalledReaderHoldsBackNothingThatIsMadeLater) {
   Reader reader;
   reader.Open();
-  for (int i = 0; i <= kStalled; ++i) AddAndFlush();
+  for (int i = 1; i < kStalled; ++i) AddAndFlush();
+  EXPECT_FALSE(limbo_.stalled());
+  for (int i = 0; i < 2; ++i) AddAndFlush();
   EXPECT_EQ(values_.load(), kStalled + 1);
+  EXPECT_TRUE(limbo_.stalled());
   for (int i = 0; i < 10; ++i) AddAndFlush();
   EXPECT_EQ(values_.load(), kStalled + 1);
   reader.Close();
   limbo_.Flush();
   EXPECT_EQ(values_.load(), 0);
+  EXPECT_FALSE(limbo_.stalled());
 }
 
 TEST_F(LimboTest, WhatAStalledReaderLetsGoAnotherMayStillSee) {
