@@ -253,6 +253,9 @@ TEST_F(RegistryTest, ForkWaitsForWhoeverLooks) {
       }
       EXPECT_FALSE(forked.load());
     });
+    // To ThreadSanitizer, a thread that had ended would be leaked by the child,
+    // which cannot join it.
+    while (!forked.load()) std::this_thread::yield();
   });
   looks.Wait();
   const pid_t child = fork();
