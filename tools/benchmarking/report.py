@@ -30,7 +30,7 @@ def text(results):
     reached = sum(target.reached for target in targets)
     titles = {key: section.title for key, section in sections.items()}
     parts = [f"# Results\n{unwrapped(HEAD)}"]
-    parts.append("\n".join([*_machines(results, titles), *_runs(results, titles), *_disturbances(results)]))
+    parts.append("\n".join([*_runs(results, titles), *_disturbances(results)]))
     if "overview" in _charts(sections):
         parts.append("![Overview](results/overview.svg)")
     if targets:
@@ -77,28 +77,23 @@ def _charts(sections):
     return {name: drawn for section in sections.values() for name, drawn in section.charts.items()}
 
 
-def _machines(results, titles):
-    def machine(result):
-        said = result.machine
-        return f"{said['Processor']}; memory {said['Memory']}; {said['Kernel']}, {said['Libraries']}"
-
-    return [f"- Machine{of}: {named}" for of, named, _ in _origins(results, titles, machine)]
-
-
 def _runs(results, titles):
     def run(result):
         said = result.machine
-        return f"{said['Command']}, commit {said['Commit']}, {said['Date']}, load before {said['Load before']}"
+        return (
+            f"{said['Command']}, commit {said['Commit']}, {said['Date']}, load before {said['Load before']}, on "
+            f"{said['Processor']}; memory {said['Memory']}; {said['Kernel']}, {said['Libraries']}"
+        )
 
     lines = []
     for of, named, keys in _origins(results, titles, run):
         rounds = max(results[key].rounds() for key in keys)
-        lines.append(f"- Run{of}: {named}, {rounds} {'round' if rounds == 1 else 'rounds'}")
+        lines.append(f"- Run{of}: {rounds} {'round' if rounds == 1 else 'rounds'} of {named}")
     return lines
 
 
 def _origins(results, titles, describe):
-    """Returns, for each machine or run that `describe` tells apart, which sections are of it, its name and their keys.
+    """Returns, for each run that `describe` tells apart, which sections are of it, its name and their keys.
 
     If all sections are of one, it does not say so.
     """
