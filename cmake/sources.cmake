@@ -37,6 +37,7 @@ set(wheelcache_SOURCES
   cache/internal/memory/block_heap.cc
   cache/internal/memory/chunks.cc
   cache/internal/memory/huge_pages.cc
+  cache/internal/memory/page_release.cc
   cache/internal/memory/table_memory.cc
   cache/internal/memory/zero_pages.cc
   cache/internal/status/advice.cc
@@ -134,6 +135,7 @@ set(wheelcache_HEADERS
   cache/internal/memory/chunks.h
   cache/internal/memory/depot.h
   cache/internal/memory/huge_pages.h
+  cache/internal/memory/page_release.h
   cache/internal/memory/table_memory.h
   cache/internal/memory/throw_bad_alloc.h
   cache/internal/memory/zero_pages.h

@@ -101,7 +101,7 @@ void Engine::FollowLimits() {
   limits_.Follow([this](Room limit) {
     most_resident_.store(MostResident(limit.bytes, weighs_),
                          std::memory_order_relaxed);
-    shared_.limbo.SetPatience(PatienceFor(limit.entries));
+    shared_.limbo.SetPatience(PatienceFor(limit));
     for (auto& shard : shards_) {
       shard.Expect(ExpectedEntries(limit) / shards_.size(),
                    shared_.ShareOf(limit));

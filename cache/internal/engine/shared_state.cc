@@ -93,7 +93,7 @@ SharedState::SharedState(const CacheOptions& options, int number_of_shards,
                                    : nullptr),
       pool(
           new EntryPool(entries.operations, entries.charges, expected_entries)),
-      limbo(pool.get(), PatienceFor(options.max_entries)),
+      limbo(pool.get(), PatienceFor({options.max_entries, options.max_bytes})),
       advisor(options.advise
                   ? Advisor::Make({options.max_entries, options.max_bytes},
                                   options.clock)

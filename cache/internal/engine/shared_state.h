@@ -5,6 +5,7 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_SHARED_STATE_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_SHARED_STATE_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -52,8 +53,14 @@ static_assert(ShardPages::kBytes % alignof(EvictionRecord) == 0);
 // How many entries there are in a full cache; 0 where the bytes decide.
 WHEELCACHE_EXPORT uint64_t ExpectedEntries(Room limits);
 
-// How many entries limbo collects in a cache for so many.
-inline int64_t PatienceFor(int64_t max_entries) { return max_entries / 16; }
+// How many entries limbo collects in a cache with these limits. A 16th of
+// either, but not so few because of max_bytes, which may be a sum of weights,
+// that epochs would end too often.
+inline int64_t PatienceFor(Room limits) {
+  constexpr int64_t kFew = 1024;
+  const int64_t by_bytes = limits.bytes / Limbo::kBytesPerEntry / 16;
+  return std::min(limits.entries / 16, std::max(by_bytes, kFew));
+}
 
 struct WHEELCACHE_EXPORT SharedState {
   // What the engine knows of the entries.

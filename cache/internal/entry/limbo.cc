@@ -21,7 +21,9 @@ namespace {
 constexpr size_t kStalled = 16;
 
 uint32_t Bounded(int64_t patience) {
-  constexpr int64_t kMost = 1024;
+  // Each end of an epoch interrupts all threads: too few of them to show in a
+  // reader's p99.9.
+  constexpr int64_t kMost = 2048;
   return static_cast<uint32_t>(std::clamp<int64_t>(patience, 1, kMost));
 }
 
@@ -76,7 +78,8 @@ bool Limbo::empty() const {
 // so that the epoch it ends is late enough, and the links.
 uint32_t Limbo::Push(Stripe& stripe, EntryRef ref) {
   auto& entry = pool_.At(ref);
-  const uint64_t weight = 1 + static_cast<uint64_t>(pool_.Charge(ref)) / 256;
+  const uint64_t weight =
+      1 + static_cast<uint64_t>(pool_.Charge(ref) / kBytesPerEntry);
   uint64_t chain = stripe.load(std::memory_order_relaxed);
   uint64_t longer;
   do {

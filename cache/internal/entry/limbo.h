@@ -7,7 +7,7 @@
 // next time. While only one thread uses caches, there is no reader to wait for,
 // and entries are destroyed at once.
 //
-// Memory. At most 256 KiB a stripe is collected at a time. A reader that stalls
+// Memory. At most 512 KiB a stripe is collected at a time. A reader that stalls
 // in its section holds back what existed when it began and what was made until
 // that was noticed, sixteen collections later: about as much again as the cache
 // holds, however long it stalls.
@@ -39,6 +39,9 @@ namespace wheelcache::internal {
 
 class WHEELCACHE_EXPORT Limbo {
  public:
+  // An entry of more bytes counts as several.
+  static constexpr int64_t kBytesPerEntry = 256;
+
   // Collects up to `patience` entries, fewer if they are large, before it
   // advances the epoch for them.
   Limbo(EntryPool* pool, int64_t patience);

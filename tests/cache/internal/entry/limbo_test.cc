@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <thread>
@@ -154,6 +155,17 @@ TEST_F(LimboTest, LightEntriesAreCollectedUpToTheirNumber) {
   Add();
   EXPECT_EQ(values_.load(), 0);
   EXPECT_FALSE(limbo_.HasOwn());
+}
+
+// However large the cache is.
+TEST_F(LimboTest, NoMoreThanHalfAMebibyteIsCollected) {
+  limbo_.SetPatience(std::numeric_limits<int64_t>::max());
+  Reader reader;
+  constexpr int kMost = (1 << 19) / 256;
+  for (int i = 1; i < kMost; ++i) Add(100);
+  EXPECT_EQ(values_.load(), kMost - 1);
+  Add(100);
+  EXPECT_EQ(values_.load(), 0);
 }
 
 // Each 256 bytes weigh as much as a light entry.
