@@ -33,6 +33,8 @@
 #include "wheelcache/cache/internal/loads/gate.h"
 #include "wheelcache/cache/internal/loads/refresh_board.h"
 #include "wheelcache/cache/internal/memory/arena.h"
+#include "wheelcache/cache/internal/memory/huge_pages.h"
+#include "wheelcache/cache/internal/memory/page_release.h"
 #include "wheelcache/cache/internal/memory/zero_pages.h"
 #include "wheelcache/cache/internal/status/advice.h"
 #include "wheelcache/cache/internal/status/format.h"
@@ -184,6 +186,24 @@ TEST(InternalExamples, Arena) {
   new (arena.At(ref)) Page();
   arena.Free(ref, 100);
   EXPECT_EQ(arena.Allocate(100), ref);
+}
+
+TEST(InternalExamples, PageRelease) {
+  const size_t bytes = PageBytes(1);
+  char* const begin = static_cast<char*>(AllocatePages(3 * bytes));
+  char* const other_begin = begin + 2 * bytes;
+  const size_t other_bytes = bytes;
+  for (size_t page = 0; page < 3; ++page) begin[page * bytes] = 'x';
+  {
+    PageRelease release;
+    release.Add(begin, bytes);
+    release.Add(other_begin, other_bytes);
+    // Here, at the latest, all of them go back.
+  }
+  EXPECT_EQ(begin[0], 0);
+  EXPECT_EQ(begin[bytes], 'x');
+  EXPECT_EQ(other_begin[0], 0);
+  UnmapPages(begin, 3 * bytes);
 }
 
 constexpr Room kVictim = {1, 80};

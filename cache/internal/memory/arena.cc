@@ -16,8 +16,8 @@
 namespace wheelcache::internal {
 namespace {
 
-// Under one lock: some 100 us.
-constexpr int kCalls = 64;
+// That go back under one lock: some 100 us.
+constexpr int kRanges = 64;
 
 }  // namespace
 
@@ -170,7 +170,7 @@ void Arena::PublishState() {
 bool Arena::BeginRound() {
   {
     MutexLock lock(&heap_mu_);
-    heap_.ReleaseLarge(kCalls);
+    heap_.ReleaseLarge(kRanges);
     const bool begins = heap_.NeedsRound() && heap_.Condemn();
     PublishState();
     if (!begins) return false;
@@ -187,7 +187,7 @@ void Arena::EndRound() {
   MoveAllToHeap();
   for (bool ended = false; !ended;) {
     MutexLock lock(&heap_mu_);
-    ended = heap_.Pardon(kCalls);
+    ended = heap_.Pardon(kRanges);
     PublishState();
   }
 }

@@ -12,6 +12,7 @@
 #include "absl/numeric/bits.h"
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
+#include "wheelcache/cache/internal/memory/page_release.h"
 
 namespace wheelcache::internal {
 
@@ -66,6 +67,7 @@ auto BlockHeap::Carve(uint32_t granules) -> Ref {
   const Ref ref = fits ? carved_ : last + 1;
   if (!chunks_.Extend(ref + granules)) return 0;
   if (!fits && carved_ != last) Give(carved_, last - carved_);
+  chunks_.TouchBits(carved_, ref + granules);
   carved_ = ref + granules;
   return ref;
 }
@@ -89,23 +91,27 @@ void BlockHeap::Give(Ref ref, uint32_t granules) {
 }
 
 void BlockHeap::Release(Ref given, Ref given_end, Ref begin, Ref end) {
+  PageRelease release;
   const uint32_t first = FirstPage(begin);
   const uint32_t last = EndPage(end);
   if (given_end - given >= kLarge) {
     // The neighbours kept the pages of their links and sizes until now.
     ReleasePages(std::max(first, SystemPageBegin((given - 1) / kPage)),
-                 std::min(last, SystemPageEnd((given_end + 1) / kPage)));
+                 std::min(last, SystemPageEnd((given_end + 1) / kPage)),
+                 &release);
     return;
   }
   for (Ref region = given / kRegion * kRegion; region < given_end;
        region += kRegion) {
     if (begin > region || end < region + kRegion) continue;
     const uint32_t page = region / kPage;
-    ReleasePages(std::max(first, page), std::min(last, page + kRegion / kPage));
+    ReleasePages(std::max(first, page), std::min(last, page + kRegion / kPage),
+                 &release);
   }
 }
 
-int BlockHeap::ReleasePages(uint32_t begin, uint32_t end) {
+int BlockHeap::ReleasePages(uint32_t begin, uint32_t end,
+                            PageRelease* release) {
   const uint32_t at_once = pages_at_once_;
   const auto is_resident = [&](uint32_t page) {
     return (chunks_.UnitOf(page * kPage).released >> page % 16 & 1) == 0;
@@ -116,9 +122,9 @@ int BlockHeap::ReleasePages(uint32_t begin, uint32_t end) {
   while (begin < end && !is_resident(end - 1)) end -= at_once;
   if (begin >= end) return 0;
   MarkReleased(begin, end);
-  // One call, also for pages between that were released before: that costs
-  // little, and each call interrupts all threads.
-  chunks_.Release(begin, end);
+  // One range, also for pages between that were released before: that costs
+  // less than another range.
+  chunks_.Release(begin, end, release);
   ++releases_;
   return 1;
 }
@@ -153,11 +159,13 @@ void BlockHeap::ForEachUnitOf(uint32_t begin, uint32_t end, Visit visit) {
   }
 }
 
-void BlockHeap::ReleaseLarge(int calls) {
+void BlockHeap::ReleaseLarge(int most_ranges) {
+  PageRelease release;
   for (int bin = kBins - 1; bin >= BinOf(kLarge); --bin) {
     for (Ref ref = bins_[bin]; ref != 0; ref = Next(ref)) {
-      if (calls <= 0 || !HasSurplus()) return;
-      calls -= ReleasePages(FirstPage(ref), EndPage(ref + Size(ref)));
+      if (most_ranges <= 0 || !HasSurplus()) return;
+      most_ranges -=
+          ReleasePages(FirstPage(ref), EndPage(ref + Size(ref)), &release);
     }
   }
 }
@@ -226,16 +234,19 @@ void BlockHeap::CondemnUnit(Ref unit) {
   chunks_.UnitOf(unit).condemned.store(true, std::memory_order_relaxed);
 }
 
-bool BlockHeap::Pardon(int calls) {
+bool BlockHeap::Pardon(int most_ranges) {
+  PageRelease release;
   for (Ref& unit = next_to_pardon_; unit < carved_; unit += kUnit) {
     if (!IsCondemned(unit)) continue;
-    if (calls <= 0) return false;
+    if (most_ranges <= 0) return false;
     chunks_.UnitOf(unit).condemned.store(false, std::memory_order_relaxed);
     if (const Ref end = EndOfFreeOver(unit); end != 0) {
-      calls -= ReleasePages(FirstPage(end - SizeBefore(end)), EndPage(end));
+      most_ranges -= ReleasePages(FirstPage(end - SizeBefore(end)),
+                                  EndPage(end), &release);
     }
     ForEachFreeIn(unit, [&](Ref ref, uint32_t granules) {
-      calls -= ReleasePages(FirstPage(ref), EndPage(ref + granules));
+      most_ranges -=
+          ReleasePages(FirstPage(ref), EndPage(ref + granules), &release);
       if (granules > 1) Link(ref, granules);
     });
   }

@@ -14,13 +14,14 @@
 //
 // Idle memory is free and still resident. While there is a surplus of it, pages
 // go back to the system as they become free: 2 MiB at a time, or those of a
-// large block. Each system call interrupts all threads of the process, so calls
-// are few and large. What small blocks in use pin cannot go back. For that
+// large block. Each system call interrupts all threads of the process, so
+// ranges are few and large, and many of them share a call where the system can
+// do that. What small blocks in use pin cannot go back. For that
 // there are rounds: Condemn chooses the units of 64 KiB with the most idle
 // memory and takes their free blocks out of the bins, so that nothing new comes
 // to lie there; the owner moves what is in use elsewhere, which frees whole
-// units; and Pardon ends the round and gives back what is free there, a call
-// for all that lies together.
+// units; and Pardon ends the round and gives back what is free there, all that
+// lies together as one range.
 //
 // Threads. Thread-compatible.
 
@@ -34,6 +35,7 @@
 
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
+#include "wheelcache/cache/internal/memory/page_release.h"
 #include "wheelcache/cache/internal/memory/zero_pages.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/prefetch.h"
@@ -94,8 +96,8 @@ class WHEELCACHE_EXPORT BlockHeap {
            (idle() > hopeless_ || in_use() < hopeless_in_use_ / 2);
   }
 
-  // Gives the idle pages of large blocks back, in at most `calls` system calls.
-  void ReleaseLarge(int calls);
+  // Gives the idle pages of large blocks back, at most so many ranges.
+  void ReleaseLarge(int most_ranges);
 
   // Begins a round. Returns whether anything was condemned.
   bool Condemn();
@@ -106,14 +108,13 @@ class WHEELCACHE_EXPORT BlockHeap {
   }
 
   // Ends the round: what is still in use in condemned units may stay. Returns
-  // false if that takes more than about `calls` system calls, and is to be
-  // called again.
-  bool Pardon(int calls);
+  // false if it has given about so many ranges back and is to be called again.
+  bool Pardon(int most_ranges);
 
   // For tests: has the next round condemn all units, however little is idle.
   void RequireRound() { round_required_ = true; }
 
-  // For tests: the system calls that gave memory back.
+  // For tests: the ranges that were given back.
   uint64_t releases() const { return releases_; }
 
   // For tests: finds the first broken invariant. O(memory).
@@ -190,9 +191,9 @@ class WHEELCACHE_EXPORT BlockHeap {
   // Gives pages back that have become free with the block from `given` to
   // `given_end`, which is a part of the free block from `begin` to `end` now.
   void Release(Ref given, Ref given_end, Ref begin, Ref end);
-  // Gives back what is resident of these pages of one free block. Returns the
-  // number of system calls: 0 or 1.
-  int ReleasePages(uint32_t begin, uint32_t end);
+  // Adds what is resident of these pages of one free block to what goes back.
+  // Returns the number of ranges: 0 or 1.
+  int ReleasePages(uint32_t begin, uint32_t end, PageRelease* release);
   void MarkReleased(uint32_t begin, uint32_t end);
   template <typename Visit>
   void ForEachUnitOf(uint32_t begin, uint32_t end, Visit visit);

@@ -9,6 +9,7 @@
 
 #include "wheelcache/cache/internal/memory/asan.h"
 #include "wheelcache/cache/internal/memory/huge_pages.h"
+#include "wheelcache/cache/internal/memory/page_release.h"
 
 namespace wheelcache::internal {
 
@@ -29,6 +30,11 @@ bool Chunks::ExtendByHugePage() {
   if (WantsHugePage(usable_)) AskForHugePages(page, kHugePageBytes);
   usable_ += kHugePage;
   return true;
+}
+
+// A store without a load before it.
+void Chunks::TouchBitsPage(Ref first) const {
+  static_cast<volatile uint64_t&>(BitOf(first).word) = 0;
 }
 
 bool Chunks::AddChunk() {
@@ -59,7 +65,7 @@ bool Chunks::WantsHugePage(Ref begin) const {
   return begin_byte >= std::max(kManyBytes, expected_bytes_ / 8 * 9);
 }
 
-void Chunks::Release(uint32_t begin, uint32_t end) {
+void Chunks::Release(uint32_t begin, uint32_t end, PageRelease* release) {
   const Ref ref = begin * kPage;
 #ifdef MADV_NOHUGEPAGE
   // Otherwise the kernel makes the rest a huge page again.
@@ -71,7 +77,7 @@ void Chunks::Release(uint32_t begin, uint32_t end) {
     first.small_pages = true;
   }
 #endif
-  madvise(At(ref), size_t{end - begin} * kPage * kGranuleBytes, MADV_DONTNEED);
+  release->Add(At(ref), size_t{end - begin} * kPage * kGranuleBytes);
 }
 
 uint32_t Chunks::PagesAtOnce() {

@@ -26,6 +26,7 @@
 
 #include "absl/base/attributes.h"
 #include "wheelcache/cache/internal/memory/huge_pages.h"
+#include "wheelcache/cache/internal/memory/page_release.h"
 #include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
@@ -116,10 +117,20 @@ class WHEELCACHE_EXPORT Chunks {
     return true;
   }
 
-  // Gives the memory of free pages back to the system. They remain usable, with
-  // unspecified content. `begin` and `end` count pages.
+  // Makes resident the bits that a heap which grows from `begin` to `end` will
+  // look at, but for the first page of them. Otherwise the first look would map
+  // the system's page of zeros, and the first change replace it, which
+  // interrupts all threads. REQUIRES: the bits from `end` on are 0.
+  void TouchBits(Ref begin, Ref end) {
+    for (Ref page = begin / kBitsPage + 1; page <= end / kBitsPage; ++page) {
+      TouchBitsPage(page * kBitsPage);
+    }
+  }
+
+  // Adds free pages to those that go back to the system with `release`. They
+  // remain usable, with unspecified content. `begin` and `end` count pages.
   // REQUIRES: both are multiples of PagesAtOnce().
-  void Release(uint32_t begin, uint32_t end);
+  void Release(uint32_t begin, uint32_t end, PageRelease* release);
 
   // The pages that the system keeps together: 1 where its own have 4 KiB.
   static uint32_t PagesAtOnce();
@@ -130,6 +141,10 @@ class WHEELCACHE_EXPORT Chunks {
   static constexpr size_t kUnitBytes = kChunk / kUnit * sizeof(Unit);
   static constexpr size_t kNoteBytes = kBitBytes + kUnitBytes;
 
+  // The granules that have their bits in one page of 4 KiB.
+  static constexpr uint32_t kBitsPage = 4096 * 8;
+
+  void TouchBitsPage(Ref first) const;
   bool ExtendByHugePage();
   bool AddChunk();
   bool WantsHugePage(Ref begin) const;

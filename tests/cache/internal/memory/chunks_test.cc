@@ -98,7 +98,10 @@ TEST_F(ChunksTest, ReleasedPagesAreZeroAndTheirNeighboursAreNot) {
     chunks_.Store(page * kPage, 0, page);
     chunks_.Store(page * kPage + kPage - 1, 1, page);
   }
-  chunks_.Release(begin + few, begin + 2 * few);
+  {
+    PageRelease release;
+    chunks_.Release(begin + few, begin + 2 * few, &release);
+  }
   for (uint32_t page = begin; page < begin + 3 * few; ++page) {
     const bool released = page >= begin + few && page < begin + 2 * few;
     EXPECT_EQ(chunks_.Load(page * kPage, 0), released ? 0 : page);

@@ -6,6 +6,8 @@
 // it was meant to.
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,6 +37,7 @@ void* __real_mmap(void* at, size_t bytes, int access, int flags, int file,
 int __real_munmap(void* at, size_t bytes);
 int __real_mprotect(void* at, size_t bytes, int access);
 int __real_madvise(void* at, size_t bytes, int advice);
+long __real_syscall(long number, ...);
 }
 
 namespace wheelcache::internal {
@@ -240,5 +243,18 @@ int __wrap_madvise(void* at, size_t bytes, int advice) {
   EXPECT_TRUE(IsAligned(at)) << advice;
   EXPECT_EQ(bytes % page_bytes, 0u) << advice;
   return __real_madvise(at, bytes, advice);
+}
+
+long __wrap_syscall(long number, long a, long b, long c, long d, long e) {
+#ifdef SYS_process_madvise
+  if (number == SYS_process_madvise && page_bytes != 0) {
+    const auto* const ranges = reinterpret_cast<const iovec*>(b);
+    for (long i = 0; i < c; ++i) {
+      EXPECT_TRUE(IsAligned(ranges[i].iov_base));
+      EXPECT_EQ(ranges[i].iov_len % page_bytes, 0u);
+    }
+  }
+#endif
+  return __real_syscall(number, a, b, c, d, e);
 }
 }
