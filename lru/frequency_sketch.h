@@ -31,6 +31,7 @@
 #include <cstdint>
 
 #include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "absl/numeric/bits.h"
 #include "wheelcache/wheel/base/version.h"
 
@@ -102,6 +103,16 @@ class FrequencySketch {
     return a < b ? a : b;
   }
 
+  // As Frequency, if that is more than `most`. Otherwise some number from the
+  // frequency to `most`; mostly at less cost.
+  uint32_t FrequencyBeyond(uint32_t most, uint32_t hash) const {
+    const Place place = PlaceOf(hash);
+    const uint32_t a = LesserOf(CounterOf(place, 0), CounterOf(place, 1));
+    if (ABSL_PREDICT_TRUE(a <= most)) return a;
+    const uint32_t b = LesserOf(CounterOf(place, 2), CounterOf(place, 3));
+    return a < b ? a : b;
+  }
+
   // The cache line that both will touch.
   const void* LineOf(uint32_t hash) const { return PlaceOf(hash).block; }
 
@@ -128,9 +139,9 @@ class FrequencySketch {
   }
 
   static Counter CounterOf(Place place, uint32_t group) {
-    const uint64_t number = place.bits >> (kGroupBits * group) & 31;
-    return {&place.block->words[uint64_t{2} * group + (number >> 4)],
-            static_cast<int>((number & 15) * 4)};
+    const uint64_t number = place.bits >> (kGroupBits * group);
+    return {&place.block->words[uint64_t{2} * group + (number >> 4 & 1)],
+            static_cast<int>(number * 4 % 64)};
   }
 
   static uint32_t Count(Counter counter) {

@@ -95,6 +95,23 @@ TEST(FrequencySketchTest, AKeptFrequencyIsThePresentOne) {
   }
 }
 
+TEST(FrequencySketchTest, AFrequencyBeyondANumberIsExact) {
+  constexpr uint32_t kElements = 64;
+  Sketch sketch(kElements);
+  for (uint32_t i = 0; i < 4 * kElements; ++i) sketch->Increment(i * i);
+  int above = 0;
+  for (uint32_t hash = 0; hash < 1'000; ++hash) {
+    const uint32_t frequency = sketch->Frequency(hash);
+    for (uint32_t most = 0; most <= 15; ++most) {
+      const uint32_t found = sketch->FrequencyBeyond(most, hash);
+      ASSERT_GE(found, frequency) << hash << " " << most;
+      ASSERT_LE(found, std::max(frequency, most)) << hash << " " << most;
+      if (found > frequency) ++above;
+    }
+  }
+  EXPECT_GT(above, 0);
+}
+
 TEST(FrequencySketchTest, HalvesAllAfterTenIncrementsForEachElement) {
   constexpr uint32_t kElements = 800;
   Sketch sketch(kElements);
