@@ -32,6 +32,7 @@ void Admission::SetShare(Room share) {
   };
   part_of_entry_ = part(share.entries);
   part_of_byte_ = part(share.bytes);
+  noted_ = {};
   slack_ = 0;
 }
 

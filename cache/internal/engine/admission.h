@@ -46,6 +46,7 @@
 #include <cstdint>
 
 #include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/window_target.h"
 #include "wheelcache/cache/internal/index/hash32.h"
@@ -117,9 +118,18 @@ class WHEELCACHE_EXPORT Admission {
   }
 
   // The shard has to evict, and the cache uses so much of its limits: what the
-  // shard holds is the same part of what fits.
+  // shard holds is the same part of what fits. Reads of `used` only what has a
+  // limit.
   void NoteFull(Room used, Room limit) {
     const Room all = total();
+    if (limit.bytes == kUnlimited) {
+      // Mostly nothing has changed, and there is nothing to divide.
+      const Fullness full = {used.entries, limit.entries, all.entries};
+      if (ABSL_PREDICT_TRUE(full == noted_)) return;
+      noted_ = full;
+    } else {
+      noted_ = {};
+    }
     part_of_entry_ = PartOfOne(used.entries, limit.entries, all.entries);
     part_of_byte_ = PartOfOne(used.bytes, limit.bytes, all.bytes);
     slack_ = limit.bytes == kUnlimited ? 0 : Slack();
@@ -141,16 +151,18 @@ class WHEELCACHE_EXPORT Admission {
   }
   // Whether the tail of the window stays, and that of the main list goes.
   bool Wins(Candidate window, Candidate main) {
-    const uint32_t f = sketch_.Frequency(window.hash);
-    // The tail of the main list mostly wins, and stays.
-    const uint32_t g = sketch_.KeepFrequency(main.hash);
-    if (f > g) return true;
-    if (window.life_left > 2 * main.life_left &&
-        IsWorthMore(f, window.life_left, g, main.life_left)) {
-      return true;
-    }
     // Keys whose hashes collide could hold the main list for ever.
     constexpr uint32_t kSuspicious = 6;
+    // The tail of the main list mostly wins, and stays.
+    const uint32_t g = sketch_.KeepFrequency(main.hash);
+    const uint32_t f =
+        sketch_.FrequencyBeyond(std::min(g, kSuspicious - 1), window.hash);
+    if (f > g) return true;
+    if (ABSL_PREDICT_FALSE(window.life_left > 2 * main.life_left) &&
+        IsWorthMore(sketch_.Frequency(window.hash), window.life_left, g,
+                    main.life_left)) {
+      return true;
+    }
     return f >= kSuspicious && IsLucky();
   }
 
@@ -159,6 +171,17 @@ class WHEELCACHE_EXPORT Admission {
   const void* GhostLineOf(Hash32 hash) const { return ghosts_.LineOf(hash); }
 
  private:
+  // What the part of an entry depends on, in entries.
+  struct Fullness {
+    int64_t used = 0;
+    int64_t limit = 0;
+    int64_t of_shard = 0;
+    bool operator==(const Fullness& other) const {
+      return used == other.used && limit == other.limit &&
+             of_shard == other.of_shard;
+    }
+  };
+
   Room total() const {
     Room all = sizes_[kWindow];
     all += sizes_[kMain];
@@ -192,6 +215,7 @@ class WHEELCACHE_EXPORT Admission {
   double part_of_entry_ = 0;  // Of what fits; 0 if unlimited.
   double part_of_byte_ = 0;
   double slack_ = 0;  // How far below its target the window competes.
+  Fullness noted_;    // By NoteFull, last, if the bytes are unlimited.
   uint32_t sets_ = 0;
   uint32_t random_ = 1;
 };

@@ -24,6 +24,7 @@
 
 #include "absl/base/optimization.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
+#include "wheelcache/cache/options.h"
 
 namespace wheelcache::internal {
 
@@ -64,6 +65,14 @@ class Budget {
   Room used() const {
     return {Used(limit_.entries, free_.entries),
             Used(limit_.bytes, free_.bytes)};
+  }
+
+  // The same, but 0 of what `limit`, a result of limit(), leaves unlimited:
+  // cheaper than reading both.
+  Room used_of(Room limit) const {
+    return {
+        limit.entries == kUnlimited ? 0 : Used(limit_.entries, free_.entries),
+        limit.bytes == kUnlimited ? 0 : Used(limit_.bytes, free_.bytes)};
   }
 
   // Whether there is room for another entry like those that are there. A hint.

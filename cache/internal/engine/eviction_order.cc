@@ -238,7 +238,8 @@ EntryRef EvictionOrder::MoveToOldestBut(EntryRef keep, List* list,
 EntryRef EvictionOrder::FindVictimOfTwo(EntryRef keep, Room incoming,
                                         int64_t now_nanos, uint64_t* budget) {
   Admission& admission = main_->admission;
-  admission.NoteFull(shared_.budget.used(), shared_.budget.limit());
+  const Room limit = shared_.budget.limit();
+  admission.NoteFull(shared_.budget.used_of(limit), limit);
   const EntryRef main = FindOldestBut(keep, &main_->list, budget);
   if (main == 0 && *budget == 0) return 0;
   ShowMain(main);

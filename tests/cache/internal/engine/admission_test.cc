@@ -194,6 +194,43 @@ TEST_F(AdmissionTest, NoStepIsLongerThanAFiftiethAndAnEntry) {
   EXPECT_NEAR(target_.Get(), 0.121, 1e-9);
 }
 
+TEST_F(AdmissionTest, ComparesFrequenciesAsTheSketchTellsThem) {
+  std::vector<FrequencySketch::Block> blocks(
+      FrequencySketch::BlocksFor(kEntries));
+  FrequencySketch sketch(blocks.data(), blocks.size());
+  sketch.Fit(kEntries);
+  const auto note_set = [&](Hash32 hash) {
+    admission_.NoteSet(hash);
+    sketch.Increment(hash);
+  };
+  for (Hash32 i = 0; i < 4 * kEntries; ++i) note_set(i * 77'777);
+  note_set(kOld);
+  const uint32_t main = sketch.Frequency(kOld);
+  ASSERT_GE(main, 1u);
+  ASSERT_LE(main, 5u);
+  for (Hash32 hash = 1; hash < 4 * kEntries; ++hash) {
+    const uint32_t window = sketch.Frequency(hash);
+    if (window > 5) continue;  // Might be lucky.
+    ASSERT_EQ(admission_.Wins({hash, 1}, {kOld, 1}), window > main) << hash;
+    // Three times the life is worth more than the same frequency.
+    ASSERT_EQ(admission_.Wins({hash, 3}, {kOld, 1}), window >= main) << hash;
+  }
+}
+
+TEST_F(AdmissionTest, OnlyAFrequencyIsLuckyAndNotSomeOfItsCounters) {
+  admission_.NoteSet(1);
+  for (Hash32 hash = 0; hash < 5'000; ++hash) Use(hash % 500 * 77'777, 1);
+  Use(kOld, 15);
+  FrequencySketch sketch(memory_.data(), FrequencySketch::BlocksFor(kEntries));
+  sketch.Fit(kEntries);
+  for (Hash32 hash = 1; hash < 4'000; ++hash) {
+    if (sketch.Frequency(hash) > 5) continue;
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_FALSE(admission_.Wins({hash, 1}, {kOld, 1})) << hash;
+    }
+  }
+}
+
 TEST_F(AdmissionTest, TargetStaysWithinItsBounds) {
   Fill(kWindow, 100);
   Fill(kMain, 900);
@@ -222,6 +259,29 @@ TEST_F(AdmissionTest, AFullShardHoldsItsPartOfWhatFits) {
   admission_.NoteEvicted(2, kWindow);
   admission_.NoteSet(2);  // Five hundred fit.
   EXPECT_NEAR(target_.Get(), 0.102, 1e-9);
+}
+
+TEST_F(AdmissionTest, NoticesWhatMakesItsPartAnother) {
+  Fill(kWindow, 50);
+  Fill(kMain, 450);
+  const auto is_full = [this](int64_t used, Room limit) {
+    admission_.NoteFull({used, 1}, limit);
+    return admission_.WindowIsFullFor({1, 1});
+  };
+  EXPECT_TRUE(is_full(1000, {1000, kUnlimited}));
+  EXPECT_FALSE(is_full(900, {1000, kUnlimited}));
+  EXPECT_TRUE(is_full(1000, {1000, kUnlimited}));
+  EXPECT_FALSE(is_full(1000, {1100, kUnlimited}));
+  EXPECT_TRUE(is_full(1000, {1000, kUnlimited}));
+  admission_.SetShare({1000, kUnlimited});
+  EXPECT_FALSE(admission_.WindowIsFullFor({1, 1}));
+  EXPECT_TRUE(is_full(1000, {1000, kUnlimited}));
+  EXPECT_FALSE(is_full(1000, {1100, kUnlimited}));
+  EXPECT_TRUE(is_full(1000, {1100, 1}));  // By its bytes.
+  EXPECT_FALSE(is_full(1000, {1100, kUnlimited}));
+  EXPECT_TRUE(is_full(1000, {1000, kUnlimited}));
+  Fill(kMain, 100);
+  EXPECT_FALSE(is_full(1000, {1000, kUnlimited}));
 }
 
 TEST_F(AdmissionTest, AFullShardHoldsItsPartOfTheBytes) {

@@ -78,6 +78,14 @@ TEST(BudgetTest, GivesTheRoomOfAHigherLimitAtOnce) {
   EXPECT_EQ(budget.used(), (Room{3, kNoLimit}));
 }
 
+TEST(BudgetTest, TellsTheUseOfEachLimitThatThereIs) {
+  Budget budget({10, 100});
+  ASSERT_TRUE(budget.TryTake({2, 30}));
+  EXPECT_EQ(budget.used_of({10, 100}), (Room{2, 30}));
+  EXPECT_EQ(budget.used_of({10, kNoLimit}), (Room{2, 0}));
+  EXPECT_EQ(budget.used_of({kNoLimit, 100}), (Room{0, 30}));
+}
+
 TEST(BudgetTest, HasRoomForAnotherOfTheSameSize) {
   Budget budget({3, 100});
   EXPECT_TRUE(budget.HasRoom());
