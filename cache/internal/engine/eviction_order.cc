@@ -29,17 +29,11 @@ Admission::List ListNumber(bool in_main) {
 }  // namespace
 
 struct alignas(ABSL_CACHELINE_SIZE) EvictionOrder::Main {
-  struct Tail {
-    EntryRef ref = 0;
-    Hash32 hash = 0;
-  };
-
   Main(const Links& links, const SharedState& shared, int shard)
       : list(links),
         admission(shared.AdmissionMemoryOf(shard),
                   shared.ShareOf(shared.budget.limit()),
-                  shared.window_target.get()),
-        trades_by_size(shared.budget.limit().bytes != kUnlimited) {}
+                  shared.window_target.get()) {}
 
   void PrefetchHistory(Hash32 hash) const {
     PrefetchLineToWrite(admission.GhostLineOf(hash));
@@ -48,8 +42,7 @@ struct alignas(ABSL_CACHELINE_SIZE) EvictionOrder::Main {
 
   List list;
   Admission admission;
-  const bool trades_by_size;  // See AnotherShardHasOlder.
-  std::array<Tail, 2> tails;  // Of each Admission::List.
+  Tails tails;  // Of each Admission::List, as far as known.
   // What Recency was told last.
   uint32_t window_shown = 0;
   uint32_t main_shown = 0;
@@ -60,6 +53,7 @@ EvictionOrder::EvictionOrder(const Owner& shard)
       pool_(*shared_.pool),
       recency_(*shard.recency),
       shard_(shard.number),
+      trades_by_size_(shared_.budget.limit().bytes != kUnlimited),
       list_(Links{&pool_, &recency_}),
       main_(shared_.scan_resistant
                 ? std::make_unique<Main>(Links{&pool_, &recency_}, shared_,
@@ -80,15 +74,9 @@ void EvictionOrder::PrefetchHistory(Hash32 hash) const {
   main_->PrefetchHistory(hash);
 }
 
-Hash32 EvictionOrder::ExpectVictim(EntryRef ref) {
-  const Hash32 hash = HashOfTail(HeaderOf(ref).in_main(), ref);
-  main_->PrefetchHistory(hash);
-  return hash;
-}
-
 void EvictionOrder::PrefetchForThisThread() const {
   PrefetchToWrite(main_.get(), main_.get() + 1);
-  for (const Main::Tail& tail : main_->tails) {
+  for (const Tail& tail : main_->tails) {
     if (tail.ref != 0) main_->PrefetchHistory(tail.hash);
   }
 }
@@ -96,7 +84,7 @@ void EvictionOrder::PrefetchForThisThread() const {
 // The hash of the key of an entry that is at the tail of a list. Computed once,
 // and kept until the entry is removed or another one is at that tail.
 inline Hash32 EvictionOrder::HashOfTail(bool in_main, EntryRef ref) {
-  Main::Tail& tail = main_->tails[ListNumber(in_main)];
+  Tail& tail = main_->tails[ListNumber(in_main)];
   if (ABSL_PREDICT_FALSE(tail.ref != ref)) {
     tail = {ref, pool_.operations().hash(HeaderOf(ref))};
   }
@@ -105,8 +93,15 @@ inline Hash32 EvictionOrder::HashOfTail(bool in_main, EntryRef ref) {
 
 // Before the entry leaves the list: another one may get its block.
 inline void EvictionOrder::ForgetHash(bool in_main, EntryRef ref) {
-  Main::Tail& tail = main_->tails[ListNumber(in_main)];
+  Tail& tail = main_->tails[ListNumber(in_main)];
   if (tail.ref == ref) tail.ref = 0;
+}
+
+// Prefetches what the eviction of the entry at a tail will touch.
+inline void EvictionOrder::ExpectVictim(bool in_main) {
+  const EntryRef last = ListWith(in_main).back();
+  if (last == 0 || last == main_->tails[ListNumber(in_main)].ref) return;
+  main_->PrefetchHistory(HashOfTail(in_main, last));
 }
 
 void EvictionOrder::Substitute(EntryRef old, EntryRef copy) {
@@ -170,10 +165,14 @@ inline void EvictionOrder::ShowResolutions() {
   recency_.SetResolutions(window, main);
 }
 
-void EvictionOrder::RemoveVictim(EntryRef ref, Hash32 hash, int64_t charge) {
+auto EvictionOrder::RemoveVictim(EntryRef ref, Hash32 hash, int64_t charge)
+    -> const Tails& {
   const bool in_main = HeaderOf(ref).in_main();
   main_->admission.NoteEvicted(hash, ListNumber(in_main));
   TakeOutOfTwo(ref, in_main, charge);
+  ExpectVictim(/*in_main=*/false);
+  ExpectVictim(/*in_main=*/true);
+  return main_->tails;
 }
 
 void EvictionOrder::RemoveFromTwo(EntryRef ref) {
@@ -280,22 +279,25 @@ void EvictionOrder::ShowOldest(uint64_t* budget) {
 
 // Lets the other shards know how old the tail of the main list is, or how large
 // the shard.
-void EvictionOrder::ShowMain(EntryRef oldest) {
-  if (!main_->trades_by_size) {
+inline void EvictionOrder::ShowMain(EntryRef oldest) {
+  if (ABSL_PREDICT_FALSE(trades_by_size_)) {
+    ShowSize();
+  } else {
     ShowTail(oldest, recency_.MainMargin());
-    return;
   }
+}
+
+void EvictionOrder::ShowSize() {
   const Size size = SizeInCache();
   shared_.uses.set_tail(shard_, size.stamp, /*slack=*/size.margin / 8);
 }
 
 bool EvictionOrder::AnotherShardPaysFor(EntryRef victim) {
-  if (main_->trades_by_size) {
+  if (trades_by_size_) {
     const Size size = SizeInCache();
     return IsOlderBy(NextPeersTail(), size.stamp, size.margin);
   }
-  return HeaderOf(victim).in_main() &&
-         IsOlderBy(NextPeersTail(), StampOf(victim), recency_.MainMargin());
+  return IsOlderBy(NextPeersTail(), StampOf(victim), recency_.MainMargin());
 }
 
 // The margin is a 64th of the shard, and a few entries of the mean size: shards
@@ -344,7 +346,7 @@ absl::Status EvictionOrder::CheckList(
   List& list = ListWith(in_main);
   if (auto status = list.CheckInvariants(); !status.ok()) return status;
   Room sum;
-  Main::Tail tail;
+  Tail tail;
   if (main_ != nullptr) tail = main_->tails[ListNumber(in_main)];
   for (EntryRef ref = list.front(); ref != 0; ref = HeaderOf(ref).lru.older) {
     const EntryHeader& entry = HeaderOf(ref);

@@ -16,6 +16,7 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_EVICTION_ORDER_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_EVICTION_ORDER_H_
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -55,6 +56,14 @@ class WHEELCACHE_EXPORT EvictionOrder {
     EntryRef old;
   };
 
+  // An entry at the tail of a list, or null, and the hash of its key.
+  struct Tail {
+    EntryRef ref = 0;
+    Hash32 hash = 0;
+  };
+  // Of the window, and of the main list.
+  using Tails = std::array<Tail, 2>;
+
   explicit EvictionOrder(const Owner& shard);
   ~EvictionOrder();
 
@@ -73,11 +82,9 @@ class WHEELCACHE_EXPORT EvictionOrder {
   bool has_two_lists() const { return main_ != nullptr; }
 
   // Where there are two: prefetches what a Set of the key with this hash will
-  // touch in the sketch and the ghosts; what the eviction of an entry that is
-  // at a tail will touch there, and returns the hash of its key; and once more
-  // what another thread had prefetched or written to.
+  // touch in the sketch and the ghosts; and once more what another thread had
+  // prefetched or written to.
   void PrefetchHistory(Hash32 hash) const;
-  Hash32 ExpectVictim(EntryRef ref);
   void PrefetchForThisThread() const;
 
   // Adds an entry as the most recently used: to the list of the entry that it
@@ -88,8 +95,10 @@ class WHEELCACHE_EXPORT EvictionOrder {
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Remove(EntryRef ref);
 
   // As Remove, of an entry that is evicted, with the hash of its key and its
-  // charge. REQUIRES: there are two lists.
-  void RemoveVictim(EntryRef ref, Hash32 hash, int64_t charge);
+  // charge. Prefetches what the evictions of the new tails will touch in the
+  // sketch and the ghosts, and returns these tails.
+  // REQUIRES: there are two lists.
+  const Tails& RemoveVictim(EntryRef ref, Hash32 hash, int64_t charge);
 
   // Puts a copy of an entry in its place.
   void Substitute(EntryRef old, EntryRef copy);
@@ -185,12 +194,15 @@ class WHEELCACHE_EXPORT EvictionOrder {
                                                  int64_t charge);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void FillMain(EntryRef newest);
   void MoveToMain(EntryRef ref);
-  bool WindowWins(EntryRef window, EntryRef main, int64_t now_nanos);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool WindowWins(EntryRef window, EntryRef main,
+                                               int64_t now_nanos);
   ABSL_ATTRIBUTE_ALWAYS_INLINE Hash32 HashOfTail(bool in_main, EntryRef ref);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void ForgetHash(bool in_main, EntryRef ref);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void ExpectVictim(bool in_main);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void ShowResolutions();
   ABSL_ATTRIBUTE_ALWAYS_INLINE void ShowTail(EntryRef oldest, uint32_t margin);
-  void ShowMain(EntryRef oldest);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void ShowMain(EntryRef oldest);
+  ABSL_ATTRIBUTE_NOINLINE void ShowSize();
   Stamp NextPeersTail();
   bool AnotherShardPaysFor(EntryRef victim);
   Size SizeInCache() const;
@@ -201,6 +213,7 @@ class WHEELCACHE_EXPORT EvictionOrder {
   EntryPool& pool_;  // Of shared_.
   Recency& recency_;
   const int shard_;
+  const bool trades_by_size_;  // See AnotherShardHasOlder.
   int next_peer_ = 0;  // The shard that AnotherShardHasOlder looked at last.
   // Recency's count, kept here because readers look at Recency.
   uint32_t uncounted_uses_ = 0;
@@ -260,7 +273,10 @@ inline void EvictionOrder::ShowTail(EntryRef oldest, uint32_t margin) {
 inline bool EvictionOrder::AnotherShardHasOlder(EntryRef victim) {
   if (shared_.shards == 1) return false;
   const uint32_t margin = recency_.Margin();
-  if (ABSL_PREDICT_FALSE(main_ != nullptr)) return AnotherShardPaysFor(victim);
+  if (ABSL_PREDICT_FALSE(main_ != nullptr)) {
+    return (trades_by_size_ || HeaderOf(victim).in_main()) &&
+           AnotherShardPaysFor(victim);
+  }
   return IsOlderBy(NextPeersTail(), StampOf(victim), margin);
 }
 

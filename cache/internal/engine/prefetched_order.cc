@@ -44,14 +44,14 @@ std::pair<EntryRef, EntryRef> PrefetchedOrder::TakeAll() {
 void PrefetchedOrder::RemoveVictimOfTwo(EntryRef ref, Hash32 hash,
                                         int64_t charge) {
   Forget(ref);
-  RemovalOrder::RemoveVictim(ref, hash, charge);
-  if (shared_.budget.HasRoom()) return;
-  const auto expect = [this](EntryRef last, Victim* victim) {
-    if (last == 0 || last == victim->ref) return;
-    Expect(last, evictions().ExpectVictim(last), victim);
+  const auto expect = [this](EvictionOrder::Tail last, Victim* victim) {
+    if (last.ref != 0 && last.ref != victim->ref) {
+      Expect(last.ref, last.hash, victim);
+    }
   };
-  expect(evictions().back(), &victim_);
-  expect(evictions().main_back(), &main_victim_);
+  const auto& [window, main] = RemovalOrder::RemoveVictim(ref, hash, charge);
+  expect(window, &victim_);
+  expect(main, &main_victim_);
 }
 
 // Prefetches again what another thread had prefetched, and what it wrote.
