@@ -193,6 +193,19 @@ TEST_P(CachePolicyTest, EvictsWithTheSmallestBudget) {
   EXPECT_GT(CountHot(), kHot / 2);
 }
 
+TEST_P(CachePolicyTest, EntryThatMovesToTheMainListKeepsItsAge) {
+  options_.shards = 1;
+  Make();
+  for (int key = 0; key < kEntries; ++key) cache_->Set(key, 0);
+  // Younger now than the newest tenth, which is in the window.
+  for (int key = 0; key < 400; ++key) cache_->Set(key, 1);
+  for (int key = 400; key < 450; ++key) cache_->Del(key);
+  Scan(50);  // What the window holds takes the room in the main list.
+  ASSERT_TRUE(cache_->SetLimits(/*entries=*/420, kUnlimited).ok());
+  for (int key = 905; key < 940; ++key) EXPECT_FALSE(cache_->Contains(key));
+  for (int key = 50; key < 350; ++key) EXPECT_TRUE(cache_->Contains(key));
+}
+
 TEST_P(CachePolicyTest, CacheOfAFewEntriesWorks) {
   for (const int entries : {1, 2, 3, 7, 20}) {
     options_.max_entries = entries;
