@@ -26,11 +26,13 @@
 // Accuracy. On the traces of its tests, within 0.02 of the curve that exact
 // replays give. The threshold falls until the sample holds what four times the
 // limits would: all keys of a cache of up to 910 entries, one key in 110 of one
-// of 100,000. A sample tells how large a limit is with a standard error of 5 %
-// at half of the limits and 2 % at four times: where a few percent more entries
-// give many more hits, an estimate may lie that far beside the curve. The model
-// is an LRU cache. A key that was not seen for longer than four times the
-// limits would keep it counts as new.
+// of 100,000. How many keys were used since a key's last use is estimated for
+// those that hit, and counted for those that missed. So half of the limits, of
+// which hits tell most, has a standard error of up to 5 %: where a few percent
+// more entries give many more hits, that estimate may lie as far beside the
+// curve. With a limit of bytes no keys are counted, and four times the limits
+// has a standard error of 2 %, too. The model is an LRU cache. A key that was
+// not seen for longer than four times the limits would keep it counts as new.
 //
 // Threads. CacheAdvice is a copy that belongs to the caller.
 

@@ -21,6 +21,7 @@
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/internal/index/hash_strings.h"
+#include "wheelcache/cache/load.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/prometheus.h"
 #include "wheelcache/cache/stats.h"
@@ -90,6 +91,36 @@ TEST_F(CacheAdviceTest, IsAccurateForSeveralShards) {
 TEST_F(CacheAdviceTest, IsAccurateWithTtls) {
   options_.default_ttl = absl::Seconds(5);
   ExpectAccurate(/*entries=*/500, /*keys=*/6'000, /*reads=*/40'000);
+}
+
+// The curve of a loop is a step, at the number of its keys.
+TEST_F(CacheAdviceTest, TellsOnWhichSideOfALimitALoopIs) {
+  options_.max_entries = 10'000;
+  for (const uint64_t seed : {1, 2, 3, 4}) {
+    internal::SetHashSeed(seed);
+    for (const int keys : {19'600, 20'400}) {
+      auto cache = New<std::string, int>();
+      for (int i = 0; i < 3 * keys; ++i) {
+        if (!cache->Get(Key(i % keys)).has_value())
+          cache->Set(Key(i % keys), i);
+      }
+      EXPECT_NEAR(cache->Advise()->twice, keys < 20'000 ? 2 / 3.0 : 0, 0.02)
+          << keys << " keys, with seed " << seed;
+    }
+  }
+}
+
+TEST_F(CacheAdviceTest, KeysThatExpireAgainAndAgainStandForNoOthers) {
+  options_.max_entries = 10'000;
+  for (const int keys : {19'600, 20'400}) {
+    auto cache = New<std::string, int>();
+    for (int i = 0; i < 3 * keys; ++i) {
+      if (!cache->Get(Key(i % keys)).has_value()) cache->Set(Key(i % keys), i);
+      cache->Set("hot:" + std::to_string(i % 100), i, absl::Milliseconds(1));
+      clock_.Advance(absl::Milliseconds(2));
+    }
+    EXPECT_NEAR(cache->Advise()->twice, keys < 20'000 ? 2 / 3.0 : 0, 0.02);
+  }
 }
 
 TEST_F(CacheAdviceTest, IsAccurateForBytes) {
@@ -222,6 +253,7 @@ TEST_F(CacheAdviceTest, RatiosAreOfTheTimeSinceTheLimitsWereSet) {
   const CacheAdvice after = *cache->Advise();
   EXPECT_NEAR(after.same, before, 0.02);
   EXPECT_NEAR(after.half, RatioWith(50, 1'000, 5'000), 0.02);
+  EXPECT_NEAR(after.twice, RatioWith(200, 1'000, 5'000), 0.03);
   EXPECT_GT(after.first_uses, 0);
 }
 
@@ -249,6 +281,24 @@ TEST_F(CacheAdviceTest, LoadedValuesAreHits) {
   }
   EXPECT_EQ(cache->Advise()->first_uses, 1);
   EXPECT_DOUBLE_EQ(cache->Advise()->half, 0.9);
+}
+
+TEST_F(CacheAdviceTest, RefusedReadsAreMissesWithAnyLimits) {
+  options_.max_entries = 2;
+  auto cache = New<int, int>();
+  for (int i = 0; i < 30; ++i) {
+    if (!cache->Get(i % 3).has_value()) cache->Set(i % 3, i);
+  }
+  LoadOptions fresh;
+  fresh.max_age = absl::ZeroDuration();
+  for (int i = 0; i < 30; ++i) {
+    clock_.Advance(absl::Milliseconds(40));
+    (void)cache->FindOrLoad(2, fresh, []() -> absl::StatusOr<Loaded<int>> {
+      return Loaded<int>{2};
+    });
+  }
+  EXPECT_EQ(cache->stats().misses, 60);
+  EXPECT_DOUBLE_EQ(cache->Advise()->twice, 27 / 60.0);
 }
 
 TEST_F(CacheAdviceTest, IsShownAndExported) {

@@ -74,6 +74,7 @@ void ReuseSample::SetLimits(Limits limits) {
                              : ThresholdFor(limits) / 2 > threshold_;
   limits_ = limits;
   for (Sum& sum : more_hits_) sum.Set(0);
+  sampled_misses_.Set(0);
   if (far_fewer) {
     Restart();
   } else {
@@ -148,6 +149,7 @@ void ReuseSample::PutInFront(uint32_t slot) {
   }
   Key& key = slots_[slot];
   key.place = static_cast<uint16_t>(ranks_.Push(slot, key.charge));
+  key.surplus = static_cast<float>(Surplus());
 }
 
 void ReuseSample::MakeRoom() {
@@ -212,7 +214,7 @@ double ReuseSample::NextFraction() {
   return fraction_;
 }
 
-bool ReuseSample::AllHold(const Key& key, uint32_t above, Tick now) const {
+bool ReuseSample::AllHold(const Key& key, double above, Tick now) const {
   for (const Tick deadline : key.deadlines) {
     if (deadline <= now) return false;
   }
@@ -220,7 +222,7 @@ bool ReuseSample::AllHold(const Key& key, uint32_t above, Tick now) const {
 }
 
 std::array<bool, ReuseSample::kSizes> ReuseSample::Holders(const Key& key,
-                                                           uint32_t above,
+                                                           double above,
                                                            Tick now) {
   const double fraction = NextFraction();
   const double entries = above + fraction;
@@ -248,6 +250,7 @@ void ReuseSample::NoteMiss(Key* key, Tick now) {
 void ReuseSample::Read(uint32_t hash, bool hit, int64_t now_nanos) {
   if (hash >= threshold_) return;
   const Tick now = TickOf(now_nanos);
+  if (!hit) sampled_misses_.Add(weight_);
   const uint32_t slot = Find(hash);
   if (slot == 0) {
     if (!hit) misses_[kFirstUse].Add(weight_);
@@ -257,7 +260,7 @@ void ReuseSample::Read(uint32_t hash, bool hit, int64_t now_nanos) {
   if (!hit) NoteMiss(&key, now);
   // No size holds it.
   if (key.place == kNone) return;
-  const uint32_t above = ranks_.CountAbove(key.place);
+  const double above = ranks_.CountAbove(key.place) + MissedSince(key);
   if (!hit || !AllHold(key, above, now)) {
     const std::array<bool, kSizes> holders = Holders(key, above, now);
     for (const Size size : {kHalf, kTwice, kFourTimes}) {
@@ -273,6 +276,10 @@ void ReuseSample::Read(uint32_t hash, bool hit, int64_t now_nanos) {
   PutInFront(slot);
 }
 
+void ReuseSample::Refuse(uint32_t hash) {
+  if (hash < threshold_) sampled_misses_.Add(weight_);
+}
+
 void ReuseSample::Renew(Key* key, Tick deadline, Tick now) {
   key->ttl = deadline == kNever ? kNever : deadline - std::min(deadline, now);
   for (size_t i = 0; i < kSizes; ++i) {
@@ -286,6 +293,7 @@ void ReuseSample::Renew(Key* key, Tick deadline, Tick now) {
 void ReuseSample::Store(uint32_t hash, Stored stored, int64_t now_nanos) {
   if (hash >= threshold_) return;
   const Tick now = TickOf(now_nanos);
+  if (!stored.replaces) sampled_insertions_ += weight_;
   RemoveExpired(now);
   uint32_t slot = Find(hash);
   if (slot == 0) slot = Add(hash);
@@ -310,7 +318,12 @@ void ReuseSample::Touch(uint32_t hash, int64_t deadline_nanos,
   PutInFront(slot);
 }
 
+void ReuseSample::Expire(uint32_t hash) {
+  if (hash < threshold_) sampled_insertions_ -= weight_;
+}
+
 void ReuseSample::Delete(uint32_t hash) {
+  Expire(hash);
   const uint32_t slot = Find(hash);
   if (slot == 0) return;
   Remove(slot);

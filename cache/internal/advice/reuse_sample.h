@@ -14,6 +14,15 @@
 // value would have there: a read that would miss, at that size, stores a value
 // with the TTL of the last one.
 //
+// Distances. By chance, the keys of a time have more or fewer than their part
+// in the sample. So between two uses of a key the sample compares the
+// insertions that the cache has counted with those that its own keys stand for,
+// and adds the difference. Whatever comes for the first time, or again after an
+// eviction, is counted by that; only the other keys used meanwhile are
+// estimated. An insertion whose entry has expired or was deleted does not
+// count, so that one key that is stored again and again does not stand for
+// many.
+//
 // Sample size. It begins at the rate at which kSizes times the limits fit. When
 // all slots are taken, it forgets removed keys, then keys that the largest size
 // would have evicted; if neither gives room, it lowers the threshold by an
@@ -25,8 +34,8 @@
 // Cost. Less than 256 KiB. Each call is O(1), amortized: one in some 250 calls
 // that add a key goes through all slots.
 //
-// Threads. Thread-compatible, except that any thread may read more_hits and
-// misses meanwhile.
+// Threads. Thread-compatible, except that any thread may read more_hits,
+// sampled_misses and misses, and call CountInsertions, meanwhile.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ADVICE_REUSE_SAMPLE_H_
 #define WHEELCACHE_CACHE_INTERNAL_ADVICE_REUSE_SAMPLE_H_
@@ -61,6 +70,7 @@ class WHEELCACHE_EXPORT ReuseSample {
   struct Stored {
     uint32_t charge;
     int64_t deadline_nanos;  // Clock::kNever for none.
+    bool replaces = false;   // An entry that the cache held.
   };
 
   static constexpr uint32_t kMostKeys = UseRanks::kMostKeys;
@@ -77,12 +87,23 @@ class WHEELCACHE_EXPORT ReuseSample {
     return static_cast<double>(threshold) / kAllHashes;
   }
 
-  // The key was read, or stored, deleted, or given another deadline. What
-  // follows for a key in its order in time follows here in that order.
+  // The key was read, or stored, given another deadline, or its entry deleted
+  // or removed because it had expired. What follows for a key in its order in
+  // time follows here in that order.
   void Read(uint32_t hash, bool hit, int64_t now_nanos);
   void Store(uint32_t hash, Stored stored, int64_t now_nanos);
   void Delete(uint32_t hash);
+  void Expire(uint32_t hash);
   void Touch(uint32_t hash, int64_t deadline_nanos, int64_t now_nanos);
+
+  // A read missed that would have missed with any limits.
+  void Refuse(uint32_t hash);
+
+  // The cache has got so many entries more that replace none, sampled or not;
+  // or if negative, so many were deleted or removed because they had expired.
+  void CountInsertions(int64_t count) {
+    insertions_.fetch_add(count, std::memory_order_relaxed);
+  }
 
   // All keys were deleted.
   void DeleteAll();
@@ -94,6 +115,10 @@ class WHEELCACHE_EXPORT ReuseSample {
   // How many hits more a cache of this size would have had since the limits
   // were set; less than zero for fewer.
   double more_hits(Size size) const { return more_hits_[size].Get(); }
+
+  // The misses since then, as the sample tells them: what more_hits are part
+  // of.
+  double sampled_misses() const { return sampled_misses_.Get(); }
 
   // The misses by their cause, since the beginning.
   double misses(Cause cause) const { return misses_[cause].Get(); }
@@ -127,7 +152,8 @@ class WHEELCACHE_EXPORT ReuseSample {
   struct Key {
     uint32_t hash;
     uint32_t charge;
-    Tick ttl;  // From storing, or touching, to the deadline.
+    Tick ttl;       // From storing, or touching, to the deadline.
+    float surplus;  // Surplus() at its last use.
     std::array<Tick, kSizes> deadlines;
     uint16_t place;      // In ranks_; kNone if it was removed.
     uint16_t next : 13;  // In its bucket, or of the free ones; 0 for none.
@@ -137,7 +163,7 @@ class WHEELCACHE_EXPORT ReuseSample {
 
     void SetNext(uint32_t slot) { next = slot & kSlotBits; }
   };
-  static_assert(sizeof(Key) == 32);
+  static_assert(sizeof(Key) == 36);
   static_assert(kMostKeys <= kSlotBits);
 
   Tick TickOf(int64_t nanos) const;
@@ -153,6 +179,16 @@ class WHEELCACHE_EXPORT ReuseSample {
   void Renew(Key* key, Tick deadline, Tick now);
   void NoteMiss(Key* key, Tick now);
 
+  // By how many the insertions exceed those that the sampled ones stand for.
+  double Surplus() const {
+    return static_cast<double>(insertions_.load(std::memory_order_relaxed)) -
+           sampled_insertions_;
+  }
+  // What the sample has missed since the last use of a key, in sampled keys.
+  double MissedSince(const Key& key) const {
+    return weight_ == 1 ? 0 : (Surplus() - key.surplus) * rate();
+  }
+
   bool HasRoom() const { return free_ != 0; }
   void MakeRoom();
   uint32_t ForgetRemoved();
@@ -167,8 +203,8 @@ class WHEELCACHE_EXPORT ReuseSample {
 
   // Whether each size would still hold a key with so many above it, by a quick
   // look; and which would.
-  bool AllHold(const Key& key, uint32_t above, Tick now) const;
-  std::array<bool, kSizes> Holders(const Key& key, uint32_t above, Tick now);
+  bool AllHold(const Key& key, double above, Tick now) const;
+  std::array<bool, kSizes> Holders(const Key& key, double above, Tick now);
   double NextFraction();
 
   Limits limits_;
@@ -179,8 +215,13 @@ class WHEELCACHE_EXPORT ReuseSample {
   std::array<double, kSizes> entries_ = {};
   std::array<double, kSizes> bytes_ = {};
 
+  // Relaxed: a few that come too late change nothing.
+  std::atomic<int64_t> insertions_{0};
+  double sampled_insertions_ = 0;  // Each with the weight of its time.
+
   double fraction_ = 0;
   std::array<Sum, kSizes> more_hits_;
+  Sum sampled_misses_;
   std::array<Sum, kCauses> misses_;
 
   uint32_t keys_ = 0;

@@ -27,11 +27,18 @@ void Advisor::Read(Hash32 hash, bool hit) {
   mu_.Unlock();
 }
 
-void Advisor::Store(Hash32 hash, uint32_t charge, int64_t deadline_nanos) {
+void Advisor::Refuse(Hash32 hash) {
+  const uint32_t mixed = Mix(hash);
+  if (!IsSampled(mixed) || !mu_.TryLock()) return;
+  sample_.Refuse(mixed);
+  mu_.Unlock();
+}
+
+void Advisor::Store(Hash32 hash, ReuseSample::Stored stored) {
   const uint32_t mixed = Mix(hash);
   if (!IsSampled(mixed)) return;
   MutexLock lock(&mu_);
-  sample_.Store(mixed, {charge, deadline_nanos}, clock_.CoarseNowNanos());
+  sample_.Store(mixed, stored, clock_.CoarseNowNanos());
   ShowThreshold();
 }
 
@@ -40,6 +47,13 @@ void Advisor::Delete(Hash32 hash) {
   if (!IsSampled(mixed)) return;
   MutexLock lock(&mu_);
   sample_.Delete(mixed);
+}
+
+void Advisor::Expire(Hash32 hash) {
+  const uint32_t mixed = Mix(hash);
+  if (!IsSampled(mixed)) return;
+  MutexLock lock(&mu_);
+  sample_.Expire(mixed);
 }
 
 void Advisor::Touch(Hash32 hash, int64_t deadline_nanos) {
@@ -67,12 +81,17 @@ CacheAdvice Advisor::Advise(Reads now) const {
     return static_cast<double>(count - before.load(std::memory_order_relaxed));
   };
   const double hits = since(now.hits, hits_before_);
-  const double reads = hits + since(now.misses, misses_before_);
+  const double misses = since(now.misses, misses_before_);
+  const double reads = hits + misses;
   const auto ratio_at = [&](ReuseSample::Size size) {
     if (reads <= 0) return 0.0;
-    return std::clamp((hits + sample_.more_hits(size)) / reads, 0.0, 1.0);
+    double more = sample_.more_hits(size);
+    // As the same part of the misses as of those of the sample, of which there
+    // are more or fewer by chance.
+    if (more > 0) more *= misses / std::max(sample_.sampled_misses(), more);
+    return std::clamp((hits + more) / reads, 0.0, 1.0);
   };
-  const auto misses = [&](ReuseSample::Cause cause) {
+  const auto misses_by = [&](ReuseSample::Cause cause) {
     return static_cast<int64_t>(std::llround(sample_.misses(cause)));
   };
   CacheAdvice advice;
@@ -80,10 +99,10 @@ CacheAdvice Advisor::Advise(Reads now) const {
   advice.same = ratio_at(ReuseSample::kSame);
   advice.twice = ratio_at(ReuseSample::kTwice);
   advice.four_times = ratio_at(ReuseSample::kFourTimes);
-  advice.first_uses = misses(ReuseSample::kFirstUse);
-  advice.expired = misses(ReuseSample::kExpired);
-  advice.evicted = misses(ReuseSample::kEvicted);
-  advice.deleted = misses(ReuseSample::kDeleted);
+  advice.first_uses = misses_by(ReuseSample::kFirstUse);
+  advice.expired = misses_by(ReuseSample::kExpired);
+  advice.evicted = misses_by(ReuseSample::kEvicted);
+  advice.deleted = misses_by(ReuseSample::kDeleted);
   advice.sampled =
       ReuseSample::RateOf(threshold_.load(std::memory_order_relaxed));
   return advice;

@@ -50,10 +50,17 @@ class WHEELCACHE_EXPORT Advisor {
   // Of a key that is sampled; of others, nothing happens. Stores, deletions and
   // touches come under the lock of the key's shard, and so in their order.
   void Read(Hash32 hash, bool hit);
-  void Store(Hash32 hash, uint32_t charge, int64_t deadline_nanos);
+  void Refuse(Hash32 hash);
+  void Store(Hash32 hash, ReuseSample::Stored stored);
   void Delete(Hash32 hash);
+  void Expire(Hash32 hash);
   void Touch(Hash32 hash, int64_t deadline_nanos);
   void DeleteAll();
+
+  // See ReuseSample. Of all keys. Whoever counts tells so many at a time, so
+  // that not each takes the cache line away from other threads.
+  void CountInsertions(int64_t count) { sample_.CountInsertions(count); }
+  static constexpr int64_t kStride = 16;
 
   // What the cache has counted.
   struct Reads {
@@ -91,7 +98,7 @@ class WHEELCACHE_EXPORT Advisor {
   std::atomic<int64_t> misses_before_{0};
 
   Mutex mu_;
-  ReuseSample sample_;  // Changed under mu_.
+  ReuseSample sample_;  // Changed under mu_, except by CountInsertions.
 };
 
 }  // namespace wheelcache::internal

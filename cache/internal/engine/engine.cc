@@ -282,6 +282,11 @@ void Engine::NoteMiss(Hash32 hash, Use use) const {
   if (shared_.advisor != nullptr) shared_.advisor->Read(hash, /*hit=*/false);
 }
 
+void Engine::NoteRefusal(Hash32 hash) const {
+  CountMiss();
+  if (shared_.advisor != nullptr) shared_.advisor->Refuse(hash);
+}
+
 bool Engine::NoteSureMiss(Hash32 hash, Use use) const {
   if ((shared_.on_miss.load(std::memory_order_acquire) &
        SharedState::kClearing) != 0) {

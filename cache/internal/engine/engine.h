@@ -115,6 +115,8 @@ class WHEELCACHE_EXPORT Engine {
 
   // Counts a miss, which is sure, unless the use is not to count.
   ABSL_ATTRIBUTE_NOINLINE void NoteMiss(Hash32 hash, Use use) const;
+  // A miss with any limits, of a key that is here.
+  void NoteRefusal(Hash32 hash) const;
   void CountMiss() const { CountEvent(Count::kMisses); }
   void CountEvent(Count what) const { shared_.counters.Add(what); }
 

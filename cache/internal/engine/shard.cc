@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -244,18 +245,30 @@ inline void Shard::LinkLocked(const Step& step) {
 // Tells the Advisor of a new entry.
 void Shard::AdviseOfLocked(const Step& step) {
   const Hash32 hash = step.write.hash.for_index;
+  const bool replaces = step.old != 0;
+  if (!replaces) CountInsertionLocked(1);
   if (!shared_.advisor->Samples(hash)) return;
   order_.Mark(step.write.ref);
-  shared_.advisor->Store(hash, static_cast<uint32_t>(step.write.room.bytes),
-                         At(step.write.ref).deadline());
+  shared_.advisor->Store(hash, {static_cast<uint32_t>(step.write.room.bytes),
+                                At(step.write.ref).deadline(), replaces});
 }
 
-// The Advisor finds out by itself what expires, or would be evicted.
+// The Advisor finds out by itself what would be evicted.
 void Shard::AdviseOfRemovalLocked(Hash32 hash, RemovalCause cause) {
-  if (cause == RemovalCause::kExpired || cause == RemovalCause::kEvicted) {
-    return;
+  if (cause == RemovalCause::kEvicted) return;
+  CountInsertionLocked(-1);
+  if (cause == RemovalCause::kExpired) {
+    shared_.advisor->Expire(hash);
+  } else {
+    shared_.advisor->Delete(hash);
   }
-  shared_.advisor->Delete(hash);
+}
+
+void Shard::CountInsertionLocked(int by) {
+  untold_insertions_ += by;
+  if (std::abs(untold_insertions_) < Advisor::kStride) return;
+  shared_.advisor->CountInsertions(
+      std::exchange(untold_insertions_, int64_t{0}));
 }
 
 void Shard::RemoveLocked(EntryRef ref, RemovalCause cause,

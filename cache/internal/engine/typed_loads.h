@@ -176,10 +176,11 @@ CacheHandle<Key, Value> TypedLoads<Key, Value, Hash, Equal>::FindYoung(
         young = AgeNanos(entry.created(), clock().NowNanos()) <= most;
       });
   if (young) return engine_.Find(key);
+  const auto hash = HashKey<Hash>(key).for_index;
   if (live) {
-    engine_.engine().CountMiss();  // With any limits.
+    engine_.engine().NoteRefusal(hash);
   } else {
-    engine_.engine().NoteMiss(HashKey<Hash>(key).for_index, Use::kCount);
+    engine_.engine().NoteMiss(hash, Use::kCount);
   }
   return {};
 }

@@ -134,7 +134,9 @@ double WorstError(const Workload& work, uint64_t seed) {
       if (!hit) caches[size].Store(key, now, deadline);
       if (size != ReuseSample::kSame) continue;
       sample.Read(hash(key), hit, now);
-      if (!hit) sample.Store(hash(key), {ChargeOf(key), deadline}, now);
+      if (hit) continue;
+      sample.CountInsertions(1);
+      sample.Store(hash(key), {ChargeOf(key), deadline}, now);
     }
   }
   double worst = 0;

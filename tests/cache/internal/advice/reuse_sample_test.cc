@@ -30,6 +30,14 @@ class ReuseSampleTest : public ::testing::Test {
     Miss(key);
     Store(key, ttl);
   }
+  // Loads `sampled` keys of the `all` that the cache gets meanwhile, as parts
+  // of those that it would hold with these limits.
+  void LoadMany(double sampled, double all) {
+    constexpr double kLimit = 10'000;
+    const auto keys = static_cast<uint32_t>(sampled * kLimit * sample_->rate());
+    for (uint32_t key = 0; key < keys; ++key) Load(key);
+    sample_->CountInsertions(static_cast<int64_t>(all * kLimit));
+  }
   double More(ReuseSample::Size size) const { return sample_->more_hits(size); }
   double Misses(ReuseSample::Cause cause) const {
     return sample_->misses(cause);
@@ -276,6 +284,57 @@ TEST_F(ReuseSampleTest, KeysAboveTheThresholdAreLeftOut) {
   EXPECT_EQ(Misses(ReuseSample::kFirstUse), 0);
   Miss(above - 1);
   EXPECT_NEAR(Misses(ReuseSample::kFirstUse), 1 / sample_->rate(), 1e-6);
+}
+
+TEST_F(ReuseSampleTest, TooManySampledKeysMakeNoDistanceLonger) {
+  sample_ = Make(/*entries=*/10'000);
+  Load(100'000);
+  LoadMany(/*sampled=*/2.2, /*all=*/1.9);
+  Miss(100'000);
+  EXPECT_GT(More(ReuseSample::kTwice), 0);
+}
+
+TEST_F(ReuseSampleTest, TooFewSampledKeysMakeNoDistanceShorter) {
+  sample_ = Make(/*entries=*/10'000);
+  Load(100'000);
+  LoadMany(/*sampled=*/1.8, /*all=*/2.1);
+  Miss(100'000);
+  EXPECT_EQ(More(ReuseSample::kTwice), 0);
+  EXPECT_GT(More(ReuseSample::kFourTimes), 0);
+}
+
+TEST_F(ReuseSampleTest, AHitIsNoHitOfHalfTheLimitsBeyondTheirDistance) {
+  sample_ = Make(/*entries=*/10'000);
+  Load(100'000);
+  LoadMany(/*sampled=*/0.45, /*all=*/0.55);
+  Hit(100'000);
+  EXPECT_LT(More(ReuseSample::kHalf), 0);
+}
+
+TEST_F(ReuseSampleTest, AKeyThatExpiresOrIsDeletedOftenStandsForNoOther) {
+  sample_ = Make(/*entries=*/10'000);
+  Load(100'000);
+  LoadMany(/*sampled=*/2.5, /*all=*/2.5);
+  for (int i = 0; i < 500; ++i) {
+    Store(200'000);
+    sample_->Expire(200'000);
+    Store(300'000);
+    sample_->Delete(300'000);
+  }
+  Miss(100'000);
+  EXPECT_EQ(More(ReuseSample::kTwice), 0);
+  EXPECT_GT(More(ReuseSample::kFourTimes), 0);
+}
+
+TEST_F(ReuseSampleTest, AStoreThatReplacesIsNoInsertion) {
+  sample_ = Make(/*entries=*/10'000);
+  Load(100'000);
+  LoadMany(/*sampled=*/2.5, /*all=*/2.5);
+  for (int i = 0; i < 500; ++i) {
+    sample_->Store(0, {1, Clock::kNever, /*replaces=*/true}, now_);
+  }
+  Miss(100'000);
+  EXPECT_EQ(More(ReuseSample::kTwice), 0);
 }
 
 TEST_F(ReuseSampleTest, ClocksMayBeginBelowZeroAndJump) {
