@@ -148,7 +148,7 @@ TEST(FrequencySketchTest, CountsAnewWhereItsBlocksChange) {
 }
 
 TEST(FrequencySketchTest, SpreadsSequencesOverItsLines) {
-  Sketch sketch(64 * 1024);
+  Sketch sketch(uint64_t{64} * 1024);
   for (const uint32_t stride : {1u, 64u, 65'536u, 1u << 24}) {
     std::map<const void*, int> lines;
     for (uint32_t i = 0; i < 256; ++i) {
