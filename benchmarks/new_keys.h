@@ -1,18 +1,20 @@
-// Hands out keys that are not in the cache, to any number of threads.
+// Hands out keys that have never been in the cache, to any number of threads.
 //
 //   NewKeys keys(threads);
 //   NewKeys::Taken taken = keys.Take(thread);
 //   cache.Set(taken.key.view(), ...);  // taken.oldest is the victim, or gone.
 //
 // The keys form a ring of four times the capacity, made before the measurement.
-// Threads take batches of the ring from a shared counter, so a key is reused
-// only after about three times the capacity of other keys since its eviction,
-// however unevenly the threads advance.
+// Threads take batches of the ring from a shared counter, and a batch gets
+// other keys each time: a policy that is not LRU may keep an entry for ever,
+// and a key that comes again may be known.
 
 #ifndef WHEELCACHE_BENCHMARKS_NEW_KEYS_H_
 #define WHEELCACHE_BENCHMARKS_NEW_KEYS_H_
 
+#include <array>
 #include <atomic>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -50,6 +52,7 @@ class NewKeys {
   static constexpr size_t kBatch = 4096;
   static constexpr size_t kRing = 1000 * kBatch;
   static_assert(kRing >= 4 * kCapacity);
+  static constexpr size_t kMarks = 4;  // Digits that a round changes.
 
   struct Batch {
     size_t next = 0;
@@ -60,8 +63,32 @@ class NewKeys {
   };
 
   Batch NextBatch() {
-    const size_t begin = next_batch_.fetch_add(1) * kBatch % kRing;
+    const size_t batch = next_batch_.fetch_add(1);
+    const size_t begin = batch * kBatch % kRing;
+    Renew(begin, batch * kBatch / kRing);
     return {begin, begin + kBatch};
+  }
+
+  // Gives the batch other keys than in all earlier rounds.
+  void Renew(size_t begin, size_t round) {
+    assert(round + 1 < size_t{1} << (2 * kMarks));
+    std::array<char, kMarks> changes;
+    for (size_t i = 0; i < kMarks; ++i) {
+      changes[i] = static_cast<char>(Mark(round, i) ^ Mark(round + 1, i));
+    }
+    for (size_t k = begin; k < begin + kBatch; ++k) {
+      char* const last = ring_[k].bytes.data() + Key::kBytes - kMarks;
+      for (size_t i = 0; i < kMarks; ++i) {
+        last[i] = static_cast<char>(last[i] ^ changes[i]);
+      }
+    }
+  }
+
+  // Two bits of the number of a round, as bits 4 and 7 of a hexadecimal digit:
+  // whichever are changed, different digits stay different.
+  static unsigned Mark(size_t round, size_t i) {
+    const auto bits = static_cast<unsigned>(round >> (2 * i));
+    return (bits & 1) << 4 | (bits & 2) << 6;
   }
 
   std::vector<Key> ring_;
