@@ -60,7 +60,7 @@ struct CacheOptions {
   int64_t max_entries = kUnlimited;
   int64_t max_bytes = kUnlimited;
 
-  // Gains some points of hit ratio where many entries are used only once, for 9
+  // Gains some points of hit ratio where many entries are used only once, for 8
   // to 18 bytes of memory an entry besides max_bytes. Keeps all other promises.
   EvictionPolicy policy = EvictionPolicy::kLru;
 

@@ -155,13 +155,13 @@ struct Page {
 };
 
 TEST(InternalExamples, Admission) {
-  const ZeroPages pages(AdmissionMemory::BytesFor(1'000));
+  const ZeroPages pages(AdmissionMemory::BytesFor(1'000, /*shards=*/1));
   const Hash32 hash = 4711;
   const Admission::Candidate candidate{hash, /*life_left=*/1};
   const Admission::Candidate other{42, /*life_left=*/1};
   WindowTarget target(/*shards=*/1);
-  Admission admission({pages.begin(), 1'000}, /*share=*/{1'000, kUnlimited},
-                      &target);
+  Admission admission({pages.begin(), /*entries=*/1'000, /*shards=*/1},
+                      /*share=*/{1'000, kUnlimited}, &target);
   admission.NoteSet(hash);                     // A new key, and
   admission.Add(Admission::kWindow, {1, 64});  // its entry in the window.
   if (admission.WindowIsFullFor({1, 64}) && admission.Wins(candidate, other)) {
@@ -298,7 +298,7 @@ TEST(InternalExamples, Format) {
 
 TEST(InternalExamples, WindowTarget) {
   WindowTarget target(/*shards=*/64);
-  target.Move(/*steps=*/1, /*entries=*/1'000);  // By an entry of the cache.
+  target.Move(/*steps=*/1, /*keys=*/1, /*entries=*/1'000);  // By an entry.
   EXPECT_GT(target.Get(), 0.1);
 }
 

@@ -15,12 +15,14 @@ namespace wheelcache::internal {
 
 Admission::Admission(AdmissionMemory memory, Room share, WindowTarget* target)
     : most_entries_(memory.entries),
+      most_ghosts_(AdmissionMemory::MostGhosts(memory.shards)),
       target_(*target),
       sketch_(reinterpret_cast<FrequencySketch::Block*>(memory.begin),
               FrequencySketch::BlocksFor(memory.entries)),
-      ghosts_(reinterpret_cast<GhostList::Bucket*>(
-                  memory.begin + AdmissionMemory::SketchBytes(memory.entries)),
-              GhostList::BucketsFor(memory.entries / 4)) {
+      ghosts_(
+          reinterpret_cast<GhostList::Bucket*>(
+              memory.begin + AdmissionMemory::SketchBytes(memory.entries)),
+          GhostList::BucketsFor(std::min(memory.entries / 4, most_ghosts_))) {
   SetShare(share);
 }
 
@@ -48,7 +50,11 @@ double Admission::Slack() const {
 void Admission::Fit() {
   const auto entries = static_cast<uint64_t>(EntriesThatFit());
   sketch_.Fit(entries);
-  ghosts_.Fit(entries / 4);
+  const uint64_t keys = std::max<uint64_t>(entries / 4, 1);
+  const uint64_t ghosts = std::min(keys, most_ghosts_);
+  ghosts_.Fit(ghosts);
+  keys_per_sample_ = static_cast<double>(keys) / static_cast<double>(ghosts);
+  last_sampled_ = static_cast<Hash32>(0x1p32 / keys_per_sample_ - 1);
 }
 
 // The window was too small for a key that has left it and came back; too large,
@@ -58,11 +64,10 @@ void Admission::TakeGhost(Hash32 hash) {
       static_cast<double>(ghosts_.size(GhostList::kFirst) + 1);
   const auto from_main =
       static_cast<double>(ghosts_.size(GhostList::kSecond) + 1);
-  if (ghosts_.Take(hash) == GhostList::kFirst) {
-    target_.Move(std::max(1.0, from_main / from_window), EntriesThatFit());
-  } else {
-    target_.Move(-std::max(1.0, from_window / from_main), EntriesThatFit());
-  }
+  const double steps = ghosts_.Take(hash) == GhostList::kFirst
+                           ? std::max(1.0, from_main / from_window)
+                           : -std::max(1.0, from_window / from_main);
+  target_.Move(steps, keys_per_sample_, EntriesThatFit());
 }
 
 double Admission::EntriesThatFit() const {

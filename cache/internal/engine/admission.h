@@ -1,8 +1,8 @@
 // Decides which entries a scan-resistant order keeps: how large the window for
 // new entries is, and which of two candidates for eviction has to go.
 //
-//   Admission admission({pages.begin(), 1'000}, /*share=*/{1'000, kUnlimited},
-//                       &target);
+//   Admission admission({pages.begin(), /*entries=*/1'000, /*shards=*/1},
+//                       /*share=*/{1'000, kUnlimited}, &target);
 //   admission.NoteSet(hash);                     // A new key, and
 //   admission.Add(Admission::kWindow, {1, 64});  // its entry in the window.
 //   if (admission.WindowIsFullFor({1, 64}) &&
@@ -18,7 +18,8 @@
 // The size of the window follows the keys that come back after they were
 // evicted. If they had left the window, it was too small; if they had left the
 // main list, it was too large. A GhostList remembers them, and the WindowTarget
-// follows.
+// follows. One target does not need many of them: of a large cache a sample of
+// the keys is remembered, chosen by their hashes, and each stands for several.
 //
 // How much of the shard a list takes is the larger of its parts of the entries
 // and of the bytes that fit.
@@ -30,12 +31,11 @@
 // its main list what nothing was compared with.
 //
 // Cost. Every method is O(1); what each Set of a new key calls in a full shard
-// is inlined. NoteSet touches a cache line of the sketch and
-// one of the ghosts, NoteEvicted one of the ghosts, Wins two of the sketch.
-// Nothing is allocated.
+// is inlined. NoteSet touches a cache line of the sketch, Wins two; NoteSet and
+// NoteEvicted one of the ghosts, for a key of the sample. Nothing is allocated.
 //
 // Threads. Thread-compatible: all of it belongs to the lock of its shard, also
-// SketchLineOf and GhostLineOf, which depend on how much is in use.
+// SketchLineOf, which depends on how much is in use.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_ADMISSION_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_ADMISSION_H_
@@ -59,21 +59,30 @@ namespace wheelcache::internal {
 
 // Zeroed memory for the sketch and the ghosts of one shard.
 struct AdmissionMemory {
-  // The bytes of the memory for so many entries: whole cache lines.
-  static size_t BytesFor(uint64_t entries) {
-    return SketchBytes(entries) + GhostBytes(entries);
+  // The bytes of the memory for so many entries of one of so many shards: whole
+  // cache lines.
+  static size_t BytesFor(uint64_t entries, int shards) {
+    return SketchBytes(entries) + GhostBytes(entries, shards);
   }
   static size_t SketchBytes(uint64_t entries) {
     return FrequencySketch::BlocksFor(entries) * sizeof(FrequencySketch::Block);
   }
-  // Of a ghost for each fourth entry.
-  static size_t GhostBytes(uint64_t entries) {
-    const uint64_t pairs = (GhostList::BucketsFor(entries / 4) + 1) / 2;
+  static size_t GhostBytes(uint64_t entries, int shards) {
+    const uint64_t ghosts = std::min(entries / 4, MostGhosts(shards));
+    const uint64_t pairs = (GhostList::BucketsFor(ghosts) + 1) / 2;
     return pairs * 2 * sizeof(GhostList::Bucket);
+  }
+  // Of a shard of a cache that has so many. With 1,024 for all, hit ratios on
+  // real traces are lower by 0.001 at most.
+  static uint64_t MostGhosts(int shards) {
+    constexpr uint64_t kOfCache = 4096;
+    constexpr uint64_t kLeastOfShard = 64;
+    return std::max(kOfCache / static_cast<uint64_t>(shards), kLeastOfShard);
   }
 
   std::byte* begin;
   uint64_t entries;
+  int shards;
 };
 
 class WHEELCACHE_EXPORT Admission {
@@ -107,13 +116,14 @@ class WHEELCACHE_EXPORT Admission {
   ABSL_ATTRIBUTE_ALWAYS_INLINE void NoteSet(Hash32 hash) {
     constexpr uint32_t kSetsBetweenFits = 64;
     if (sets_++ % kSetsBetweenFits == 0) Fit();
-    if (ghosts_.Has(hash)) TakeGhost(hash);
+    if (IsSampled(hash) && ghosts_.Has(hash)) TakeGhost(hash);
     sketch_.Increment(hash);
   }
   // An entry at a tail was used.
   void NoteUsed(Hash32 hash) { sketch_.Increment(hash); }
   // An entry is evicted from the list.
   void NoteEvicted(Hash32 hash, List list) {
+    if (!IsSampled(hash)) return;
     ghosts_.Add(hash, list == kWindow ? GhostList::kFirst : GhostList::kSecond);
   }
 
@@ -166,9 +176,8 @@ class WHEELCACHE_EXPORT Admission {
     return f >= kSuspicious && IsLucky();
   }
 
-  // The cache lines that are touched for a hash.
+  // The cache line of the sketch that is touched for a hash.
   const void* SketchLineOf(Hash32 hash) const { return sketch_.LineOf(hash); }
-  const void* GhostLineOf(Hash32 hash) const { return ghosts_.LineOf(hash); }
 
  private:
   // What the part of an entry depends on, in entries.
@@ -199,6 +208,11 @@ class WHEELCACHE_EXPORT Admission {
     return std::max(static_cast<double>(room.entries) * part_of_entry_,
                     static_cast<double>(room.bytes) * part_of_byte_);
   }
+  // Whether ghosts remember the key with this hash. A smaller sample is a part
+  // of a larger one.
+  bool IsSampled(Hash32 hash) const {
+    return hash * Hash32{0x85ebca6b} <= last_sampled_;
+  }
   double EntriesThatFit() const;
   double Slack() const;
   void Fit();
@@ -208,6 +222,7 @@ class WHEELCACHE_EXPORT Admission {
   bool IsLucky();
 
   const uint64_t most_entries_;  // That the memory is made for.
+  const uint64_t most_ghosts_;   // That are remembered.
   WindowTarget& target_;
   FrequencySketch sketch_;
   GhostList ghosts_;
@@ -218,6 +233,8 @@ class WHEELCACHE_EXPORT Admission {
   Fullness noted_;    // By NoteFull, last, if the bytes are unlimited.
   uint32_t sets_ = 0;
   uint32_t random_ = 1;
+  Hash32 last_sampled_ = ~Hash32{0};
+  double keys_per_sample_ = 1;
 };
 
 }  // namespace wheelcache::internal

@@ -36,7 +36,6 @@ struct alignas(ABSL_CACHELINE_SIZE) EvictionOrder::Main {
                   shared.window_target.get()) {}
 
   void PrefetchHistory(Hash32 hash) const {
-    PrefetchLineToWrite(admission.GhostLineOf(hash));
     PrefetchLineToWrite(admission.SketchLineOf(hash));
   }
 

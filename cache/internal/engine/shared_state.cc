@@ -82,13 +82,13 @@ SharedState::SharedState(const CacheOptions& options, int number_of_shards,
       admission_entries(scan_resistant
                             ? MostEntries(options, entries) / shard_count() + 1
                             : 0),
-      admission_pages(
-          scan_resistant
-              ? shard_count() * AdmissionMemory::BytesFor(admission_entries)
-              : 0,
-          // Where all of it will be used.
-          expected_entries > 0 ? ZeroPages::Size::kHuge
-                               : ZeroPages::Size::kSmall),
+      admission_pages(scan_resistant
+                          ? shard_count() * AdmissionMemory::BytesFor(
+                                                admission_entries, shards)
+                          : 0,
+                      // Where all of it will be used.
+                      expected_entries > 0 ? ZeroPages::Size::kHuge
+                                           : ZeroPages::Size::kSmall),
       window_target(scan_resistant ? std::make_unique<WindowTarget>(shards)
                                    : nullptr),
       pool(
@@ -106,8 +106,8 @@ SharedState::~SharedState() = default;
 AdmissionMemory SharedState::AdmissionMemoryOf(int shard) const {
   return {admission_pages.begin() +
               static_cast<size_t>(shard) *
-                  AdmissionMemory::BytesFor(admission_entries),
-          admission_entries};
+                  AdmissionMemory::BytesFor(admission_entries, shards),
+          admission_entries, shards};
 }
 
 }  // namespace wheelcache::internal

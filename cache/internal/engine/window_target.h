@@ -4,7 +4,7 @@
 // them come back to find it out alone.
 //
 //   WindowTarget target(/*shards=*/64);
-//   target.Move(/*steps=*/1, /*entries=*/1'000);  // By an entry of the cache.
+//   target.Move(/*steps=*/1, /*keys=*/1, /*entries=*/1'000);  // By an entry.
 //
 // Threads. Thread-safe. Of two moves at the same time one may be lost: it is
 // one of many.
@@ -29,17 +29,21 @@ class WindowTarget {
 
   double Get() const { return part_.load(std::memory_order_relaxed); }
 
-  // Moves it by so many entries of the cache, for a key that came back to a
-  // shard into which `entries` fit; never far at once.
-  void Move(double steps, double entries) {
-    const double most = kMostStep * entries + 1;
-    const double by = std::clamp(steps, -most, most) / (entries * shards_);
+  // Moves it by `steps` entries of the cache for each of `keys` keys that came
+  // back to a shard into which `entries` fit. One key counts for no more than a
+  // fiftieth of the shard and an entry, all of them for a fiftieth of the cache
+  // and an entry.
+  void Move(double steps, double keys, double entries) {
+    const double most = std::min(keys * (kMostStep * entries + 1),
+                                 kMostStep * entries * shards_ + 1);
+    const double by =
+        std::clamp(keys * steps, -most, most) / (entries * shards_);
     part_.store(std::clamp(Get() + by, kLeast, kMost),
                 std::memory_order_relaxed);
   }
 
  private:
-  static constexpr double kMostStep = 0.02;  // As a part of the shard.
+  static constexpr double kMostStep = 0.02;  // As a part of shard or cache.
 
   const int shards_;
   // Read by each Set of a new key, and written when a ghost comes back.

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <random>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -21,6 +22,7 @@ constexpr Admission::List kMain = Admission::kMain;
 class AdmissionTest : public ::testing::Test {
  protected:
   static constexpr uint64_t kEntries = 1000;
+  static constexpr int kShards = 1;
 
   void Fill(Admission::List list, int64_t entries, int64_t bytes = 1) {
     for (int64_t i = 0; i < entries; ++i) admission_.Add(list, {1, bytes});
@@ -40,26 +42,40 @@ class AdmissionTest : public ::testing::Test {
   static constexpr Hash32 kNew = 0x12345678;
   static constexpr Hash32 kOld = 0x9abcdef0;
 
-  WindowTarget target_{/*shards=*/1};
+  WindowTarget target_{kShards};
   std::vector<FrequencySketch::Block> memory_ =
-      std::vector<FrequencySketch::Block>(AdmissionMemory::BytesFor(kEntries) /
-                                          sizeof(FrequencySketch::Block));
-  Admission admission_{{reinterpret_cast<std::byte*>(memory_.data()), kEntries},
-                       {kEntries, kUnlimited},
-                       &target_};
+      std::vector<FrequencySketch::Block>(
+          AdmissionMemory::BytesFor(kEntries, kShards) /
+          sizeof(FrequencySketch::Block));
+  Admission admission_{
+      {reinterpret_cast<std::byte*>(memory_.data()), kEntries, kShards},
+      {kEntries, kUnlimited},
+      &target_};
 };
 
 TEST(AdmissionMemoryTest, IsAtMostEighteenBytesAnEntryInWholeLines) {
   for (uint64_t entries = 1'000; entries < 100'000'000;
        entries += entries / 7) {
-    const size_t bytes = AdmissionMemory::BytesFor(entries);
-    EXPECT_LE(bytes, 18 * entries) << entries;
-    EXPECT_EQ(bytes % 64, 0u) << entries;
-    EXPECT_EQ(bytes, AdmissionMemory::SketchBytes(entries) +
-                         AdmissionMemory::GhostBytes(entries));
+    for (const int shards : {1, 8, 1'024}) {
+      const size_t bytes = AdmissionMemory::BytesFor(entries, shards);
+      EXPECT_LE(bytes, 18 * entries) << entries;
+      EXPECT_EQ(bytes % 64, 0u) << entries;
+      EXPECT_EQ(bytes, AdmissionMemory::SketchBytes(entries) +
+                           AdmissionMemory::GhostBytes(entries, shards));
+    }
   }
   EXPECT_EQ(AdmissionMemory::SketchBytes(1'000), 8'192u);
-  EXPECT_EQ(AdmissionMemory::GhostBytes(1'000), 1'024u);
+}
+
+TEST(AdmissionMemoryTest, GhostsAreAFourthOfTheEntriesAndSomeThousandsAtMost) {
+  const auto ghosts = [](uint64_t entries, int shards) {
+    return AdmissionMemory::GhostBytes(entries, shards) / sizeof(uint32_t);
+  };
+  EXPECT_EQ(ghosts(1'000, 1), 256u);
+  EXPECT_EQ(ghosts(16'000, 1), 4'016u);
+  EXPECT_EQ(ghosts(20'000'000, 1), 4'112u);
+  EXPECT_EQ(ghosts(20'000'000, 16), 272u);
+  EXPECT_EQ(ghosts(20'000'000, 1'024), 80u);
 }
 
 TEST_F(AdmissionTest, WindowIsFullAboveItsTarget) {
@@ -316,6 +332,76 @@ TEST_F(AdmissionTest, WindowIsNeverFullBelowItsLeastTarget) {
   admission_.NoteFull({10, 10'000}, {kUnlimited, 10'000});
   EXPECT_FALSE(admission_.WindowIsFullFor({1, 500}));
   EXPECT_TRUE(admission_.WindowIsFullFor({1, 501}));
+}
+
+// A shard that remembers one in eight of the keys that it would remember if it
+// were small. Half of it is in the window.
+class LargeAdmissionTest : public ::testing::Test {
+ protected:
+  static constexpr int64_t kEntries = 8 * 4 * 4'096;
+
+  LargeAdmissionTest() {
+    admission_.Add(kWindow, {kEntries / 2, 0});
+    admission_.Add(kMain, {kEntries / 2, 0});
+    Fit();
+  }
+
+  // Sets enough keys for the shard to look at its size.
+  void Fit() {
+    for (int i = 0; i < 64; ++i) admission_.NoteSet(1);
+  }
+  // Evicts so many keys from the window, Sets them again, and returns how many
+  // entries the target has moved by.
+  double MoveOfKeysThatComeBack(int keys, int64_t entries) {
+    const double before = target_.Get();
+    std::mt19937 random(/*seed=*/1);
+    for (int i = 0; i < keys; ++i) {
+      admission_.NoteEvicted(static_cast<Hash32>(random()), kWindow);
+    }
+    random.seed(1);
+    for (int i = 0; i < keys; ++i) {
+      admission_.NoteSet(static_cast<Hash32>(random()));
+    }
+    return (target_.Get() - before) * static_cast<double>(entries);
+  }
+
+  WindowTarget target_{/*shards=*/1};
+  std::vector<FrequencySketch::Block> memory_ =
+      std::vector<FrequencySketch::Block>(
+          AdmissionMemory::BytesFor(kEntries, /*shards=*/1) /
+          sizeof(FrequencySketch::Block));
+  Admission admission_{
+      {reinterpret_cast<std::byte*>(memory_.data()), kEntries, /*shards=*/1},
+      {kEntries, kUnlimited},
+      &target_};
+};
+
+TEST_F(LargeAdmissionTest, TargetMovesAsIfAllKeysWereRemembered) {
+  // Half of what it has room for: few are pushed out of their bucket.
+  constexpr int kKeys = kEntries / 8;
+  EXPECT_NEAR(MoveOfKeysThatComeBack(kKeys, kEntries), kKeys, kKeys / 20.0);
+}
+
+TEST_F(LargeAdmissionTest, RemembersAFourthOfWhatFits) {
+  constexpr int kKeys = 4 * kEntries;
+  constexpr double kRemembered = kEntries / 4.0;
+  EXPECT_NEAR(MoveOfKeysThatComeBack(kKeys, kEntries), kRemembered,
+              kRemembered / 10);
+}
+
+TEST_F(LargeAdmissionTest, RemembersAllKeysOnceFewFit) {
+  constexpr int64_t kFew = 4'000;
+  admission_.Clear();
+  admission_.Add(kWindow, {kFew, 0});
+  admission_.SetShare({kFew, kUnlimited});
+  Fit();
+  const double before = target_.Get();
+  admission_.NoteEvicted(2, kWindow);
+  for (Hash32 hash = 2; hash < 100; ++hash) {
+    admission_.NoteEvicted(hash, kWindow);
+    admission_.NoteSet(hash);
+  }
+  EXPECT_NEAR((target_.Get() - before) * kFew, 98, 1e-6);
 }
 
 }  // namespace
