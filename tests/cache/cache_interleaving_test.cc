@@ -174,6 +174,34 @@ TEST_P(CacheInterleavingTest, ReadProtectsWhatWasMadeAfterItBegan) {
   }
 }
 
+// A read that has begun anew may meet what was made later still.
+TEST_P(CacheInterleavingTest, ReadProtectsWhatWasMadeAfterItBeganAnew) {
+  using Value = std::shared_ptr<int>;
+  auto cache = New<int, Value>();
+  cache->Set(1, nullptr);
+  std::weak_ptr<int> watched;
+  const auto replace = [&] {
+    internal::AdvanceBirth();
+    auto value = std::make_shared<int>(1);
+    watched = value;
+    cache->Set(1, std::move(value));
+  };
+  At("index: between tag and cell", [&] {
+    replace();
+    At("index: between tag and cell", replace);
+  });
+  EXPECT_TRUE(cache->Visit(1, [&](const Value&) {
+    cache->Del(1);
+    for (int i = 0; i < 40; ++i) {  // More collections than make a stall.
+      cache->Set(2, nullptr);
+      cache->RunMaintenance();
+    }
+    EXPECT_FALSE(watched.expired());
+  }));
+  cache->RunMaintenance();
+  EXPECT_TRUE(watched.expired());
+}
+
 TEST_P(CacheInterleavingTest, SetOvertakenByADelIsVisible) {
   auto cache = New<int, int>();
   cache->Set(1, 10);
