@@ -96,6 +96,22 @@ TEST_F(CacheTicketTest, DelBetweenTicketAndFinishSupersedes) {
   EXPECT_EQ(cache_->Get(1), "new");
 }
 
+// Otherwise those who join the later load would be told of the failure.
+TEST_F(CacheTicketTest, FailureOfASupersededTicketLeavesItsSuccessorAlone) {
+  LoadOptions options;
+  options.error_ttl = absl::Hours(1);
+  Ticket ticket = Begin(1, options);
+  cache_->Del(1);
+  Ticket later = Begin(1);
+  ASSERT_TRUE(later);
+  EXPECT_FALSE(ticket.Finish(absl::UnavailableError("down")));
+  EXPECT_EQ(Told(), Strings{"UNAVAILABLE: down"});
+  EXPECT_FALSE(Begin(1));
+  EXPECT_EQ(Told(), Strings{});
+  EXPECT_TRUE(later.Finish(Value{"new"}));
+  EXPECT_EQ(Told(), (Strings{"new", "new"}));
+}
+
 TEST_F(CacheTicketTest, TicketMayBeFinishedAfterTheEndOfTheCache) {
   Ticket ticket = Begin(1);
   Ticket failing = Begin(2);
