@@ -434,8 +434,9 @@ TEST_F(ShardTest, UseThatFindsTheLockTakenCountsToo) {
 // The first of two shards, whose entries a hit stamps and does not move.
 class FirstOfTwoShardsTest : public ShardTest {
  protected:
-  explicit FirstOfTwoShardsTest(EvictionPolicy policy = EvictionPolicy::kLru)
-      : two_options_(WithTwoShards(options_, policy)) {}
+  explicit FirstOfTwoShardsTest(EvictionPolicy policy = EvictionPolicy::kLru,
+                                int shards = 2)
+      : two_options_(WithShards(options_, policy, shards)) {}
   ~FirstOfTwoShardsTest() override {
     first_.Lock();
     first_.TakeAllLocked(&removed_);
@@ -444,9 +445,9 @@ class FirstOfTwoShardsTest : public ShardTest {
     two_.limbo.DestroyAll();
   }
 
-  static CacheOptions WithTwoShards(CacheOptions options,
-                                    EvictionPolicy policy) {
-    options.shards = 2;
+  static CacheOptions WithShards(CacheOptions options, EvictionPolicy policy,
+                                 int shards) {
+    options.shards = shards;
     options.policy = policy;
     return options;
   }
@@ -484,7 +485,8 @@ class FirstOfTwoShardsTest : public ShardTest {
   }
 
   const CacheOptions two_options_;
-  SharedState two_{two_options_, 2, kEntries, /*shard_bytes=*/0};
+  SharedState two_{two_options_, two_options_.shards, kEntries,
+                   /*shard_bytes=*/0};
   Shard first_{&two_, 0, two_options_};
   Departures removed_{&two_};
 };
@@ -493,6 +495,12 @@ class FirstOfTwoScanResistantShardsTest : public FirstOfTwoShardsTest {
  protected:
   FirstOfTwoScanResistantShardsTest()
       : FirstOfTwoShardsTest(EvictionPolicy::kScanResistant) {}
+};
+
+class FirstOfFourShardsTest : public FirstOfTwoShardsTest {
+ protected:
+  FirstOfFourShardsTest()
+      : FirstOfTwoShardsTest(EvictionPolicy::kLru, /*shards=*/4) {}
 };
 
 // As long as the other's last entry is clearly older, it is the other's turn.
@@ -504,6 +512,38 @@ TEST_F(FirstOfTwoShardsTest, EachOfTwoShardsLooksAtTheOther) {
   for (int key = 2; key < 6; ++key) {
     EXPECT_EQ(Store(key, 100), StoreOutcome::kEvictOlder);
   }
+}
+
+// It looks at one of them each time. What it never looks at would stay.
+TEST_F(FirstOfFourShardsTest, LooksAtTheOthersInTurn) {
+  const Room all = two_.budget.limit();
+  ASSERT_TRUE(two_.budget.TryTake({all.entries - 1, 0}));
+  int key = 1;
+  ASSERT_EQ(Store(key, 100), StoreOutcome::kStored);
+  for (const int older : {1, 2, 3}) {
+    for (const int other : {1, 2, 3}) {
+      two_.uses.set_tail(
+          other, other == older ? Stamp{0} - 1'000'000 : two_.uses.Now());
+    }
+    int sent_on = 0;
+    for (int i = 0; i < 6; ++i) {
+      if (Store(++key, 100) == StoreOutcome::kEvictOlder) ++sent_on;
+    }
+    EXPECT_EQ(sent_on, 2) << older;
+  }
+}
+
+// Otherwise shards of equal size would take victims from each other all the
+// time. Where a list spans no time, the margin is what a shard has not counted.
+TEST_F(FirstOfTwoShardsTest, OtherShardIsToBeOlderByMoreThanTheMargin) {
+  const Room all = two_.budget.limit();
+  ASSERT_TRUE(two_.budget.TryTake({all.entries - 1, 0}));
+  ASSERT_EQ(Store(1, 100), StoreOutcome::kStored);
+  const Stamp stamp = two_.uses.Now();
+  two_.uses.set_tail(1, stamp - UseClock::kStride - 1);
+  EXPECT_EQ(Store(2, 100), StoreOutcome::kEvictOlder);
+  two_.uses.set_tail(1, stamp - UseClock::kStride);
+  EXPECT_EQ(Store(2, 100), StoreOutcome::kStored);
 }
 
 // Else a Set would be sent to it for an older entry for ever.
