@@ -67,7 +67,6 @@ auto BlockHeap::Carve(uint32_t granules) -> Ref {
   const Ref ref = fits ? carved_ : last + 1;
   if (!chunks_.Extend(ref + granules)) return 0;
   if (!fits && carved_ != last) Give(carved_, last - carved_);
-  chunks_.TouchBits(carved_, ref + granules);
   carved_ = ref + granules;
   return ref;
 }
@@ -75,6 +74,7 @@ auto BlockHeap::Carve(uint32_t granules) -> Ref {
 void BlockHeap::Give(Ref ref, uint32_t granules) {
   Ref begin = ref;
   Ref end = ref + granules;
+  chunks_.TouchBits(ref - 1, end);
   if (IsEdge(ref - 1)) {
     begin -= SizeBefore(ref);
     Remove(begin, ref - begin);

@@ -32,9 +32,10 @@ bool Chunks::ExtendByHugePage() {
   return true;
 }
 
-// A store without a load before it.
-void Chunks::TouchBitsPage(Ref first) const {
+// By a store without a load before it, of what is there: nothing.
+void Chunks::TouchPage(Ref first) const {
   static_cast<volatile uint64_t&>(BitOf(first).word) = 0;
+  UnitOf(first).bits_touched = true;
 }
 
 bool Chunks::AddChunk() {

@@ -99,6 +99,7 @@ class WHEELCACHE_EXPORT Chunks {
     uint16_t released;  // A bit for each page that was released.
     bool spanned;       // Whether a free block that began before ends here.
     bool small_pages;   // Whether its huge page was split; of the first unit.
+    bool bits_touched;  // Whether the page of its bits was; of the first unit.
     // Relaxed: read without the owner's lock, as a hint.
     std::atomic<bool> condemned;
   };
@@ -117,13 +118,13 @@ class WHEELCACHE_EXPORT Chunks {
     return true;
   }
 
-  // Makes resident the bits that a heap which grows from `begin` to `end` will
-  // look at, but for the first page of them. Otherwise the first look would map
-  // the system's page of zeros, and the first change replace it, which
-  // interrupts all threads. REQUIRES: the bits from `end` on are 0.
-  void TouchBits(Ref begin, Ref end) {
-    for (Ref page = begin / kBitsPage + 1; page <= end / kBitsPage; ++page) {
-      TouchBitsPage(page * kBitsPage);
+  // To be called before the bits from `begin` to `last` are looked at, in order
+  // to write to them. Makes their pages resident. Otherwise the first look
+  // would map the system's page of zeros, and the first change replace it,
+  // which interrupts all threads.
+  void TouchBits(Ref begin, Ref last) const {
+    for (Ref page = begin / kBitsPage; page <= last / kBitsPage; ++page) {
+      if (!UnitOf(page * kBitsPage).bits_touched) TouchPage(page * kBitsPage);
     }
   }
 
@@ -144,7 +145,7 @@ class WHEELCACHE_EXPORT Chunks {
   // The granules that have their bits in one page of 4 KiB.
   static constexpr uint32_t kBitsPage = 4096 * 8;
 
-  void TouchBitsPage(Ref first) const;
+  void TouchPage(Ref first) const;
   bool ExtendByHugePage();
   bool AddChunk();
   bool WantsHugePage(Ref begin) const;

@@ -184,16 +184,19 @@ TEST_F(BlockHeapTest, SmallBlocksGoBackByHugePages) {
 
 // A page that is read before it is written to is mapped twice, and the second
 // time interrupts all threads.
-TEST_F(BlockHeapTest, TheBitsOfBlocksAreResidentBeforeTheyAreFreed) {
+TEST_F(BlockHeapTest, ThePagesOfBitsAreMappedOnceAndAsTheyAreUsed) {
 #ifdef ABSL_HAVE_THREAD_SANITIZER
   GTEST_SKIP() << "its shadow memory has page faults, too";
 #endif
+  // A page has the bits of 256 KiB.
+  constexpr long kPages = 64 * 4;
   const std::vector<Block> blocks = Fill(64 * kMiB, 16);
   const long before = PageFaults();
   // Not so much that pages go back.
   for (size_t i = 0; i < blocks.size(); i += 32) Free(blocks[i]);
-  // Less than one for each page of bits: those of 256 KiB.
-  EXPECT_LT(PageFaults() - before, 64 * 4 / 2);
+  const long faults = PageFaults() - before;
+  EXPECT_LT(faults, kPages * 3 / 2);
+  EXPECT_GT(faults, kPages / 32);  // Pages of the system may be larger.
   ExpectNoBrokenInvariant();
 }
 
