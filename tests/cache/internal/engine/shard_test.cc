@@ -2,24 +2,16 @@
 
 #include "wheelcache/cache/internal/engine/shard.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <thread>
 #include <utility>
-#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
-#include "wheelcache/cache/internal/engine/departures.h"
-#include "wheelcache/cache/internal/engine/recency.h"
-#include "wheelcache/cache/internal/engine/shared_state.h"
-#include "wheelcache/cache/internal/engine/typed_engine.h"
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
@@ -27,10 +19,10 @@
 #include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/internal/index/index.h"
 #include "wheelcache/cache/internal/index/index_table.h"
-#include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/stats.h"
+#include "wheelcache/tests/testing/shard_test_base.h"
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/reaper.h"
 #include "wheelcache/wheel/simulated_clock.h"
@@ -41,121 +33,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr EntryOperations kIntEntries =
-    kEntryOperations<int, int, DefaultHash<int>, DefaultEqual<int>>;
-
-KeyHash HashOf(int key) { return HashKey<DefaultHash<int>>(key); }
-
-auto QueryOf(const int& key) {
-  return TypedKeyQuery<int, int, DefaultEqual<int>, int>(key, HashOf(key));
-}
-
-// At the end of a call the room that is left goes back.
-struct GiveBack {
-  ~GiveBack() { claim.GiveBack(); }
-  Claim& claim;
-};
-
-class ShardTest : public ::testing::Test {
- protected:
-  static constexpr int kBudget = 5;
-  static constexpr SharedState::Entries kEntries = {
-      &kIntEntries, Charges::kStored, /*has_listener=*/false};
-
-  ShardTest() : ShardTest(/*max_entries=*/100, /*max_bytes=*/10'000) {}
-  ShardTest(int64_t max_entries, int64_t max_bytes, int64_t budget = kBudget,
-            Reaper* reaper = nullptr)
-      : options_(Options({max_entries, max_bytes}, &clock_, budget, reaper)) {}
-
-  static CacheOptions Options(Room limit, Clock* clock, int64_t budget,
-                              Reaper* reaper) {
-    CacheOptions options;
-    options.max_entries = limit.entries;
-    options.max_bytes = limit.bytes;
-    options.shards = 1;
-    options.jitter = 0;
-    options.maintenance_budget = budget;
-    options.clock = clock;
-    options.reaper = reaper;
-    return options;
-  }
-
-  // Fills the cache with entries of a hundredth of both limits.
-  void Fill(absl::Duration ttl) {
-    for (int key = 0; key < 100; ++key) {
-      const GiveBack at_end{departures_.claim};
-      ASSERT_EQ(shard_.TryStore(NewWrite(key, 100, ttl), &departures_),
-                StoreOutcome::kStored);
-    }
-  }
-
-  Shard::Write NewWrite(int key, uint32_t charge,
-                        absl::Duration ttl = absl::InfiniteDuration()) {
-    Shard::Write write;
-    write.ref = MakeEntry<int, int>(shared_.pool.get(), key, key);
-    shared_.pool->SetCharge(write.ref, charge);
-    write.room = {1, charge};
-    write.hash = HashOf(key);
-    write.ttl_nanos = Clock::NanosAfter(0, ttl);
-    write.now_nanos = clock_.NowNanos();
-    return write;
-  }
-
-  // Returns why entries have been removed since the last call.
-  std::vector<RemovalCause> TakeCauses() {
-    std::vector<RemovalCause> causes;
-    departures_.removed.Dispose(
-        [&](EntryRef, RemovalCause cause) { causes.push_back(cause); });
-    return causes;
-  }
-  // Returns how many they were.
-  int TakeRemoved() { return static_cast<int>(TakeCauses().size()); }
-
-  // Repeats the call until it is done. Returns how often that was.
-  int StoreInSteps(const Shard::Write& write) {
-    const GiveBack at_end{departures_.claim};
-    for (int calls = 1;; ++calls) {
-      const StoreOutcome outcome = shard_.TryStore(write, &departures_);
-      // And what it replaces.
-      EXPECT_LE(TakeRemoved(), options_.maintenance_budget + 1);
-      if (outcome == StoreOutcome::kStored) return calls;
-      EXPECT_EQ(outcome, StoreOutcome::kMoreToDo);
-    }
-  }
-
-  void CheckInvariants() {
-    Room used;
-    const absl::Status status = shard_.CheckInvariants(&used);
-    EXPECT_TRUE(status.ok()) << status;
-    EXPECT_EQ(shared_.budget.used(), used);
-  }
-
-  // Whether the shard has a live entry of the key.
-  bool Holds(int key) {
-    const EntryRef ref = shard_.FindAndPin(QueryOf(key), Use::kIgnore);
-    if (ref != 0) shared_.pool->UnpinOutside(ref);
-    return ref != 0;
-  }
-
-  void Clear() {
-    shard_.Lock();
-    shard_.TakeAllLocked(&departures_);
-    shard_.Unlock();
-  }
-
-  void TearDown() override {
-    CheckInvariants();
-    Clear();
-    TakeRemoved();
-    shared_.limbo.DestroyAll();
-  }
-
-  SimulatedClock clock_;
-  const CacheOptions options_;
-  SharedState shared_{options_, 1, kEntries, /*shard_bytes=*/0};
-  Shard shard_{&shared_, 0, options_};
-  Departures departures_{&shared_};
-};
+using ShardTest = ShardTestBase;
 
 // So large that its index has a place in huge pages, once it grows.
 class LargeShardTest : public ShardTest {
@@ -429,189 +307,6 @@ TEST_F(ShardTest, UseThatFindsTheLockTakenCountsToo) {
         std::pair(3, false), std::pair(4, false), std::pair(5, true)}) {
     EXPECT_EQ(Holds(key), stays) << key;
   }
-}
-
-// The first of two shards, whose entries a hit stamps and does not move.
-class FirstOfTwoShardsTest : public ShardTest {
- protected:
-  explicit FirstOfTwoShardsTest(EvictionPolicy policy = EvictionPolicy::kLru,
-                                int shards = 2)
-      : two_options_(WithShards(options_, policy, shards)) {}
-  ~FirstOfTwoShardsTest() override {
-    first_.Lock();
-    first_.TakeAllLocked(&removed_);
-    first_.Unlock();
-    removed_.removed.Dispose([](EntryRef, RemovalCause) {});
-    two_.limbo.DestroyAll();
-  }
-
-  static CacheOptions WithShards(CacheOptions options, EvictionPolicy policy,
-                                 int shards) {
-    options.shards = shards;
-    options.policy = policy;
-    return options;
-  }
-
-  StoreOutcome Store(int key, uint32_t charge,
-                     absl::Duration ttl = absl::InfiniteDuration()) {
-    Shard::Write write = NewWrite(key, charge, ttl);
-    shared_.pool->Unpin(std::exchange(
-        write.ref, MakeEntry<int, int>(two_.pool.get(), key, key)));
-    two_.pool->SetCharge(write.ref, charge);
-    const StoreOutcome outcome = first_.TryStore(write, &removed_);
-    removed_.claim.GiveBack();
-    if (outcome != StoreOutcome::kStored) two_.pool->Unpin(write.ref);
-    return outcome;
-  }
-
-  // A hit, long after all uses before.
-  void Hit(int key) {
-    two_.uses.Advance(1000);
-    ReadSection section;
-    const auto query = QueryOf(key);
-    const Hash32 hash = HashOf(key).for_index;
-    const Shard::Found found = first_.FindAtHome(
-        hash, section,
-        [&](const EntryHeader& entry) { return query.Matches(entry); });
-    ASSERT_TRUE(found.decided());
-    ASSERT_NE(found.ref, 0u);
-    EXPECT_TRUE(first_.NoteUse(found, hash));
-  }
-
-  bool FirstHolds(int key) {
-    const EntryRef ref = first_.FindAndPin(QueryOf(key), Use::kIgnore);
-    if (ref != 0) two_.pool->UnpinOutside(ref);
-    return ref != 0;
-  }
-
-  const CacheOptions two_options_;
-  SharedState two_{two_options_, two_options_.shards, kEntries,
-                   /*shard_bytes=*/0};
-  Shard first_{&two_, 0, two_options_};
-  Departures removed_{&two_};
-};
-
-class FirstOfTwoScanResistantShardsTest : public FirstOfTwoShardsTest {
- protected:
-  FirstOfTwoScanResistantShardsTest()
-      : FirstOfTwoShardsTest(EvictionPolicy::kScanResistant) {}
-};
-
-class FirstOfFourShardsTest : public FirstOfTwoShardsTest {
- protected:
-  FirstOfFourShardsTest()
-      : FirstOfTwoShardsTest(EvictionPolicy::kLru, /*shards=*/4) {}
-};
-
-// As long as the other's last entry is clearly older, it is the other's turn.
-TEST_F(FirstOfTwoShardsTest, EachOfTwoShardsLooksAtTheOther) {
-  two_.uses.set_tail(1, Stamp{0} - 1'000'000);
-  const Room all = two_.budget.limit();
-  ASSERT_TRUE(two_.budget.TryTake({all.entries - 1, 0}));
-  ASSERT_EQ(Store(1, 100), StoreOutcome::kStored);
-  for (int key = 2; key < 6; ++key) {
-    EXPECT_EQ(Store(key, 100), StoreOutcome::kEvictOlder);
-  }
-}
-
-// It looks at one of them each time. What it never looks at would stay.
-TEST_F(FirstOfFourShardsTest, LooksAtTheOthersInTurn) {
-  const Room all = two_.budget.limit();
-  ASSERT_TRUE(two_.budget.TryTake({all.entries - 1, 0}));
-  int key = 1;
-  ASSERT_EQ(Store(key, 100), StoreOutcome::kStored);
-  for (const int older : {1, 2, 3}) {
-    for (const int other : {1, 2, 3}) {
-      two_.uses.set_tail(
-          other, other == older ? Stamp{0} - 1'000'000 : two_.uses.Now());
-    }
-    int sent_on = 0;
-    for (int i = 0; i < 6; ++i) {
-      if (Store(++key, 100) == StoreOutcome::kEvictOlder) ++sent_on;
-    }
-    EXPECT_EQ(sent_on, 2) << older;
-  }
-}
-
-// Otherwise shards of equal size would take victims from each other all the
-// time. Where a list spans no time, the margin is what a shard has not counted.
-TEST_F(FirstOfTwoShardsTest, OtherShardIsToBeOlderByMoreThanTheMargin) {
-  const Room all = two_.budget.limit();
-  ASSERT_TRUE(two_.budget.TryTake({all.entries - 1, 0}));
-  ASSERT_EQ(Store(1, 100), StoreOutcome::kStored);
-  const Stamp stamp = two_.uses.Now();
-  two_.uses.set_tail(1, stamp - UseClock::kStride - 1);
-  EXPECT_EQ(Store(2, 100), StoreOutcome::kEvictOlder);
-  two_.uses.set_tail(1, stamp - UseClock::kStride);
-  EXPECT_EQ(Store(2, 100), StoreOutcome::kStored);
-}
-
-// Else a Set would be sent to it for an older entry for ever.
-TEST_F(FirstOfTwoShardsTest, EmptyShardNoLongerShowsItsLastEntry) {
-  const Room all = two_.budget.limit();
-  ASSERT_TRUE(two_.budget.TryTake({all.entries - 2, 0}));
-  ASSERT_EQ(Store(1, 100), StoreOutcome::kStored);
-  two_.uses.Advance(1'000'000);  // So much has to differ to be seen, else.
-  ASSERT_EQ(Store(2, 100), StoreOutcome::kStored);
-  two_.uses.Advance(1000);
-  ASSERT_FALSE(removed_.claim.Cover({3, 0}));
-  EXPECT_TRUE(first_.Evict(&removed_));
-  EXPECT_FALSE(first_.Evict(&removed_));
-  EXPECT_EQ(two_.uses.tail(0), two_.uses.Now());
-  removed_.claim.GiveBack();
-}
-
-// To a fraction of the time by which another one has to be older.
-TEST_F(FirstOfTwoShardsTest, ShowsWhenItsLastEntryWasUsed) {
-  constexpr int kKeys = 16;
-  const Room all = two_.budget.limit();
-  ASSERT_TRUE(two_.budget.TryTake({all.entries - kKeys, 0}));
-  two_.uses.set_tail(1, kKeys * 1000 + 100);
-  for (int key = 1; key <= kKeys + 3; ++key) {
-    if (key <= kKeys) two_.uses.Advance(1000);
-    ASSERT_EQ(Store(key, 100), StoreOutcome::kStored);
-    EXPECT_EQ(two_.uses.tail(0), std::max(key - kKeys, 0) * 1000);
-  }
-}
-
-// An entry that is about to be replaced is no victim. It counts as used now:
-// else those that were used before come to lie in front of it.
-TEST_F(FirstOfTwoShardsTest, EntryThatIsReplacedIsYoungerThanAllThatWereUsed) {
-  const Room all = two_.budget.limit();
-  ASSERT_TRUE(two_.budget.TryTake({0, all.bytes - 300}));
-  for (int key = 1; key <= 3; ++key) {
-    two_.uses.Advance(1000);
-    ASSERT_EQ(Store(key, 100), StoreOutcome::kStored);
-  }
-  Hit(2);
-  Hit(3);
-  two_.uses.set_tail(1, two_.uses.Now());
-  EXPECT_EQ(Store(1, 150), StoreOutcome::kStored);
-  EXPECT_TRUE(FirstHolds(1));
-  EXPECT_FALSE(FirstHolds(2));
-  EXPECT_TRUE(FirstHolds(3));
-}
-
-// Else it would be at the end of the main list once more, and a new entry would
-// have to go, which is worth more than all in that list.
-TEST_F(FirstOfTwoScanResistantShardsTest,
-       EntryThatIsReplacedIsYoungerThanAllThatWereUsed) {
-  const Room all = two_.budget.limit();
-  ASSERT_TRUE(two_.budget.TryTake({0, all.bytes - 4000}));
-  for (int key = 1; key <= 3; ++key) {
-    two_.uses.Advance(1000);
-    ASSERT_EQ(Store(key, 1000, absl::Seconds(1)), StoreOutcome::kStored);
-  }
-  // The others are in the main list then.
-  ASSERT_EQ(Store(4, 1000), StoreOutcome::kStored);
-  Hit(2);
-  Hit(3);
-  two_.uses.set_tail(1, two_.uses.Now());
-  EXPECT_EQ(Store(1, 1500), StoreOutcome::kStored);
-  EXPECT_TRUE(FirstHolds(1));
-  EXPECT_FALSE(FirstHolds(2));
-  EXPECT_TRUE(FirstHolds(3));
-  EXPECT_TRUE(FirstHolds(4));
 }
 
 TEST_F(ShardTest, EmptyShardSaysThatOthersMustEvict) {
