@@ -1,7 +1,8 @@
-// A shard alone, of entries from int to int, on simulated time.
+// For tests of shards with entries from int to int: a Set of such an entry, and
+// a fixture with one shard on simulated time.
 //
-// Its limits are a hundred entries and 10,000 bytes, unless a test wants
-// others.
+// The shard's limits are a hundred entries and 10,000 bytes, unless a test
+// wants others.
 
 #ifndef WHEELCACHE_TESTS_TESTING_SHARD_TEST_BASE_H_
 #define WHEELCACHE_TESTS_TESTING_SHARD_TEST_BASE_H_
@@ -36,6 +37,19 @@ inline KeyHash HashOf(int key) { return HashKey<DefaultHash<int>>(key); }
 
 inline auto QueryOf(const int& key) {
   return TypedKeyQuery<int, int, DefaultEqual<int>, int>(key, HashOf(key));
+}
+
+// A Set of a new entry, which is in the pool already.
+inline Shard::Write NewIntWrite(EntryPool* pool, const Clock& clock, int key,
+                                uint32_t charge, absl::Duration ttl) {
+  Shard::Write write;
+  write.ref = MakeEntry<int, int>(pool, key, key);
+  pool->SetCharge(write.ref, charge);
+  write.room = {1, charge};
+  write.hash = HashOf(key);
+  write.ttl_nanos = Clock::NanosAfter(0, ttl);
+  write.now_nanos = clock.NowNanos();
+  return write;
 }
 
 // At the end of a call the room that is left goes back.
@@ -79,14 +93,7 @@ class ShardTestBase : public ::testing::Test {
 
   Shard::Write NewWrite(int key, uint32_t charge,
                         absl::Duration ttl = absl::InfiniteDuration()) {
-    Shard::Write write;
-    write.ref = MakeEntry<int, int>(shared_.pool.get(), key, key);
-    shared_.pool->SetCharge(write.ref, charge);
-    write.room = {1, charge};
-    write.hash = HashOf(key);
-    write.ttl_nanos = Clock::NanosAfter(0, ttl);
-    write.now_nanos = clock_.NowNanos();
-    return write;
+    return NewIntWrite(shared_.pool.get(), clock_, key, charge, ttl);
   }
 
   // Returns why entries have been removed since the last call.

@@ -72,8 +72,8 @@ struct AdmissionMemory {
     const uint64_t pairs = (GhostList::BucketsFor(ghosts) + 1) / 2;
     return pairs * 2 * sizeof(GhostList::Bucket);
   }
-  // Of a shard of a cache that has so many. With 1,024 for all, hit ratios on
-  // real traces are lower by 0.001 at most.
+  // The most ghosts that one of so many shards remembers. All of them steer one
+  // target, so the whole cache needs no more than one large shard does.
   static uint64_t MostGhosts(int shards) {
     constexpr uint64_t kOfCache = 4096;
     constexpr uint64_t kLeastOfShard = 64;
@@ -208,8 +208,8 @@ class WHEELCACHE_EXPORT Admission {
     return std::max(static_cast<double>(room.entries) * part_of_entry_,
                     static_cast<double>(room.bytes) * part_of_byte_);
   }
-  // Whether ghosts remember the key with this hash. A smaller sample is a part
-  // of a larger one.
+  // Whether the key with this hash is in the sample. By a threshold: a sample
+  // that shrinks loses keys and gets no others.
   bool IsSampled(Hash32 hash) const {
     return hash * Hash32{0x85ebca6b} <= last_sampled_;
   }

@@ -35,7 +35,7 @@ struct alignas(ABSL_CACHELINE_SIZE) EvictionOrder::Main {
                   shared.ShareOf(shared.budget.limit()),
                   shared.window_target.get()) {}
 
-  void PrefetchHistory(Hash32 hash) const {
+  void PrefetchSketch(Hash32 hash) const {
     PrefetchLineToWrite(admission.SketchLineOf(hash));
   }
 
@@ -69,14 +69,14 @@ auto EvictionOrder::ListWith(bool in_main) -> List& {
   return in_main ? main_->list : list_;
 }
 
-void EvictionOrder::PrefetchHistory(Hash32 hash) const {
-  main_->PrefetchHistory(hash);
+void EvictionOrder::PrefetchSketch(Hash32 hash) const {
+  main_->PrefetchSketch(hash);
 }
 
 void EvictionOrder::PrefetchForThisThread() const {
   PrefetchToWrite(main_.get(), main_.get() + 1);
   for (const Tail& tail : main_->tails) {
-    if (tail.ref != 0) main_->PrefetchHistory(tail.hash);
+    if (tail.ref != 0) main_->PrefetchSketch(tail.hash);
   }
 }
 
@@ -100,7 +100,7 @@ inline void EvictionOrder::ForgetHash(bool in_main, EntryRef ref) {
 inline void EvictionOrder::ExpectVictim(bool in_main) {
   const EntryRef last = ListWith(in_main).back();
   if (last == 0 || last == main_->tails[ListNumber(in_main)].ref) return;
-  main_->PrefetchHistory(HashOfTail(in_main, last));
+  main_->PrefetchSketch(HashOfTail(in_main, last));
 }
 
 void EvictionOrder::Substitute(EntryRef old, EntryRef copy) {

@@ -82,9 +82,9 @@ class WHEELCACHE_EXPORT EvictionOrder {
   bool has_two_lists() const { return main_ != nullptr; }
 
   // Where there are two: prefetches what a Set of the key with this hash will
-  // touch in the sketch and the ghosts; and once more what another thread had
-  // prefetched or written to.
-  void PrefetchHistory(Hash32 hash) const;
+  // touch in the sketch; and once more what another thread had prefetched or
+  // written to.
+  void PrefetchSketch(Hash32 hash) const;
   void PrefetchForThisThread() const;
 
   // Adds an entry as the most recently used: to the list of the entry that it
@@ -96,7 +96,7 @@ class WHEELCACHE_EXPORT EvictionOrder {
 
   // As Remove, of an entry that is evicted, with the hash of its key and its
   // charge. Prefetches what the evictions of the new tails will touch in the
-  // sketch and the ghosts, and returns these tails.
+  // sketch, and returns these tails.
   // REQUIRES: there are two lists.
   const Tails& RemoveVictim(EntryRef ref, Hash32 hash, int64_t charge);
 

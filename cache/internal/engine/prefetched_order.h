@@ -68,7 +68,7 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
   // added.
   void ExpectNew(Hash32 hash) const {
     if (ABSL_PREDICT_FALSE(evictions().has_two_lists())) {
-      evictions().PrefetchHistory(hash);
+      evictions().PrefetchSketch(hash);
     }
   }
 

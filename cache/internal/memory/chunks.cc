@@ -32,7 +32,7 @@ bool Chunks::ExtendByHugePage() {
   return true;
 }
 
-// By a store without a load before it, of what is there: nothing.
+// Stores the zero that is there, without a load before it.
 void Chunks::TouchPage(Ref first) const {
   static_cast<volatile uint64_t&>(BitOf(first).word) = 0;
   UnitOf(first).bits_touched = true;

@@ -118,10 +118,10 @@ class WHEELCACHE_EXPORT Chunks {
     return true;
   }
 
-  // To be called before the bits from `begin` to `last` are looked at, in order
-  // to write to them. Makes their pages resident. Otherwise the first look
-  // would map the system's page of zeros, and the first change replace it,
-  // which interrupts all threads.
+  // Makes the pages of the bits from `begin` to `last` resident, before they
+  // are read and then written. Otherwise the first read would map the system's
+  // page of zeros, and the first write would replace it, which interrupts all
+  // threads.
   void TouchBits(Ref begin, Ref last) const {
     for (Ref page = begin / kBitsPage; page <= last / kBitsPage; ++page) {
       if (!UnitOf(page * kBitsPage).bits_touched) TouchPage(page * kBitsPage);

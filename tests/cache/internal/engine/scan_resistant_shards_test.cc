@@ -5,28 +5,20 @@
 
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
-#include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/departures.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
-#include "wheelcache/cache/internal/engine/typed_engine.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
-#include "wheelcache/cache/internal/index/key_hash.h"
-#include "wheelcache/cache/internal/loads/key_query.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
+#include "wheelcache/tests/testing/shard_test_base.h"
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache::internal {
 namespace {
-
-constexpr EntryOperations kIntEntries =
-    kEntryOperations<int, int, DefaultHash<int>, DefaultEqual<int>>;
-
-KeyHash HashOf(int key) { return HashKey<DefaultHash<int>>(key); }
 
 // Both with entries of the same charge, of which a thousand fit.
 class ScanResistantShardsTest : public ::testing::Test {
@@ -63,14 +55,9 @@ class ScanResistantShardsTest : public ::testing::Test {
 
   // Each key is a new one.
   StoreOutcome Store(Shard* shard) {
-    Shard::Write write;
-    const int key = ++last_key_;
-    write.ref = MakeEntry<int, int>(shared_.pool.get(), key, key);
-    shared_.pool->SetCharge(write.ref, kCharge);
-    write.room = {1, kCharge};
-    write.hash = HashOf(key);
-    write.ttl_nanos = Clock::NanosAfter(0, absl::InfiniteDuration());
-    write.now_nanos = clock_.NowNanos();
+    const Shard::Write write =
+        NewIntWrite(shared_.pool.get(), clock_, ++last_key_, kCharge,
+                    absl::InfiniteDuration());
     const StoreOutcome outcome = shard->TryStore(write, &departures_);
     departures_.claim.GiveBack();
     if (outcome != StoreOutcome::kStored) shared_.pool->Unpin(write.ref);
@@ -85,9 +72,7 @@ class ScanResistantShardsTest : public ::testing::Test {
   }
 
   bool FirstHolds(int key) {
-    const TypedKeyQuery<int, int, DefaultEqual<int>, int> query(key,
-                                                                HashOf(key));
-    const EntryRef ref = first_.FindAndPin(query, Use::kIgnore);
+    const EntryRef ref = first_.FindAndPin(QueryOf(key), Use::kIgnore);
     if (ref != 0) shared_.pool->UnpinOutside(ref);
     return ref != 0;
   }

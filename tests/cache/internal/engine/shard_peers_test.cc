@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <utility>
 
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
@@ -11,7 +10,6 @@
 #include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
-#include "wheelcache/cache/internal/engine/typed_engine.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
@@ -46,10 +44,8 @@ class FirstOfTwoShardsTest : public ShardTestBase {
 
   StoreOutcome Store(int key, uint32_t charge,
                      absl::Duration ttl = absl::InfiniteDuration()) {
-    Shard::Write write = NewWrite(key, charge, ttl);
-    shared_.pool->Unpin(std::exchange(
-        write.ref, MakeEntry<int, int>(two_.pool.get(), key, key)));
-    two_.pool->SetCharge(write.ref, charge);
+    const Shard::Write write =
+        NewIntWrite(two_.pool.get(), clock_, key, charge, ttl);
     const StoreOutcome outcome = first_.TryStore(write, &removed_);
     removed_.claim.GiveBack();
     if (outcome != StoreOutcome::kStored) two_.pool->Unpin(write.ref);
