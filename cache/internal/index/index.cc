@@ -89,9 +89,9 @@ size_t Index::BucketsOfNext() const {
   const size_t buckets = table().buckets();
   // Half full, if it is small.
   if (size_ < shrinks_at_) return std::max<size_t>(buckets / 4, 1);
-  // A cache of a few entries, whatever its limit, uses few cache lines.
-  constexpr size_t kFew = 8;
-  return buckets < kFew ? buckets * 2 : std::max(buckets * 2, wanted_);
+  // Not to the full table while that would be sparse: it would shrink again,
+  // and its place would lose its huge page.
+  return buckets < wanted_ / 4 ? buckets * 2 : std::max(buckets * 2, wanted_);
 }
 
 void Index::Resize(absl::FunctionRef<Hash32(Ref)> hash_of) {

@@ -276,6 +276,25 @@ TEST(IndexTest, HasRoomForWhatIsExpectedAndLittleMore) {
   }
 }
 
+// A table that shrinks gives pages back to the system, and loses its huge page.
+TEST(IndexTest, NeverShrinksWhileItFills) {
+  constexpr uint32_t kCount = 50'000;
+  std::mt19937 random(1);
+  const std::vector<Hash32> hashes =
+      Hashes(kCount, [&](uint32_t) { return random(); });
+  for (const uint32_t expected : {0u, 50u, 500u, 5'000u, 50'000u, 400'000u}) {
+    TableMemory memory;
+    Index index(&memory, expected);
+    size_t buckets = 0;
+    for (uint32_t ref = 1; ref <= kCount; ++ref) {
+      index.Reserve([&](uint32_t other) { return hashes[other]; });
+      index.Insert(hashes[ref], ref);
+      ASSERT_GE(index.buckets(), buckets) << expected << " are expected";
+      buckets = index.buckets();
+    }
+  }
+}
+
 TEST(IndexTest, LargeOnesAreNotMadeForWhatIsExpected) {
   constexpr size_t kMost = (size_t{1} << 16) / 11 * 9 * 12;
   EXPECT_EQ(Index::TableBytesFor(kMost),
