@@ -84,6 +84,7 @@ set(wheelcache_HEADERS
   cache/internal/engine/engine.h
   cache/internal/engine/engine_call.h
   cache/internal/engine/engine_registry.h
+  cache/internal/engine/eviction_list.h
   cache/internal/engine/eviction_order.h
   cache/internal/engine/eviction_record.h
   cache/internal/engine/history.h

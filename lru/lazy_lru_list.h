@@ -113,13 +113,11 @@ class LazyLruList {
     return FindOldest(budget, [](Ref) {});
   }
 
-  // What FindOldest would return if it has nothing to move. Otherwise, or if
-  // there is none, null.
-  Ref OldestAtBack() const {
-    const Ref last = list_.back();
-    return last != Ref{} && ABSL_PREDICT_TRUE(IsOldest(store_.stamp(last)))
-               ? last
-               : Ref{};
+  // Whether an element with this stamp belongs to the oldest generation. If the
+  // one at the back does, FindOldest has nothing to move, and returns it.
+  // REQUIRES: the list is not empty.
+  bool IsOldest(uint32_t stamp) const {
+    return count_ == 1 || IsBefore(stamp, begins_[count_ - 2]);
   }
 
   // The difference in stamps below which the order is not kept.
@@ -159,11 +157,6 @@ class LazyLruList {
     uint32_t generation = 0;
     while (IsBefore(stamp, begins_[generation])) ++generation;
     return generation;
-  }
-
-  // Whether an element with this stamp belongs to the oldest generation.
-  bool IsOldest(uint32_t stamp) const {
-    return count_ == 1 || IsBefore(stamp, begins_[count_ - 2]);
   }
 
   // Whether the element is the newest of a generation. The last one can be that

@@ -91,14 +91,16 @@ TEST_F(LazyLruListTest, AnElementGoesWhereItWasUsedNotToTheFront) {
   EXPECT_NEAR(now_ - middle, kPages, kPages * 0.125);
 }
 
-TEST_F(LazyLruListTest, TheOldestIsAtTheBackUnlessThatWasUsed) {
-  EXPECT_EQ(list_.OldestAtBack(), 0u);
+TEST_F(LazyLruListTest, TheBackIsTheOldestUnlessItWasUsed) {
+  const auto back_is_oldest = [&] {
+    return list_.IsOldest(pages_[list_.back()].stamp);
+  };
   PushAll();
-  EXPECT_EQ(list_.OldestAtBack(), 1u);
+  EXPECT_TRUE(back_is_oldest());
   Use(1);
-  EXPECT_EQ(list_.OldestAtBack(), 0u);
+  EXPECT_FALSE(back_is_oldest());
   EXPECT_EQ(FindOldest(), 2u);
-  EXPECT_EQ(list_.OldestAtBack(), 2u);
+  EXPECT_TRUE(back_is_oldest());
 }
 
 TEST_F(LazyLruListTest, BudgetStopsTheSearchAndTheNextOneGoesOn) {

@@ -20,32 +20,6 @@
 #include "wheelcache/wheel/base/prefetch.h"
 
 namespace wheelcache::internal {
-namespace {
-
-Admission::List ListNumber(bool in_main) {
-  return in_main ? Admission::kMain : Admission::kWindow;
-}
-
-}  // namespace
-
-struct alignas(ABSL_CACHELINE_SIZE) EvictionOrder::Main {
-  Main(const Links& links, const SharedState& shared, int shard)
-      : list(links),
-        admission(shared.AdmissionMemoryOf(shard),
-                  shared.ShareOf(shared.budget.limit()),
-                  shared.window_target.get()) {}
-
-  void PrefetchSketch(Hash32 hash) const {
-    PrefetchLineToWrite(admission.SketchLineOf(hash));
-  }
-
-  List list;
-  Admission admission;
-  Tails tails;  // Of each Admission::List, as far as known.
-  // What Recency was told last.
-  uint32_t window_shown = 0;
-  uint32_t main_shown = 0;
-};
 
 EvictionOrder::EvictionOrder(const Owner& shard)
     : shared_(*shard.shared),
@@ -53,64 +27,24 @@ EvictionOrder::EvictionOrder(const Owner& shard)
       recency_(*shard.recency),
       shard_(shard.number),
       trades_by_size_(shared_.budget.limit().bytes != kUnlimited),
-      list_(Links{&pool_, &recency_}),
+      list_(EvictionLinks{&pool_, &recency_}),
       main_(shared_.scan_resistant
-                ? std::make_unique<Main>(Links{&pool_, &recency_}, shared_,
-                                         shard_)
+                ? std::make_unique<MainList>(EvictionLinks{&pool_, &recency_},
+                                             shared_, shard_)
                 : nullptr) {}
 
 EvictionOrder::~EvictionOrder() = default;
 
-EntryRef EvictionOrder::main_back() const {
-  return main_ == nullptr ? 0 : main_->list.back();
-}
-
-auto EvictionOrder::ListWith(bool in_main) -> List& {
-  return in_main ? main_->list : list_;
-}
-
-void EvictionOrder::PrefetchSketch(Hash32 hash) const {
-  main_->PrefetchSketch(hash);
-}
-
 void EvictionOrder::PrefetchForThisThread() const {
   PrefetchToWrite(main_.get(), main_.get() + 1);
-  for (const Tail& tail : main_->tails) {
-    if (tail.ref != 0) main_->PrefetchSketch(tail.hash);
+  for (const Tail& tail : tails_) {
+    if (tail.ref != 0) PrefetchSketch(tail.hash);
   }
-}
-
-// The hash of the key of an entry that is at the tail of a list. Computed once,
-// and kept until the entry is removed or another one is at that tail.
-inline Hash32 EvictionOrder::HashOfTail(bool in_main, EntryRef ref) {
-  Tail& tail = main_->tails[ListNumber(in_main)];
-  if (ABSL_PREDICT_FALSE(tail.ref != ref)) {
-    tail = {ref, pool_.operations().hash(HeaderOf(ref))};
-  }
-  return tail.hash;
-}
-
-// Before the entry leaves the list: another one may get its block.
-inline void EvictionOrder::ForgetHash(bool in_main, EntryRef ref) {
-  Tail& tail = main_->tails[ListNumber(in_main)];
-  if (tail.ref == ref) tail.ref = 0;
-}
-
-// Prefetches what the eviction of the entry at a tail will touch.
-inline void EvictionOrder::ExpectVictim(bool in_main) {
-  const EntryRef last = ListWith(in_main).back();
-  if (last == 0 || last == main_->tails[ListNumber(in_main)].ref) return;
-  main_->PrefetchSketch(HashOfTail(in_main, last));
 }
 
 void EvictionOrder::Substitute(EntryRef old, EntryRef copy) {
-  if (main_ == nullptr) {
-    list_.Substitute(old, copy);
-    return;
-  }
-  const bool in_main = HeaderOf(old).in_main();
-  ForgetHash(in_main, old);
-  ListWith(in_main).Substitute(old, copy);
+  ForgetTail(old);
+  ListWith(HeaderOf(old).in_main()).Substitute(old, copy);
 }
 
 void EvictionOrder::SetShare(Room share) {
@@ -146,7 +80,9 @@ void EvictionOrder::AddToTwo(const Added& added, const Room& room) {
   }
   if (added.old == 0) {
     admission.NoteSet(added.hash);
-    FillMain(added.ref);
+    if (ABSL_PREDICT_FALSE(admission.MainHasRoomFor({1, 0}))) {
+      FillMain(added.ref);
+    }
   }
   ShowResolutions();
 }
@@ -164,38 +100,21 @@ inline void EvictionOrder::ShowResolutions() {
   recency_.SetResolutions(window, main);
 }
 
-auto EvictionOrder::RemoveVictim(EntryRef ref, Hash32 hash, int64_t charge)
-    -> const Tails& {
-  const bool in_main = HeaderOf(ref).in_main();
-  main_->admission.NoteEvicted(hash, ListNumber(in_main));
-  TakeOutOfTwo(ref, in_main, charge);
-  ExpectVictim(/*in_main=*/false);
-  ExpectVictim(/*in_main=*/true);
-  return main_->tails;
-}
-
 void EvictionOrder::RemoveFromTwo(EntryRef ref) {
   TakeOutOfTwo(ref, HeaderOf(ref).in_main(), pool_.Charge(ref));
 }
 
-inline void EvictionOrder::TakeOutOfTwo(EntryRef ref, bool in_main,
-                                        int64_t charge) {
-  ForgetHash(in_main, ref);
-  main_->admission.Remove(ListNumber(in_main), {1, charge});
-  ListWith(in_main).Remove(ref);
-}
-
 // Moves the tail of the window to the main list, while that has room; never the
 // entry that was added last.
-inline void EvictionOrder::FillMain(EntryRef newest) {
+void EvictionOrder::FillMain(EntryRef newest) {
   uint64_t budget = 8;
-  while (budget > 0 && main_->admission.MainHasRoomFor({1, 0})) {
-    const EntryRef oldest = FindOldestBut(/*keep=*/0, &list_, &budget);
+  do {
+    const EntryRef oldest = MoveToOldestBut(/*keep=*/0, &list_, &budget);
     if (oldest == 0 || oldest == newest) return;
     if (!main_->admission.MainHasRoomFor(RoomOf(oldest))) return;
     MoveToMain(oldest);
     if (budget > 0) --budget;
-  }
+  } while (budget > 0 && main_->admission.MainHasRoomFor({1, 0}));
 }
 
 void EvictionOrder::MoveToMain(EntryRef ref) {
@@ -207,15 +126,24 @@ void EvictionOrder::MoveToMain(EntryRef ref) {
 }
 
 // Returns the least recently used entry of one of two lists but for `keep`, or
-// null. Mostly it is at the end already.
-inline EntryRef EvictionOrder::FindOldestBut(EntryRef keep, List* list,
-                                             uint64_t* budget) {
-  const EntryRef oldest = list->OldestAtBack();
-  if (ABSL_PREDICT_TRUE(oldest != 0 && oldest != keep)) return oldest;
-  return MoveToOldestBut(keep, list, budget);
+// null. Mostly it was found at the end before.
+inline auto EvictionOrder::FindOldestBut(EntryRef keep, bool in_main,
+                                         uint64_t* budget) -> Oldest {
+  EvictionList& list = ListWith(in_main);
+  const Tail& tail = tails_[ListNumber(in_main)];
+  if (ABSL_PREDICT_TRUE(tail.ref == list.back()) &&
+      ABSL_PREDICT_TRUE(tail.ref != 0) && ABSL_PREDICT_TRUE(tail.ref != keep)) {
+    const EntryHeader& entry = HeaderOf(tail.ref);
+    if (ABSL_PREDICT_TRUE(list.IsOldest(StampOf(entry)))) {
+      return {tail.ref, tail.hash, &entry};
+    }
+  }
+  const EntryRef oldest = MoveToOldestBut(keep, &list, budget);
+  if (oldest == 0) return {};
+  return {oldest, HashOf(oldest), &HeaderOf(oldest)};
 }
 
-EntryRef EvictionOrder::MoveToOldestBut(EntryRef keep, List* list,
+EntryRef EvictionOrder::MoveToOldestBut(EntryRef keep, EvictionList* list,
                                         uint64_t* budget) {
   const auto moved = [&](EntryRef ref) {
     main_->admission.NoteUsed(pool_.operations().hash(HeaderOf(ref)));
@@ -238,33 +166,31 @@ EntryRef EvictionOrder::FindVictimOfTwo(EntryRef keep, Room incoming,
   Admission& admission = main_->admission;
   const Room limit = shared_.budget.limit();
   admission.NoteFull(shared_.budget.used_of(limit), limit);
-  const EntryRef main = FindOldestBut(keep, &main_->list, budget);
-  if (main == 0 && *budget == 0) return 0;
+  const Oldest main = FindOldestBut(keep, /*in_main=*/true, budget);
+  if (main.ref == 0 && *budget == 0) return 0;
   ShowMain(main);
-  if (main != 0 && !admission.WindowIsFullFor(incoming)) return main;
-  const EntryRef window = FindOldestBut(keep, &list_, budget);
-  if (window == 0) return *budget == 0 ? 0 : main;
-  if (main == 0) return window;
-  if (!WindowWins(window, main, now_nanos)) return window;
+  if (main.ref != 0 && !admission.WindowIsFullFor(incoming)) return main.ref;
+  const Oldest window = FindOldestBut(keep, /*in_main=*/false, budget);
+  if (window.ref == 0) return *budget == 0 ? 0 : main.ref;
+  if (main.ref == 0) return window.ref;
+  if (!WindowWins(window, main, now_nanos)) return window.ref;
   // Not twice for one eviction: the caller returns with another budget.
   if (*budget == 0) return 0;
-  MoveToMain(window);
+  MoveToMain(window.ref);
   // With a budget of 1 the move comes with the eviction.
   if (*budget > 1) --*budget;
-  return main;
+  return main.ref;
 }
 
 // Whether the tail of the window stays, and that of the main list goes.
-inline bool EvictionOrder::WindowWins(EntryRef window, EntryRef main,
+inline bool EvictionOrder::WindowWins(const Oldest& window, const Oldest& main,
                                       int64_t now_nanos) {
-  const auto candidate = [&](bool in_main,
-                             EntryRef ref) -> Admission::Candidate {
-    const double left = static_cast<double>(HeaderOf(ref).deadline()) -
+  const auto candidate = [&](const Oldest& oldest) -> Admission::Candidate {
+    const double left = static_cast<double>(oldest.entry->deadline()) -
                         static_cast<double>(now_nanos);
-    return {HashOfTail(in_main, ref), std::max(left, 0.0)};
+    return {oldest.hash, std::max(left, 0.0)};
   };
-  return main_->admission.Wins(candidate(/*in_main=*/false, window),
-                               candidate(/*in_main=*/true, main));
+  return main_->admission.Wins(candidate(window), candidate(main));
 }
 
 void EvictionOrder::ShowOldest(uint64_t* budget) {
@@ -272,17 +198,19 @@ void EvictionOrder::ShowOldest(uint64_t* budget) {
     FindVictim(/*keep=*/0, Room(), /*now_nanos=*/0, budget);
     return;
   }
-  const EntryRef oldest = FindOldestBut(/*keep=*/0, &main_->list, budget);
-  if (oldest != 0 || *budget > 0) ShowMain(oldest);
+  const Oldest oldest = FindOldestBut(/*keep=*/0, /*in_main=*/true, budget);
+  if (oldest.ref != 0 || *budget > 0) ShowMain(oldest);
 }
 
 // Lets the other shards know how old the tail of the main list is, or how large
 // the shard.
-inline void EvictionOrder::ShowMain(EntryRef oldest) {
+inline void EvictionOrder::ShowMain(const Oldest& oldest) {
   if (ABSL_PREDICT_FALSE(trades_by_size_)) {
     ShowSize();
+  } else if (ABSL_PREDICT_FALSE(oldest.ref == 0)) {
+    ShowNoTail();
   } else {
-    ShowTail(oldest, recency_.MainMargin());
+    ShowTail(*oldest.entry, recency_.MainMargin());
   }
 }
 
@@ -320,11 +248,11 @@ EvictionOrder::Size EvictionOrder::SizeInCache() const {
 }
 
 std::pair<EntryRef, EntryRef> EvictionOrder::TakeAll() {
+  tails_ = {};
   EntryRef oldest = list_.back();
   EntryRef newest = list_.TakeAll();
   if (main_ == nullptr) return {newest, oldest};
   main_->admission.Clear();
-  main_->tails = {};
   const EntryRef main_oldest = main_->list.back();
   const EntryRef main_newest = main_->list.TakeAll();
   if (main_newest == 0) return {newest, oldest};
@@ -342,11 +270,10 @@ absl::Status EvictionOrder::CheckInvariants(
 
 absl::Status EvictionOrder::CheckList(
     bool in_main, absl::FunctionRef<absl::Status(EntryRef)> visit) {
-  List& list = ListWith(in_main);
+  EvictionList& list = ListWith(in_main);
   if (auto status = list.CheckInvariants(); !status.ok()) return status;
   Room sum;
-  Tail tail;
-  if (main_ != nullptr) tail = main_->tails[ListNumber(in_main)];
+  Tail tail = tails_[ListNumber(in_main)];
   for (EntryRef ref = list.front(); ref != 0; ref = HeaderOf(ref).lru.older) {
     const EntryHeader& entry = HeaderOf(ref);
     if (entry.in_main() != in_main) {

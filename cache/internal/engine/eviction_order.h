@@ -26,19 +26,18 @@
 #include "absl/base/optimization.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "wheelcache/cache/internal/engine/admission.h"
 #include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/engine/eviction_list.h"
 #include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/hash32.h"
-#include "wheelcache/lru/lazy_lru_list.h"
-#include "wheelcache/lru/lru_list.h"
 #include "wheelcache/wheel/base/export.h"
+#include "wheelcache/wheel/base/prefetch.h"
 
 namespace wheelcache::internal {
-
-class Admission;
 
 class WHEELCACHE_EXPORT EvictionOrder {
  public:
@@ -56,13 +55,12 @@ class WHEELCACHE_EXPORT EvictionOrder {
     EntryRef old;
   };
 
-  // An entry at the tail of a list, or null, and the hash of its key.
+  // An entry that was found at the tail of a list, or null, and the hash of its
+  // key.
   struct Tail {
     EntryRef ref = 0;
     Hash32 hash = 0;
   };
-  // Of the window, and of the main list.
-  using Tails = std::array<Tail, 2>;
 
   explicit EvictionOrder(const Owner& shard);
   ~EvictionOrder();
@@ -81,9 +79,19 @@ class WHEELCACHE_EXPORT EvictionOrder {
   // Whether there are two lists.
   bool has_two_lists() const { return main_ != nullptr; }
 
-  // Where there are two: prefetches what a Set of the key with this hash will
-  // touch in the sketch; and once more what another thread had prefetched or
-  // written to.
+  // Finds the entry at the tail of the main list, or of the one or the window.
+  // Returns null if there is none, or it was found before.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE const Tail* FindNewTail(bool in_main);
+  // What that found last, as far as it is still in the order: of the one list
+  // or the window, and of the main list.
+  const std::array<Tail, 2>& tails() const { return tails_; }
+
+  // The hash of an entry's key. Of a tail it is known already.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Hash32 HashOf(EntryRef ref) const;
+
+  // Where there are two lists: prefetches what a Set of the key with this hash,
+  // or its eviction, will touch in the sketch; and once more what another
+  // thread had prefetched or written to.
   void PrefetchSketch(Hash32 hash) const;
   void PrefetchForThisThread() const;
 
@@ -95,10 +103,10 @@ class WHEELCACHE_EXPORT EvictionOrder {
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Remove(EntryRef ref);
 
   // As Remove, of an entry that is evicted, with the hash of its key and its
-  // charge. Prefetches what the evictions of the new tails will touch in the
-  // sketch, and returns these tails.
+  // charge.
   // REQUIRES: there are two lists.
-  const Tails& RemoveVictim(EntryRef ref, Hash32 hash, int64_t charge);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void RemoveVictim(EntryRef ref, Hash32 hash,
+                                                 int64_t charge);
 
   // Puts a copy of an entry in its place.
   void Substitute(EntryRef old, EntryRef copy);
@@ -146,20 +154,12 @@ class WHEELCACHE_EXPORT EvictionOrder {
   absl::Status CheckInvariants(absl::FunctionRef<absl::Status(EntryRef)> visit);
 
  private:
-  struct Links {
-    using Ref = EntryRef;
-    LruLinks<Ref>& lru_links(Ref ref) const { return pool->At(ref).lru; }
-    Stamp stamp(Ref ref) const {
-      return recency->Unmarked(
-          pool->At(ref).stamp.load(std::memory_order_relaxed));
-    }
-    EntryPool* pool;
-    const Recency* recency;
+  // The least recently used entry of a list, or null, and the hash of its key.
+  struct Oldest {
+    EntryRef ref = 0;
+    Hash32 hash = 0;
+    const EntryHeader* entry = nullptr;
   };
-  using List = LazyLruList<Links>;
-
-  // What a scan-resistant order has besides.
-  struct Main;
 
   // How much of the cache a shard holds, as a stamp that is the older the more
   // that is; and by how much another one has to be older.
@@ -170,21 +170,26 @@ class WHEELCACHE_EXPORT EvictionOrder {
 
   EntryHeader& HeaderOf(EntryRef ref) const { return pool_.At(ref); }
   // The stamp of an entry, without its mark.
-  Stamp StampOf(EntryRef ref) const {
-    return recency_.Unmarked(
-        HeaderOf(ref).stamp.load(std::memory_order_relaxed));
+  Stamp StampOf(const EntryHeader& entry) const {
+    return recency_.Unmarked(entry.stamp.load(std::memory_order_relaxed));
   }
+  Stamp StampOf(EntryRef ref) const { return StampOf(HeaderOf(ref)); }
   void Restamp(EntryRef ref, Stamp stamp) {
     HeaderOf(ref).stamp.store(stamp, std::memory_order_relaxed);
   }
   // Gives an entry the next stamp, and leaves its mark.
   void StampAnew(EntryRef ref);
   Room RoomOf(EntryRef ref) const { return {1, pool_.Charge(ref)}; }
+  static Admission::List ListNumber(bool in_main) {
+    return in_main ? Admission::kMain : Admission::kWindow;
+  }
   // The main list, or the one or the window.
-  List& ListWith(bool in_main);
+  EvictionList& ListWith(bool in_main);
 
-  EntryRef FindOldestBut(EntryRef keep, List* list, uint64_t* budget);
-  ABSL_ATTRIBUTE_NOINLINE EntryRef MoveToOldestBut(EntryRef keep, List* list,
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Oldest FindOldestBut(EntryRef keep, bool in_main,
+                                                    uint64_t* budget);
+  ABSL_ATTRIBUTE_NOINLINE EntryRef MoveToOldestBut(EntryRef keep,
+                                                   EvictionList* list,
                                                    uint64_t* budget);
   EntryRef FindVictimOfTwo(EntryRef keep, Room incoming, int64_t now_nanos,
                            uint64_t* budget);
@@ -192,16 +197,20 @@ class WHEELCACHE_EXPORT EvictionOrder {
   void RemoveFromTwo(EntryRef ref);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void TakeOutOfTwo(EntryRef ref, bool in_main,
                                                  int64_t charge);
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void FillMain(EntryRef newest);
+  ABSL_ATTRIBUTE_NOINLINE void FillMain(EntryRef newest);
   void MoveToMain(EntryRef ref);
-  ABSL_ATTRIBUTE_ALWAYS_INLINE bool WindowWins(EntryRef window, EntryRef main,
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool WindowWins(const Oldest& window,
+                                               const Oldest& main,
                                                int64_t now_nanos);
-  ABSL_ATTRIBUTE_ALWAYS_INLINE Hash32 HashOfTail(bool in_main, EntryRef ref);
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void ForgetHash(bool in_main, EntryRef ref);
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void ExpectVictim(bool in_main);
+  // Before an entry leaves its list: another one may get its block.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void ForgetTail(EntryRef ref);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void ShowResolutions();
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void ShowTail(EntryRef oldest, uint32_t margin);
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void ShowMain(EntryRef oldest);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void ShowTail(const EntryHeader& oldest,
+                                             uint32_t margin);
+  // Of an empty list. Exactly: a Set that was sent to this shard for an older
+  // entry must not be sent here again.
+  void ShowNoTail() { shared_.uses.set_tail(shard_, recency_.Now()); }
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void ShowMain(const Oldest& oldest);
   ABSL_ATTRIBUTE_NOINLINE void ShowSize();
   Stamp NextPeersTail();
   bool AnotherShardPaysFor(EntryRef victim);
@@ -217,9 +226,41 @@ class WHEELCACHE_EXPORT EvictionOrder {
   int next_peer_ = 0;  // The shard that AnotherShardHasOlder looked at last.
   // Recency's count, kept here because readers look at Recency.
   uint32_t uncounted_uses_ = 0;
-  List list_;                         // Where there are two, the window.
-  const std::unique_ptr<Main> main_;  // Null if there is one list.
+  std::array<Tail, 2> tails_ = {};        // By Admission::List.
+  EvictionList list_;                     // Where there are two, the window.
+  const std::unique_ptr<MainList> main_;  // Null if there is one list.
 };
+
+inline EntryRef EvictionOrder::main_back() const {
+  return main_ == nullptr ? 0 : main_->list.back();
+}
+
+inline EvictionList& EvictionOrder::ListWith(bool in_main) {
+  return in_main ? main_->list : list_;
+}
+
+inline void EvictionOrder::PrefetchSketch(Hash32 hash) const {
+  PrefetchLineToWrite(main_->admission.SketchLineOf(hash));
+}
+
+inline auto EvictionOrder::FindNewTail(bool in_main) -> const Tail* {
+  Tail& tail = tails_[ListNumber(in_main)];
+  const EntryRef last = ListWith(in_main).back();
+  if (last == 0 || last == tail.ref) return nullptr;
+  tail = {last, pool_.operations().hash(HeaderOf(last))};
+  return &tail;
+}
+
+inline Hash32 EvictionOrder::HashOf(EntryRef ref) const {
+  if (ref == tails_[0].ref) return tails_[0].hash;
+  if (ref == tails_[1].ref) return tails_[1].hash;
+  return pool_.operations().hash(HeaderOf(ref));
+}
+
+inline void EvictionOrder::ForgetTail(EntryRef ref) {
+  if (ref == tails_[0].ref) tails_[0].ref = 0;
+  if (ref == tails_[1].ref) tails_[1].ref = 0;
+}
 
 // Inlined into the shard's Set and eviction, as far as there is one list.
 
@@ -239,7 +280,22 @@ inline void EvictionOrder::Remove(EntryRef ref) {
     RemoveFromTwo(ref);
     return;
   }
+  ForgetTail(ref);
   list_.Remove(ref);
+}
+
+inline void EvictionOrder::RemoveVictim(EntryRef ref, Hash32 hash,
+                                        int64_t charge) {
+  const bool in_main = HeaderOf(ref).in_main();
+  main_->admission.NoteEvicted(hash, ListNumber(in_main));
+  TakeOutOfTwo(ref, in_main, charge);
+}
+
+inline void EvictionOrder::TakeOutOfTwo(EntryRef ref, bool in_main,
+                                        int64_t charge) {
+  ForgetTail(ref);
+  main_->admission.Remove(ListNumber(in_main), {1, charge});
+  ListWith(in_main).Remove(ref);
 }
 
 inline EntryRef EvictionOrder::FindVictim(EntryRef keep, const Room& incoming,
@@ -256,18 +312,17 @@ inline EntryRef EvictionOrder::FindVictim(EntryRef keep, const Room& incoming,
     victim = list_.FindOldest(budget);
     if (victim == keep) victim = 0;
   }
-  if (victim != 0 || *budget > 0) ShowTail(victim, recency_.Margin());
+  if (ABSL_PREDICT_TRUE(victim != 0)) {
+    ShowTail(HeaderOf(victim), recency_.Margin());
+  } else if (*budget > 0) {
+    ShowNoTail();
+  }
   return victim;
 }
 
-// Null is the tail of an empty list. That is shown exactly: a Set that was sent
-// to this shard for an older entry must not be sent here again.
-inline void EvictionOrder::ShowTail(EntryRef oldest, uint32_t margin) {
-  if (ABSL_PREDICT_FALSE(oldest == 0)) {
-    shared_.uses.set_tail(shard_, recency_.Now());
-  } else {
-    shared_.uses.set_tail(shard_, StampOf(oldest), /*slack=*/margin / 8);
-  }
+inline void EvictionOrder::ShowTail(const EntryHeader& oldest,
+                                    uint32_t margin) {
+  shared_.uses.set_tail(shard_, StampOf(oldest), /*slack=*/margin / 8);
 }
 
 inline bool EvictionOrder::AnotherShardHasOlder(EntryRef victim) {

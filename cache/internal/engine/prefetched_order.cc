@@ -34,24 +34,12 @@ uint64_t PrefetchedOrder::Advance(int64_t now_nanos, uint64_t budget,
   return done;
 }
 
-std::pair<EntryRef, EntryRef> PrefetchedOrder::TakeAll() {
-  victim_ = Victim();
-  main_victim_ = Victim();
-  return RemovalOrder::TakeAll();
-}
-
-// RemoveVictim, where one of the tails of two lists will be the next to go.
+// RemoveVictim, where the tail of either of two lists will be the next to go.
 void PrefetchedOrder::RemoveVictimOfTwo(EntryRef ref, Hash32 hash,
                                         int64_t charge) {
-  Forget(ref);
-  const auto expect = [this](EvictionOrder::Tail last, Victim* victim) {
-    if (last.ref != 0 && last.ref != victim->ref) {
-      Expect(last.ref, last.hash, victim);
-    }
-  };
-  const auto& [window, main] = RemovalOrder::RemoveVictim(ref, hash, charge);
-  expect(window, &victim_);
-  expect(main, &main_victim_);
+  RemovalOrder::RemoveVictim(ref, hash, charge);
+  ExpectVictim(/*in_main=*/false);
+  ExpectVictim(/*in_main=*/true);
 }
 
 // Prefetches again what another thread had prefetched, and what it wrote.
@@ -64,31 +52,14 @@ void PrefetchedOrder::PrefetchForThisThread(EntryRef next) const {
     PrefetchLineToWrite(&pool().At(replaced()));
     Prefetch(beside_replaced_);
   }
-  for (const Victim* victim : {&victim_, &main_victim_}) {
-    if (victim->ref == 0) continue;
-    PrefetchLineToWrite(&pool().At(victim->ref));
-    index_.Prefetch(victim->hash);
-    Prefetch(victim->neighbours);
+  for (size_t i = 0; i < beside_tails_.size(); ++i) {
+    const auto [ref, hash] = evictions().tails()[i];
+    if (ref == 0) continue;
+    PrefetchLineToWrite(&pool().At(ref));
+    index_.Prefetch(hash);
+    Prefetch(beside_tails_[i]);
   }
   if (evictions().has_two_lists()) evictions().PrefetchForThisThread();
-}
-
-absl::Status PrefetchedOrder::CheckInvariants(
-    absl::FunctionRef<void(EntryRef)> visit) {
-  int missing = 0;
-  for (const Victim* victim : {&victim_, &main_victim_}) {
-    missing += victim->ref != 0 ? 1 : 0;
-  }
-  absl::Status status = RemovalOrder::CheckInvariants([&](EntryRef ref) {
-    for (const Victim* victim : {&victim_, &main_victim_}) {
-      if (ref != victim->ref) continue;
-      const Hash32 hash = pool().operations().hash(pool().At(ref));
-      missing -= victim->hash == hash ? 1 : 0;
-    }
-    visit(ref);
-  });
-  if (!status.ok() || missing == 0) return status;
-  return absl::InternalError("the next victim is not in the shard");
 }
 
 }  // namespace wheelcache::internal

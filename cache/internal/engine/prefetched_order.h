@@ -21,6 +21,7 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_PREFETCHED_ORDER_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_PREFETCHED_ORDER_H_
 
+#include <array>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -51,7 +52,7 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
         index_(*index) {}
 
   // The hash of an entry's key. Of the next victim it is known already.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE Hash32 HashOf(EntryRef ref) const;
+  Hash32 HashOf(EntryRef ref) const { return evictions().HashOf(ref); }
 
   // As Settle, before a Set of the entry `next`; before evictions for others.
   ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef SettleForSet(EntryRef next);
@@ -59,7 +60,6 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
     last_writer_ = ThreadIndex();
     return Settle();
   }
-  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef Settle();
 
   // Says that the entry is about to be replaced or removed.
   void ExpectRemoval(EntryRef ref) const { Prefetch(NeighboursOf(ref)); }
@@ -73,17 +73,10 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
   }
 
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Replace(EntryRef old, bool plain);
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void Remove(EntryRef ref);
-  void Substitute(EntryRef old, EntryRef copy) {
-    Forget(old);
-    RemovalOrder::Substitute(old, copy);
-  }
   ABSL_ATTRIBUTE_ALWAYS_INLINE void RemoveVictim(EntryRef ref, Hash32 hash,
                                                  int64_t charge);
   uint64_t Advance(int64_t now_nanos, uint64_t budget,
                    absl::FunctionRef<void(EntryRef)> fire);
-  std::pair<EntryRef, EntryRef> TakeAll();
-  absl::Status CheckInvariants(absl::FunctionRef<void(EntryRef)> visit);
 
  private:
   // The entries whose links a removal of one will change.
@@ -92,47 +85,20 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
     TimerLinks<EntryRef> timer;
   };
 
-  // An entry that the next eviction is expected to remove, while it is in the
-  // shard.
-  struct Victim {
-    EntryRef ref = 0;
-    Hash32 hash = 0;
-    Neighbours neighbours;
-  };
-
   ABSL_ATTRIBUTE_ALWAYS_INLINE Neighbours NeighboursOf(EntryRef ref) const;
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Prefetch(
       const Neighbours& neighbours) const;
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void Forget(EntryRef ref) {
-    if (ref == victim_.ref) victim_.ref = 0;
-    if (ref == main_victim_.ref) main_victim_.ref = 0;
-  }
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void ExpectVictim();
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void Expect(EntryRef ref, Hash32 hash,
-                                           Victim* victim);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void ExpectVictim(bool in_main);
   void RemoveVictimOfTwo(EntryRef ref, Hash32 hash, int64_t charge);
   void PrefetchForThisThread(EntryRef next) const;
 
   SharedState& shared_;
   const Index& index_;
 
-  Victim victim_;
-  Victim main_victim_;          // In the main list, where there is one.
-  Neighbours beside_replaced_;  // When it was replaced.
-  size_t last_writer_ = 0;      // The ThreadIndex() of the last Settle.
+  std::array<Neighbours, 2> beside_tails_ = {};  // When these were found.
+  Neighbours beside_replaced_;                   // When it was replaced.
+  size_t last_writer_ = 0;  // The ThreadIndex() of the last Settle.
 };
-
-inline Hash32 PrefetchedOrder::HashOf(EntryRef ref) const {
-  if (ref == victim_.ref) return victim_.hash;
-  if (ref == main_victim_.ref) return main_victim_.hash;
-  return pool().operations().hash(pool().At(ref));
-}
-
-inline EntryRef PrefetchedOrder::Settle() {
-  const EntryRef settled = RemovalOrder::Settle();
-  Forget(settled);
-  return settled;
-}
 
 inline EntryRef PrefetchedOrder::SettleForSet(EntryRef next) {
   const size_t thread = ThreadIndex();
@@ -140,21 +106,16 @@ inline EntryRef PrefetchedOrder::SettleForSet(EntryRef next) {
     PrefetchForThisThread(next);
   }
   const EntryRef settled = Settle();
-  if (evictions().back() != victim_.ref && !shared_.budget.HasRoom()) {
-    ExpectVictim();
+  if (evictions().back() != evictions().tails()[0].ref &&
+      !shared_.budget.HasRoom()) {
+    ExpectVictim(/*in_main=*/false);
   }
   return settled;
 }
 
 inline bool PrefetchedOrder::Replace(EntryRef old, bool plain) {
-  Forget(old);
   beside_replaced_ = NeighboursOf(old);
   return RemovalOrder::Replace(old, plain);
-}
-
-inline void PrefetchedOrder::Remove(EntryRef ref) {
-  Forget(ref);
-  RemovalOrder::Remove(ref);
 }
 
 inline void PrefetchedOrder::RemoveVictim(EntryRef ref, Hash32 hash,
@@ -165,7 +126,7 @@ inline void PrefetchedOrder::RemoveVictim(EntryRef ref, Hash32 hash,
   }
   Remove(ref);
   // There is no room, or nothing would be evicted.
-  ExpectVictim();
+  ExpectVictim(/*in_main=*/false);
 }
 
 inline void PrefetchedOrder::Prefetch(const Neighbours& neighbours) const {
@@ -180,19 +141,19 @@ inline auto PrefetchedOrder::NeighboursOf(EntryRef ref) const -> Neighbours {
   return {entry.lru, entry.timer};
 }
 
-// Prefetches what the eviction of the last entry will touch.
+// Prefetches what the eviction of the entry at the tail of a list will touch.
 // REQUIRES: the order is settled; a replaced entry is no victim.
-inline void PrefetchedOrder::ExpectVictim() {
+inline void PrefetchedOrder::ExpectVictim(bool in_main) {
   assert(replaced() == 0);
-  const EntryRef last = evictions().back();
-  if (last == 0 || last == victim_.ref) return;
-  Expect(last, pool().operations().hash(pool().At(last)), &victim_);
-}
-
-inline void PrefetchedOrder::Expect(EntryRef ref, Hash32 hash, Victim* victim) {
-  *victim = {ref, hash, NeighboursOf(ref)};
-  index_.Prefetch(victim->hash);
-  Prefetch(victim->neighbours);
+  const EvictionOrder::Tail* const tail = evictions().FindNewTail(in_main);
+  if (tail == nullptr) return;
+  Neighbours& beside = beside_tails_[in_main ? 1 : 0];
+  beside = NeighboursOf(tail->ref);
+  index_.Prefetch(tail->hash);
+  Prefetch(beside);
+  if (ABSL_PREDICT_FALSE(evictions().has_two_lists())) {
+    evictions().PrefetchSketch(tail->hash);
+  }
 }
 
 }  // namespace wheelcache::internal

@@ -69,8 +69,8 @@ class WHEELCACHE_EXPORT RemovalOrder {
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Remove(EntryRef ref);
 
   // As Remove, of what FindVictim returned and is evicted. See EvictionOrder.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE const EvictionOrder::Tails& RemoveVictim(
-      EntryRef ref, Hash32 hash, int64_t charge);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void RemoveVictim(EntryRef ref, Hash32 hash,
+                                                 int64_t charge);
 
   // Takes out an entry in whose place another one was added, or leaves that to
   // Settle; returns whether it has gone. `plain` says whether it is a small
@@ -187,12 +187,11 @@ inline void RemovalOrder::Remove(EntryRef ref) {
   Unlink(ref);
 }
 
-inline const EvictionOrder::Tails& RemovalOrder::RemoveVictim(EntryRef ref,
-                                                              Hash32 hash,
-                                                              int64_t charge) {
+inline void RemovalOrder::RemoveVictim(EntryRef ref, Hash32 hash,
+                                       int64_t charge) {
   assert(ref != replaced_);
   if (At(ref).timer.scheduled()) wheel_.Cancel(ref);
-  return evictions_.RemoveVictim(ref, hash, charge);
+  evictions_.RemoveVictim(ref, hash, charge);
 }
 
 inline bool RemovalOrder::Replace(EntryRef old, bool plain) {
