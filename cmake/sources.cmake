@@ -20,6 +20,7 @@ set(wheelcache_SOURCES
   cache/internal/engine/registration.cc
   cache/internal/engine/removal_order.cc
   cache/internal/engine/shard.cc
+  cache/internal/engine/shard_upkeep.cc
   cache/internal/engine/shared_state.cc
   cache/internal/engine/stats_logger.cc
   cache/internal/engine/telling.cc

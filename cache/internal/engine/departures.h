@@ -11,6 +11,7 @@
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
+#include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/removed_list.h"
 #include "wheelcache/cache/removal.h"
 
@@ -21,6 +22,11 @@ struct Departures {
       : removed(shared->pool.get(), &shared->limbo),
         claim(&shared->budget),
         counts(shared->counters.ForThisThread()) {}
+
+  // Adds an entry that was replaced before, and counted then; or null.
+  void AddSettled(EntryRef settled) {
+    if (settled != 0) removed.AddUntold(settled);
+  }
 
   // Counts what is removed now, under the lock of its shard.
   void CountRemoved(RemovalCause cause, int64_t entries = 1) {

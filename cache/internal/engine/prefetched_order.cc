@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/functional/function_ref.h"
-#include "absl/status/status.h"
 #include "wheelcache/cache/internal/engine/removal_order.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/index/hash32.h"
@@ -50,14 +49,14 @@ void PrefetchedOrder::PrefetchForThisThread(EntryRef next) const {
   }
   if (replaced() != 0) {
     PrefetchLineToWrite(&pool().At(replaced()));
-    Prefetch(beside_replaced_);
+    Prefetch(replaced_neighbours_);
   }
-  for (size_t i = 0; i < beside_tails_.size(); ++i) {
+  for (size_t i = 0; i < tail_neighbours_.size(); ++i) {
     const auto [ref, hash] = evictions().tails()[i];
     if (ref == 0) continue;
     PrefetchLineToWrite(&pool().At(ref));
     index_.Prefetch(hash);
-    Prefetch(beside_tails_[i]);
+    Prefetch(tail_neighbours_[i]);
   }
   if (evictions().has_two_lists()) evictions().PrefetchForThisThread();
 }

@@ -2,7 +2,7 @@
 // that they come from memory while the shard does something else.
 //
 // Each method does what RemovalOrder says; prefetching changes no result. The
-// entries beside one in list and wheel lie anywhere in memory, and each of
+// neighbours of an entry in list and wheel lie anywhere in memory, and each of
 // their lines is a cache miss of 100 ns or so: what is asked for together
 // arrives together.
 //
@@ -95,8 +95,8 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
   SharedState& shared_;
   const Index& index_;
 
-  std::array<Neighbours, 2> beside_tails_ = {};  // When these were found.
-  Neighbours beside_replaced_;                   // When it was replaced.
+  std::array<Neighbours, 2> tail_neighbours_ = {};  // When these were found.
+  Neighbours replaced_neighbours_;                  // When it was replaced.
   size_t last_writer_ = 0;  // The ThreadIndex() of the last Settle.
 };
 
@@ -114,7 +114,7 @@ inline EntryRef PrefetchedOrder::SettleForSet(EntryRef next) {
 }
 
 inline bool PrefetchedOrder::Replace(EntryRef old, bool plain) {
-  beside_replaced_ = NeighboursOf(old);
+  replaced_neighbours_ = NeighboursOf(old);
   return RemovalOrder::Replace(old, plain);
 }
 
@@ -147,10 +147,10 @@ inline void PrefetchedOrder::ExpectVictim(bool in_main) {
   assert(replaced() == 0);
   const EvictionOrder::Tail* const tail = evictions().FindNewTail(in_main);
   if (tail == nullptr) return;
-  Neighbours& beside = beside_tails_[in_main ? 1 : 0];
-  beside = NeighboursOf(tail->ref);
+  Neighbours& neighbours = tail_neighbours_[in_main ? 1 : 0];
+  neighbours = NeighboursOf(tail->ref);
   index_.Prefetch(tail->hash);
-  Prefetch(beside);
+  Prefetch(neighbours);
   if (ABSL_PREDICT_FALSE(evictions().has_two_lists())) {
     evictions().PrefetchSketch(tail->hash);
   }

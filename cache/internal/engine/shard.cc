@@ -1,35 +1,26 @@
 #include "wheelcache/cache/internal/engine/shard.h"
 
-#include <algorithm>
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <limits>
 #include <utility>
-#include <vector>
 
 #include "absl/base/optimization.h"
-#include "absl/status/status.h"
 #include "wheelcache/cache/internal/engine/advisor.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/departures.h"
-#include "wheelcache/cache/internal/engine/eviction_record.h"
 #include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
-#include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/internal/index/index.h"
 #include "wheelcache/cache/internal/loads/key_query.h"
 #include "wheelcache/cache/internal/loads/load.h"
-#include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
-#include "wheelcache/wheel/base/contain.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/base/prefetch.h"
 #include "wheelcache/wheel/clock.h"
@@ -37,18 +28,10 @@
 namespace wheelcache::internal {
 namespace {
 
-// What was replaced and counted before, and is settled now.
-void AddSettled(EntryRef settled, Departures* departures) {
-  if (settled != 0) departures->removed.AddUntold(settled);
-}
-
 Recency::Order OrderOf(const SharedState& shared) {
   if (shared.scan_resistant) return Recency::Order::kTwoLists;
   return shared.shards == 1 ? Recency::Order::kExact : Recency::Order::kLazy;
 }
-
-// By which an entry counts where so much is moved under a lock.
-constexpr int64_t kBytesPerMove = 512;
 
 }  // namespace
 
@@ -143,7 +126,7 @@ StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
                                std::memory_order_relaxed);
   }
   order_.ExpectNew(write.hash.for_index);
-  AddSettled(order_.SettleForSet(write.ref), departures);
+  departures->AddSettled(order_.SettleForSet(write.ref));
   Step step{write, departures, shared_.maintenance_budget, write.room};
   step.budget -=
       ReclaimLocked(write.now_nanos, shared_.writer_budget, departures);
@@ -192,12 +175,6 @@ bool Shard::MeetsConditionLocked(const Write& write, EntryRef old,
                                        std::memory_order_relaxed);
   }
   return true;
-}
-
-inline void Shard::EvictLocked(EntryRef victim, EvictionRecord::Time now,
-                               Departures* departures) {
-  eviction_record_.Add(At(victim), now);
-  RemoveLocked(victim, RemovalCause::kEvicted, departures);
 }
 
 // Removes what is expired, and then what is least recently used but for the
@@ -291,39 +268,6 @@ void Shard::RemoveLocked(EntryRef ref, RemovalCause cause,
   departures->removed.Add(ref, cause);
 }
 
-uint64_t Shard::Reclaim(int64_t now_nanos, uint64_t budget,
-                        Departures* departures) {
-  MutexLock lock(&mu_);
-  index_.FreeOldTables();
-  AddSettled(order_.Settle(), departures);
-  const uint64_t used = ReclaimLocked(now_nanos, budget, departures);
-  return used + ShrinkIndexLocked(budget - used);
-}
-
-uint64_t Shard::ShrinkIndexLocked(uint64_t budget) {
-  uint64_t used = 0;
-  // Where there is no memory for a smaller table, it stays as it is.
-  Contain([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    if (index_.size() == 0) index_.Clear();
-    while (used < budget && index_.IsSparse()) {
-      index_.Reserve([this](EntryRef ref) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-        return order_.HashOf(ref);
-      });
-      used += std::min<uint64_t>(Index::kMostCopied, budget - used);
-    }
-  });
-  return used;
-}
-
-// REQUIRES: the order is settled.
-uint64_t Shard::ReclaimDueLocked(int64_t now_nanos, uint64_t budget,
-                                 Departures* departures) {
-  return order_.Advance(now_nanos, budget, [&](EntryRef ref) {
-    mu_.AssertHeld();
-    RemoveLocked(ref, RemovalCause::kExpired, departures);
-  });
-}
-
 bool Shard::Remove(const KeyQuery& key, RemovalCause cause,
                    Departures* departures) {
   Interleave("remove: before the lock");
@@ -390,85 +334,6 @@ bool Shard::Touch(const KeyQuery& key, int64_t ttl_nanos) {
   return true;
 }
 
-void Shard::ShowOldest(Departures* departures) {
-  MutexLock lock(&mu_);
-  AddSettled(order_.Settle(), departures);
-  uint64_t budget = shared_.maintenance_budget;
-  order_.ShowOldest(&budget);
-}
-
-bool Shard::Evict(Departures* departures) {
-  MutexLock lock(&mu_);
-  AddSettled(order_.SettleForEviction(), departures);
-  Claim& claim = departures->claim;
-  const EvictionRecord::Time now(clock_);
-  uint64_t budget = shared_.maintenance_budget;
-  bool evicted = false;
-  while (budget > 0 && !claim.Cover(claim.need())) {
-    const EntryRef victim =
-        order_.FindVictim(/*keep=*/0, Room(), now.nanos, &budget);
-    if (victim == 0) break;
-    EvictLocked(victim, now, departures);
-    evicted = true;
-    // Behind the tail of one list may be much younger entries. So the caller
-    // compares anew which shard has the oldest.
-    if (shared_.scan_resistant && shared_.shards > 1) break;
-    if (budget > 0) --budget;
-  }
-  return evicted;
-}
-
-int64_t Shard::EvictBytes(int64_t bytes, Departures* departures) {
-  MutexLock lock(&mu_);
-  AddSettled(order_.SettleForEviction(), departures);
-  const EvictionRecord::Time now(clock_);
-  uint64_t budget = shared_.maintenance_budget;
-  int64_t evicted = 0;
-  while (budget > 0 && evicted < bytes) {
-    const EntryRef victim =
-        order_.FindVictim(/*keep=*/0, Room(), now.nanos, &budget);
-    if (victim == 0) break;
-    evicted += RoomOf(victim).bytes;
-    EvictLocked(victim, now, departures);
-    if (budget > 0) --budget;
-  }
-  return evicted;
-}
-
-uint64_t Shard::MoveCondemned(size_t* bucket, uint64_t budget,
-                              Departures* departures) {
-  // The index is read in sequence, which is fast.
-  constexpr size_t kMostBuckets = 256;
-  MutexLock lock(&mu_);
-  AddSettled(order_.Settle(), departures);
-  const size_t end = index_.buckets();
-  const size_t stop = std::min(end, *bucket + kMostBuckets);
-  uint64_t moved = 0;
-  while (*bucket < stop && moved < budget) {
-    index_.ForEachIn(*bucket, [&](EntryRef ref) {
-      mu_.AssertHeld();
-      if (!pool_.arena().IsCondemned(ref)) return;
-      if (MoveLocked(ref, departures)) {
-        moved += 1 + static_cast<uint64_t>(pool_.Charge(ref) / kBytesPerMove);
-      }
-    });
-    ++*bucket;
-  }
-  if (*bucket >= end) *bucket = std::numeric_limits<size_t>::max();
-  return moved;
-}
-
-bool Shard::MoveLocked(EntryRef ref, Departures* departures) {
-  const Hash32 hash = order_.HashOf(ref);
-  const EntryRef copy = pool_.Move(ref);
-  if (copy == 0) return false;
-  order_.Substitute(ref, copy);
-  Interleave("move: between list and index");
-  index_.Replace(hash, ref, copy);
-  departures->removed.AddUntold(ref);
-  return true;
-}
-
 LoadPtr Shard::JoinLoad(const KeyQuery& key, LoadPtr load, Join* join) {
   MutexLock lock(&mu_);
   const int64_t now_nanos = clock_.NowNanos();
@@ -517,64 +382,10 @@ void Shard::EndLoad(const LoadPtr& load, int64_t remembered_until_nanos) {
   forgotten = loads_.Remember(load, remembered_until_nanos);
 }
 
-void Shard::TakeAllLocked(Departures* departures) {
-  Interleave("clear: before a shard is emptied");
-  loads_.SupersedeAll();
-  AddSettled(order_.Settle(), departures);
-  const bool cleared = Contain([this] { index_.Clear(); });
-  if (order_.empty()) return;
-  const auto [newest, oldest] = order_.TakeAll();
-  if (!cleared) {
-    for (EntryRef ref = newest; ref != 0; ref = At(ref).lru.older) {
-      index_.Erase(order_.HashOf(ref), ref);
-    }
-  }
-  departures->CountRemoved(RemovalCause::kDeleted, used_.entries);
-  departures->removed.AddCleared(newest, oldest);
-  shared_.budget.Give(std::exchange(used_, Room()));
-}
-
 // The end of a TTL that begins now, varied by the jitter, saturated to kNever.
 int64_t Shard::DeadlineLocked(int64_t now_nanos, int64_t ttl_nanos) {
   if (ttl_nanos == Clock::kNever) return Clock::kNever;
   return Clock::NanosAfter(now_nanos, jitter_.Vary(ttl_nanos));
-}
-
-void Shard::ResetAfterFork(Room* used) {
-  loads_.ResetAfterFork();
-  *used += used_;
-  mu_.UnlockInChild();
-}
-
-absl::Status Shard::CheckInvariants(Room* used) {
-  MutexLock lock(&mu_);
-  Room sum;
-  bool all_found = true;
-  absl::Status status = order_.CheckInvariants([&](EntryRef ref) {
-    mu_.AssertHeld();
-    sum += RoomOf(ref);
-    const EntryHeader& entry = At(ref);
-    const Hash32 hash = pool_.operations().hash(entry);
-    all_found = all_found && index_.Find(hash, [&](EntryRef other) {
-      return pool_.operations().same_key(At(other), entry);
-    }) == ref;
-  });
-  if (!status.ok()) return status;
-  if (!all_found) {
-    return absl::InternalError(
-        "the index has another entry for a key, or none");
-  }
-  if (static_cast<int64_t>(index_.size()) != sum.entries) {
-    return absl::InternalError("the index has entries that the list has not");
-  }
-  if (!(sum == used_)) {
-    return absl::InternalError("the charges do not add up to used_");
-  }
-  if (order_.IsAheadOf(clock_.NowNanos())) {
-    return absl::InternalError("the wheel is ahead of the clock");
-  }
-  *used += sum;
-  return absl::OkStatus();
 }
 
 }  // namespace wheelcache::internal

@@ -362,6 +362,12 @@ class WHEELCACHE_EXPORT Shard {
   PrefetchedOrder order_ ABSL_GUARDED_BY(mu_);
 };
 
+inline void Shard::EvictLocked(EntryRef victim, EvictionRecord::Time now,
+                               Departures* departures) {
+  eviction_record_.Add(At(victim), now);
+  RemoveLocked(victim, RemovalCause::kEvicted, departures);
+}
+
 template <typename Match>
 inline Shard::Found Shard::FindAtHome(Hash32 hash, const ReadSection& section,
                                       Match&& match) const {

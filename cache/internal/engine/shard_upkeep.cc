@@ -1,0 +1,199 @@
+// The upkeep of a shard: what expired, what other shards need room for, entries
+// that move, and fork(). What a call does with one key is in shard.cc.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/engine/departures.h"
+#include "wheelcache/cache/internal/engine/eviction_record.h"
+#include "wheelcache/cache/internal/engine/shard.h"
+#include "wheelcache/cache/internal/engine/shared_state.h"
+#include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/cache/internal/index/index.h"
+#include "wheelcache/cache/internal/memory/arena.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
+#include "wheelcache/cache/removal.h"
+#include "wheelcache/wheel/base/contain.h"
+#include "wheelcache/wheel/base/mutex.h"
+
+namespace wheelcache::internal {
+namespace {
+
+// By which an entry counts where so much is moved under a lock.
+constexpr int64_t kBytesPerMove = 512;
+
+}  // namespace
+
+uint64_t Shard::Reclaim(int64_t now_nanos, uint64_t budget,
+                        Departures* departures) {
+  MutexLock lock(&mu_);
+  index_.FreeOldTables();
+  departures->AddSettled(order_.Settle());
+  const uint64_t used = ReclaimLocked(now_nanos, budget, departures);
+  return used + ShrinkIndexLocked(budget - used);
+}
+
+uint64_t Shard::ShrinkIndexLocked(uint64_t budget) {
+  uint64_t used = 0;
+  // Where there is no memory for a smaller table, it stays as it is.
+  Contain([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    if (index_.size() == 0) index_.Clear();
+    while (used < budget && index_.IsSparse()) {
+      index_.Reserve([this](EntryRef ref) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        return order_.HashOf(ref);
+      });
+      used += std::min<uint64_t>(Index::kMostCopied, budget - used);
+    }
+  });
+  return used;
+}
+
+// REQUIRES: the order is settled.
+uint64_t Shard::ReclaimDueLocked(int64_t now_nanos, uint64_t budget,
+                                 Departures* departures) {
+  return order_.Advance(now_nanos, budget, [&](EntryRef ref) {
+    mu_.AssertHeld();
+    RemoveLocked(ref, RemovalCause::kExpired, departures);
+  });
+}
+
+void Shard::ShowOldest(Departures* departures) {
+  MutexLock lock(&mu_);
+  departures->AddSettled(order_.Settle());
+  uint64_t budget = shared_.maintenance_budget;
+  order_.ShowOldest(&budget);
+}
+
+bool Shard::Evict(Departures* departures) {
+  MutexLock lock(&mu_);
+  departures->AddSettled(order_.SettleForEviction());
+  Claim& claim = departures->claim;
+  const EvictionRecord::Time now(clock_);
+  uint64_t budget = shared_.maintenance_budget;
+  bool evicted = false;
+  while (budget > 0 && !claim.Cover(claim.need())) {
+    const EntryRef victim =
+        order_.FindVictim(/*keep=*/0, Room(), now.nanos, &budget);
+    if (victim == 0) break;
+    EvictLocked(victim, now, departures);
+    evicted = true;
+    // Behind the tail of one list may be much younger entries. So the caller
+    // compares anew which shard has the oldest.
+    if (shared_.scan_resistant && shared_.shards > 1) break;
+    if (budget > 0) --budget;
+  }
+  return evicted;
+}
+
+int64_t Shard::EvictBytes(int64_t bytes, Departures* departures) {
+  MutexLock lock(&mu_);
+  departures->AddSettled(order_.SettleForEviction());
+  const EvictionRecord::Time now(clock_);
+  uint64_t budget = shared_.maintenance_budget;
+  int64_t evicted = 0;
+  while (budget > 0 && evicted < bytes) {
+    const EntryRef victim =
+        order_.FindVictim(/*keep=*/0, Room(), now.nanos, &budget);
+    if (victim == 0) break;
+    evicted += RoomOf(victim).bytes;
+    EvictLocked(victim, now, departures);
+    if (budget > 0) --budget;
+  }
+  return evicted;
+}
+
+uint64_t Shard::MoveCondemned(size_t* bucket, uint64_t budget,
+                              Departures* departures) {
+  // The index is read in sequence, which is fast.
+  constexpr size_t kMostBuckets = 256;
+  MutexLock lock(&mu_);
+  departures->AddSettled(order_.Settle());
+  const size_t end = index_.buckets();
+  const size_t stop = std::min(end, *bucket + kMostBuckets);
+  uint64_t moved = 0;
+  while (*bucket < stop && moved < budget) {
+    index_.ForEachIn(*bucket, [&](EntryRef ref) {
+      mu_.AssertHeld();
+      if (!pool_.arena().IsCondemned(ref)) return;
+      if (MoveLocked(ref, departures)) {
+        moved += 1 + static_cast<uint64_t>(pool_.Charge(ref) / kBytesPerMove);
+      }
+    });
+    ++*bucket;
+  }
+  if (*bucket >= end) *bucket = std::numeric_limits<size_t>::max();
+  return moved;
+}
+
+bool Shard::MoveLocked(EntryRef ref, Departures* departures) {
+  const Hash32 hash = order_.HashOf(ref);
+  const EntryRef copy = pool_.Move(ref);
+  if (copy == 0) return false;
+  order_.Substitute(ref, copy);
+  Interleave("move: between list and index");
+  index_.Replace(hash, ref, copy);
+  departures->removed.AddUntold(ref);
+  return true;
+}
+
+void Shard::TakeAllLocked(Departures* departures) {
+  Interleave("clear: before a shard is emptied");
+  loads_.SupersedeAll();
+  departures->AddSettled(order_.Settle());
+  const bool cleared = Contain([this] { index_.Clear(); });
+  if (order_.empty()) return;
+  const auto [newest, oldest] = order_.TakeAll();
+  if (!cleared) {
+    for (EntryRef ref = newest; ref != 0; ref = At(ref).lru.older) {
+      index_.Erase(order_.HashOf(ref), ref);
+    }
+  }
+  departures->CountRemoved(RemovalCause::kDeleted, used_.entries);
+  departures->removed.AddCleared(newest, oldest);
+  shared_.budget.Give(std::exchange(used_, Room()));
+}
+
+void Shard::ResetAfterFork(Room* used) {
+  loads_.ResetAfterFork();
+  *used += used_;
+  mu_.UnlockInChild();
+}
+
+absl::Status Shard::CheckInvariants(Room* used) {
+  MutexLock lock(&mu_);
+  Room sum;
+  bool all_found = true;
+  absl::Status status = order_.CheckInvariants([&](EntryRef ref) {
+    mu_.AssertHeld();
+    sum += RoomOf(ref);
+    const EntryHeader& entry = At(ref);
+    const Hash32 hash = pool_.operations().hash(entry);
+    all_found = all_found && index_.Find(hash, [&](EntryRef other) {
+      return pool_.operations().same_key(At(other), entry);
+    }) == ref;
+  });
+  if (!status.ok()) return status;
+  if (!all_found) {
+    return absl::InternalError(
+        "the index has another entry for a key, or none");
+  }
+  if (static_cast<int64_t>(index_.size()) != sum.entries) {
+    return absl::InternalError("the index has entries that the list has not");
+  }
+  if (!(sum == used_)) {
+    return absl::InternalError("the charges do not add up to used_");
+  }
+  if (order_.IsAheadOf(clock_.NowNanos())) {
+    return absl::InternalError("the wheel is ahead of the clock");
+  }
+  *used += sum;
+  return absl::OkStatus();
+}
+
+}  // namespace wheelcache::internal
