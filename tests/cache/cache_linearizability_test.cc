@@ -1,563 +1,21 @@
 // Histories of short concurrent scripts on few keys, each of which must be
-// explained by calls that took effect one after the other. The engine yields at
-// its critical points, so that scripts of some microseconds
-// interleave in most ways that there are.
+// explained by calls that took effect one after the other.
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <ostream>
-#include <random>
-#include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "gtest/gtest.h"
-#include "wheelcache/cache/cache.h"
-#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
-#include "wheelcache/cache/load.h"
-#include "wheelcache/cache/options.h"
-#include "wheelcache/cache/removal.h"
 #include "wheelcache/tests/testing/cache_history.h"
-#include "wheelcache/tests/testing/cache_peer.h"
+#include "wheelcache/tests/testing/history_script.h"
+#include "wheelcache/tests/testing/history_stage.h"
 #include "wheelcache/tests/testing/linearizability.h"
-#include "wheelcache/tests/testing/spin_barrier.h"
 #include "wheelcache/tests/testing/test_environment.h"
-#include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache {
 namespace {
-
-// Of this thread; those that run no script do not yield.
-thread_local std::minstd_rand* yield_choices = nullptr;
-thread_local int64_t yields_of_thread = 0;
-
-void MayYield(const char* /*point*/) {
-  if (yield_choices == nullptr || (*yield_choices)() % 4 != 0) return;
-  ++yields_of_thread;
-  std::this_thread::yield();
-}
-
-constexpr absl::Duration kTick = absl::Milliseconds(1);
-
-struct Setup {
-  int threads;
-  int calls;  // Of each thread.
-  int shards;
-  int fillers;             // Other keys in the cache, so that its index grows.
-  int64_t coarse_lag = 0;  // In ticks.
-  bool conditional = false;
-  bool loads = false;  // Its calls are mostly such that load.
-  bool scan_resistant = false;
-  bool advise = false;
-  int max_entries = 1'000;
-
-  friend std::ostream& operator<<(std::ostream& out, const Setup& setup) {
-    return out << setup.threads << " threads with " << setup.calls
-               << " calls each, " << setup.shards << " shards, "
-               << setup.fillers << " fillers, coarse by " << setup.coarse_lag
-               << (setup.conditional ? ", conditional calls" : "")
-               << (setup.loads ? ", loads" : "")
-               << (setup.scan_resistant ? ", scan-resistant" : "")
-               << (setup.advise ? ", advised" : "") << ", at most "
-               << setup.max_entries << " entries";
-  }
-};
-
-using Script = std::vector<HistoryCall>;
-
-bool Stores(const HistoryCall& call) {
-  return call.what == HistoryCall::kSet || call.what == HistoryCall::kSetIf ||
-         call.what == HistoryCall::kUpdate;
-}
-
-// Mostly Set and Get, or mostly loads; half of it conditional calls where these
-// are wanted; and TTLs that end within the history.
-HistoryCall RandomCall(const Setup& setup, std::mt19937_64* random) {
-  constexpr HistoryCall::What kCalls[] = {
-      HistoryCall::kSet,     HistoryCall::kSet,      HistoryCall::kSet,
-      HistoryCall::kGet,     HistoryCall::kGet,      HistoryCall::kGet,
-      HistoryCall::kGet,     HistoryCall::kDel,      HistoryCall::kTouch,
-      HistoryCall::kClear,   HistoryCall::kTick,     HistoryCall::kTick,
-      HistoryCall::kTouch,   HistoryCall::kMaintain, HistoryCall::kForEach,
-      HistoryCall::kEraseIf, HistoryCall::kMove,     HistoryCall::kMove};
-  constexpr HistoryCall::What kConditionalCalls[] = {
-      HistoryCall::kFind,        HistoryCall::kFind,   HistoryCall::kSetIf,
-      HistoryCall::kSetIf,       HistoryCall::kSetIf,  HistoryCall::kDelIf,
-      HistoryCall::kTake,        HistoryCall::kUpdate, HistoryCall::kUpdate,
-      HistoryCall::kUpdateDelete};
-  constexpr HistoryCall::What kLoads[] = {
-      HistoryCall::kBegin,   HistoryCall::kBegin,   HistoryCall::kBegin,
-      HistoryCall::kFinish,  HistoryCall::kFinish,  HistoryCall::kDrop,
-      HistoryCall::kRefresh, HistoryCall::kRefresh, HistoryCall::kRunTask,
-      HistoryCall::kRunTask, HistoryCall::kLoad,    HistoryCall::kLoad,
-      HistoryCall::kSet,     HistoryCall::kSet,     HistoryCall::kDel,
-      HistoryCall::kGet,     HistoryCall::kClear,   HistoryCall::kTick,
-      HistoryCall::kFind,    HistoryCall::kSetIf,   HistoryCall::kUpdate,
-      HistoryCall::kTake,    HistoryCall::kDelIf};
-  constexpr int64_t kTtls[] = {0, 1, 1, 2, 2, 3, kForever, kForever};
-  HistoryCall call;
-  call.what = setup.loads ? kLoads[(*random)() % std::size(kLoads)]
-                          : kCalls[(*random)() % std::size(kCalls)];
-  if (setup.conditional && (*random)() % 2 == 0) {
-    call.what = kConditionalCalls[(*random)() % std::size(kConditionalCalls)];
-  }
-  // Half of the calls meet on one key.
-  call.key =
-      static_cast<int>((*random)() % (size_t{2} * kHistoryKeys)) % kHistoryKeys;
-  if ((*random)() % 2 == 0) call.key = 0;
-  if (Stores(call) || call.what == HistoryCall::kTouch ||
-      call.what == HistoryCall::kFinish || call.what == HistoryCall::kLoad) {
-    call.ttl = kTtls[(*random)() % std::size(kTtls)];
-  }
-  if (Stores(call) && call.what != HistoryCall::kSet && (*random)() % 2 == 0) {
-    call.ttl = kKept;
-  }
-  return call;
-}
-
-// One script for each thread; no two Sets and loads give the same value.
-std::vector<Script> RandomScripts(const Setup& setup, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<Script> scripts(setup.threads);
-  int value = 0;
-  for (int thread = 0; thread < setup.threads; ++thread) {
-    for (int i = 0; i < setup.calls; ++i) {
-      HistoryCall call = RandomCall(setup, &random);
-      call.thread = thread;
-      ++value;
-      if (Stores(call)) call.value = value;
-      call.load = value;
-      scripts[thread].push_back(call);
-    }
-  }
-  return scripts;
-}
-
-// What a thread has begun to load, and has still to end.
-struct Pending {
-  Cache<int, int>::Ticket ticket;  // Or:
-  std::function<void()> task;
-  HistoryCall call;  // That began it.
-};
-
-// Of this thread, while it plays a script: the refresh that was queued last,
-// and what reload returns.
-thread_local std::function<void()>* queued_task = nullptr;
-thread_local int value_to_reload = 0;
-
-// What callbacks were told in a history, by the number of the call: 0 for
-// nothing so far, or a failure.
-using Told = std::array<std::atomic<int>, 32>;
-
-// A cache that plays scripts on several threads and records what they see.
-class Stage {
- public:
-  explicit Stage(const Setup& setup)
-      : setup_(setup), clock_(absl::ZeroDuration(), setup.coarse_lag * kTick) {
-    CacheOptions options;
-    options.clock = &clock_;
-    options.reaper = nullptr;
-    options.jitter = 0;
-    options.shards = setup.shards;
-    if (setup.scan_resistant) options.policy = EvictionPolicy::kScanResistant;
-    options.advise = setup.advise;
-    options.max_entries = setup.max_entries;
-    options.tick = kTick;
-    Cache<int, int>::Hooks hooks;
-    hooks.reload = [](int, int) -> absl::StatusOr<Loaded<int>> {
-      return Loaded<int>{std::exchange(value_to_reload, 0)};
-    };
-    hooks.on_removal = [this](int key, int value, RemovalCause cause) {
-      if (cause == RemovalCause::kEvicted) NoteEviction(key, value);
-    };
-    hooks.executor = [](std::function<void()> task) {
-      *queued_task = std::move(task);
-    };
-    cache_ = std::move(*Cache<int, int>::Create(options, std::move(hooks)));
-  }
-
-  // Plays one history for each seed from `first` on.
-  std::vector<CacheHistory> Play(uint64_t first, size_t count) {
-    std::vector<std::vector<Script>> scripts;
-    for (size_t i = 0; i < count; ++i) {
-      scripts.push_back(RandomScripts(setup_, first + i));
-    }
-    std::vector<std::vector<CacheHistory>> parts(
-        setup_.threads, std::vector<CacheHistory>(count));
-    std::vector<Told> told(count);
-    SpinBarrier barrier(setup_.threads);
-    std::vector<std::thread> threads;
-    for (int thread = 0; thread < setup_.threads; ++thread) {
-      threads.emplace_back([&, thread] {
-        std::minstd_rand choices(static_cast<uint32_t>(first) + thread + 1);
-        for (size_t i = 0; i < count; ++i) {
-          barrier.Pass([this] { Reset(); });
-          yield_choices = &choices;
-          Performance performance(&told[i]);
-          performing = &performance;
-          for (const HistoryCall& call : scripts[i][thread]) {
-            performance.began = ticks_.fetch_add(1);
-            Perform(call, &performance);
-          }
-          EndAll(&performance);
-          performing = nullptr;
-          yield_choices = nullptr;
-          parts[thread][i] = std::move(performance.history);
-        }
-        yields_ += yields_of_thread;
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    std::vector<CacheHistory> histories = Joined(parts);
-    for (size_t i = 0; i < count; ++i) {
-      for (auto& recorded : histories[i]) SetTold(told[i], &recorded.call);
-    }
-    return histories;
-  }
-
-  int64_t yields() const { return yields_; }
-  int64_t evictions() const { return evictions_; }
-  absl::Status CheckInvariants() { return cache_->CheckInvariants(); }
-  absl::Status CheckMemory() { return testing::CheckMemory(cache_.get()); }
-
- private:
-  using Handle = Cache<int, int>::Handle;
-  using Handles = std::array<Handle, kHistoryKeys>;  // By key.
-
-  int64_t Time() const { return clock_.NowNanos() / ToInt64Nanoseconds(kTick); }
-
-  // Each history begins with an empty cache, but for the fillers.
-  void Reset() {
-    cache_->Clear();
-    for (int i = 0; i < setup_.fillers; ++i) cache_->Set(1000 + i, i);
-  }
-
-  // Of a script, by one thread.
-  struct Performance {
-    explicit Performance(Told* told_by_callbacks) : told(*told_by_callbacks) {}
-
-    Told& told;
-    CacheHistory history;
-    uint64_t began = 0;  // The present call, at the latest.
-    std::deque<Pending> tickets;
-    std::deque<Pending> tasks;
-    Handles found;
-  };
-
-  // Of this thread.
-  static thread_local inline Performance* performing = nullptr;
-
-  // What the present call has evicted.
-  void NoteEviction(int key, int value) {
-    if (performing == nullptr || key >= kHistoryKeys) return;
-    HistoryCall evict;
-    evict.what = HistoryCall::kEvict;
-    evict.key = key;
-    evict.value = value;
-    evict.time_before = Time();
-    performing->history.push_back(
-        {evict, performing->began, ticks_.fetch_add(1)});
-    ++evictions_;
-  }
-
-  // Calls `function` with the call, and records it as it is then.
-  template <typename Function>
-  void Record(HistoryCall call, Performance* performance, Function&& function) {
-    call.time_before = Time();
-    const uint64_t began = ticks_.fetch_add(1);
-    function(&call);
-    performance->history.push_back({call, began, ticks_.fetch_add(1)});
-  }
-
-  void Perform(const HistoryCall& call, Performance* performance) {
-    switch (call.what) {
-      case HistoryCall::kBegin:
-        Record(call, performance,
-               [&](HistoryCall* made) { Begin(made, performance); });
-        break;
-      case HistoryCall::kFinish:
-      case HistoryCall::kDrop:
-        if (!performance->tickets.empty()) End(call, performance);
-        break;
-      case HistoryCall::kRefresh:
-        Record(call, performance,
-               [&](HistoryCall* made) { Refresh(made, performance); });
-        break;
-      case HistoryCall::kRunTask:
-        if (!performance->tasks.empty()) RunTask(call.what, performance);
-        break;
-      case HistoryCall::kLoad:
-        Load(call, performance);
-        break;
-      case HistoryCall::kForEach:
-      case HistoryCall::kEraseIf: {
-        HistoryCall iterated = call;
-        iterated.time_before = Time();
-        Iterate(iterated, ticks_.fetch_add(kHistoryKeys),
-                &performance->history);
-        break;
-      }
-      default:
-        Record(call, performance,
-               [&](HistoryCall* made) { Perform(made, &performance->found); });
-    }
-  }
-
-  void Begin(HistoryCall* call, Performance* performance) {
-    Pending pending;
-    std::atomic<int>& told = performance->told[call->load];
-    pending.ticket = cache_->BeginLoad(
-        call->key, {},
-        [&told](const auto& result) { told = result.ok() ? **result : 0; });
-    if (!pending.ticket) {
-      // What it was not told yet is that of another load, which goes on.
-      call->value = told.load();
-      call->found =
-          call->value != 0 ? HistoryCall::kValue : HistoryCall::kAnotherLoad;
-      return;
-    }
-    call->found = HistoryCall::kNothing;
-    pending.call = *call;
-    performance->tickets.push_back(std::move(pending));
-  }
-
-  // Notes what a callback was told after its call.
-  static void SetTold(const Told& told, HistoryCall* call) {
-    if (call->what != HistoryCall::kBegin) return;
-    if (call->found != HistoryCall::kAnotherLoad) return;
-    call->value = told[call->load].load();
-  }
-
-  // Finishes the oldest ticket, or drops it.
-  void End(const HistoryCall& call, Performance* performance) {
-    Pending pending = std::move(performance->tickets.front());
-    performance->tickets.pop_front();
-    HistoryCall end = pending.call;
-    end.what = call.what;
-    end.ttl = call.ttl;
-    Record(end, performance, [&](HistoryCall* made) {
-      if (call.what == HistoryCall::kDrop) {
-        pending.ticket = {};
-      } else {
-        made->value = pending.ticket.Finish(LoadedBy(*made)) ? 1 : 0;
-      }
-    });
-  }
-  static Loaded<int> LoadedBy(const HistoryCall& call) {
-    return {call.load,
-            call.ttl == kForever ? absl::InfiniteDuration() : call.ttl * kTick};
-  }
-
-  void Refresh(HistoryCall* call, Performance* performance) {
-    Pending pending;
-    queued_task = &pending.task;
-    call->value = cache_->Refresh(call->key) ? 1 : 0;
-    if (call->value == 0) return;
-    pending.call = *call;
-    performance->tasks.push_back(std::move(pending));
-  }
-
-  void RunTask(HistoryCall::What what, Performance* performance) {
-    Pending pending = std::move(performance->tasks.front());
-    performance->tasks.pop_front();
-    HistoryCall run = pending.call;
-    run.what = what;
-    run.ttl = kForever;
-    Record(run, performance, [&](HistoryCall* made) {
-      value_to_reload = made->load;
-      if (what == HistoryCall::kRunTask) pending.task();
-      pending.task = nullptr;
-      made->value = std::exchange(value_to_reload, 0) == 0 ? 1 : 0;
-    });
-  }
-
-  // A load by one call begins before its loader runs, and ends after that.
-  void Load(HistoryCall call, Performance* performance) {
-    LoadOptions options;
-    options.wait =
-        absl::ZeroDuration();  // The other may be one of this thread.
-    call.what = HistoryCall::kBegin;
-    call.time_before = Time();
-    uint64_t began = ticks_.fetch_add(1);
-    const auto result = cache_->FindOrLoad(
-        call.key, options, [&]() -> absl::StatusOr<Loaded<int>> {
-          call.found = HistoryCall::kNothing;
-          performance->history.push_back({call, began, ticks_.fetch_add(1)});
-          call.what = HistoryCall::kFinish;
-          call.value = 2;
-          call.time_before = Time();
-          began = ticks_.fetch_add(1);
-          return LoadedBy(call);
-        });
-    if (call.what == HistoryCall::kBegin) {
-      call.found =
-          result.ok() ? HistoryCall::kValue : HistoryCall::kAnotherLoad;
-      call.value = result.ok() ? **result : 0;
-    }
-    performance->history.push_back({call, began, ticks_.fetch_add(1)});
-  }
-
-  void EndAll(Performance* performance) {
-    HistoryCall drop;
-    drop.what = HistoryCall::kDrop;
-    while (!performance->tickets.empty()) End(drop, performance);
-    while (!performance->tasks.empty()) {
-      RunTask(HistoryCall::kDrop, performance);
-    }
-  }
-
-  void Perform(HistoryCall* call, Handles* found) {
-    const absl::Duration ttl =
-        call->ttl == kForever ? absl::InfiniteDuration() : call->ttl * kTick;
-    Handle& handle = (*found)[call->key];
-    switch (call->what) {
-      case HistoryCall::kSet:
-        cache_->Set(call->key, call->value, ttl);
-        break;
-      case HistoryCall::kGet:
-        call->value = cache_->Get(call->key).value_or(0);
-        break;
-      case HistoryCall::kDel:
-        call->value = cache_->Del(call->key) ? 1 : 0;
-        break;
-      case HistoryCall::kTouch:
-        call->value = cache_->Touch(call->key, ttl) ? 1 : 0;
-        break;
-      case HistoryCall::kClear:
-        cache_->Clear();
-        break;
-      case HistoryCall::kTick:
-        clock_.Advance(kTick);
-        break;
-      case HistoryCall::kMaintain:
-        cache_->RunMaintenance();
-        break;
-      case HistoryCall::kMove:
-        // Some shards now, the others in other calls.
-        testing::RequireRound(cache_.get());
-        cache_->RunMaintenance(1 + 4 * call->key);
-        break;
-      case HistoryCall::kFind:
-        handle = cache_->Find(call->key);
-        call->value = ValueOf(handle);
-        break;
-      case HistoryCall::kSetIf:
-        call->expected = ValueOf(handle);
-        call->outcome = OutcomeOf(
-            cache_->SetIf(call->key, handle, call->value, TtlOf(*call)));
-        break;
-      case HistoryCall::kDelIf:
-        call->expected = ValueOf(handle);
-        call->outcome = cache_->DelIf(call->key, handle) ? HistoryCall::kWon
-                                                         : HistoryCall::kLost;
-        break;
-      case HistoryCall::kTake:
-        call->value = ValueOf(cache_->Take(call->key));
-        break;
-      case HistoryCall::kUpdate:
-      case HistoryCall::kUpdateDelete:
-        Update(call);
-        break;
-      case HistoryCall::kErase:
-      case HistoryCall::kMissing:
-      case HistoryCall::kForEach:
-      case HistoryCall::kEraseIf:
-      default:
-        break;
-    }
-  }
-
-  // Records a call for each key.
-  void Iterate(const HistoryCall& call, uint64_t began, CacheHistory* history) {
-    std::array<int, kHistoryKeys> seen = {};
-    const auto see = [&](const Cache<int, int>::Handle& handle) {
-      if (handle.key() >= kHistoryKeys) return;
-      EXPECT_EQ(seen[handle.key()], 0) << "the key was shown before";
-      seen[handle.key()] = *handle;
-    };
-    int64_t erased = 0;
-    if (call.what == HistoryCall::kForEach) {
-      EXPECT_TRUE(cache_->ForEach([&](const auto& handle) {
-        see(handle);
-        return true;
-      }));
-    } else {
-      erased = cache_->EraseIf([&](const auto& handle) {
-        see(handle);
-        return handle.key() == call.key;
-      });
-      EXPECT_LE(erased, seen[call.key] == 0 ? 0 : 1);
-    }
-    const int64_t time_after = Time();
-    for (int key = 0; key < kHistoryKeys; ++key) {
-      HistoryCall of_key = call;
-      of_key.what = seen[key] == 0 ? HistoryCall::kMissing : HistoryCall::kGet;
-      if (key == call.key && erased > 0) of_key.what = HistoryCall::kErase;
-      of_key.time_after = time_after;
-      of_key.key = key;
-      of_key.value = seen[key];
-      history->push_back(
-          {of_key, began + static_cast<uint64_t>(key), ticks_.fetch_add(1)});
-    }
-  }
-
-  static int ValueOf(const Handle& handle) { return handle ? *handle : 0; }
-
-  static HistoryCall::Outcome OutcomeOf(Put put) {
-    return put == Put::kStored ? HistoryCall::kWon
-           : put == Put::kLost ? HistoryCall::kLost
-                               : HistoryCall::kRefused;
-  }
-
-  static std::optional<absl::Duration> TtlOf(const HistoryCall& call) {
-    if (call.ttl == kKept) return std::nullopt;
-    return call.ttl == kForever ? absl::InfiniteDuration() : call.ttl * kTick;
-  }
-
-  void Update(HistoryCall* call) {
-    using Decision = Cache<int, int>::Decision;
-    const bool deletes = call->what == HistoryCall::kUpdateDelete;
-    const bool done = cache_->Update(call->key, [&](const Handle& old) {
-      call->expected = ValueOf(old);
-      return deletes ? Decision::Delete()
-                     : Decision::Set(call->value, TtlOf(*call));
-    });
-    call->outcome = done      ? HistoryCall::kWon
-                    : deletes ? HistoryCall::kLost
-                              : HistoryCall::kRefused;
-  }
-
-  static std::vector<CacheHistory> Joined(
-      const std::vector<std::vector<CacheHistory>>& parts) {
-    std::vector<CacheHistory> histories(parts[0].size());
-    for (const auto& of_thread : parts) {
-      for (size_t i = 0; i < histories.size(); ++i) {
-        histories[i].insert(histories[i].end(), of_thread[i].begin(),
-                            of_thread[i].end());
-      }
-    }
-    return histories;
-  }
-
-  const Setup setup_;
-  SimulatedClock clock_;
-  std::unique_ptr<Cache<int, int>> cache_;
-  std::atomic<uint64_t> ticks_{0};
-  std::atomic<int64_t> yields_{0};
-  std::atomic<int64_t> evictions_{0};  // Of keys of the scripts.
-};
 
 // The time at which a history begins.
 CacheState InitialState(const CacheHistory& history) {
@@ -569,20 +27,21 @@ CacheState InitialState(const CacheHistory& history) {
   return state;
 }
 
-class CacheLinearizabilityTest : public ::testing::TestWithParam<Setup> {};
+class CacheLinearizabilityTest : public ::testing::TestWithParam<HistorySetup> {
+};
 
 TEST_P(CacheLinearizabilityTest, EachHistoryIsThatOfCallsOneAfterTheOther) {
 #ifdef NDEBUG
   GTEST_SKIP() << "an engine that does not yield";
 #endif
-  internal::SetInterleaving(&MayYield);
+  internal::SetInterleaving(&HistoryStage::MayYield);
   constexpr size_t kBatch = 100;
   const uint64_t histories = TestHistories();
   int64_t yields = 0;
   int64_t evictions = 0;
   for (uint64_t done = 0; done < histories; done += kBatch) {
     const uint64_t seed = TestSeed() + done;
-    Stage stage(GetParam());
+    HistoryStage stage(GetParam());
     const std::vector<CacheHistory> batch = stage.Play(seed, kBatch);
     for (size_t i = 0; i < batch.size(); ++i) {
       ASSERT_TRUE(IsLinearizable(batch[i], InitialState(batch[i]), AfterCall))
@@ -603,16 +62,18 @@ TEST_P(CacheLinearizabilityTest, EachHistoryIsThatOfCallsOneAfterTheOther) {
 
 INSTANTIATE_TEST_SUITE_P(
     Setups, CacheLinearizabilityTest,
-    ::testing::Values(Setup{2, 6, 1, 0}, Setup{2, 6, 1, 6, 4},
-                      Setup{3, 5, 1, 0}, Setup{3, 5, 4, 0}, Setup{4, 4, 1, 6},
-                      Setup{4, 4, 8, 0, 4, false, false, false, true, 2},
-                      Setup{2, 6, 1, 0, 0, true}, Setup{3, 5, 1, 6, 4, true},
-                      Setup{4, 4, 4, 0, 0, true},
-                      Setup{2, 6, 1, 0, 0, false, true},
-                      Setup{3, 5, 1, 0, 4, true, true},
-                      Setup{4, 4, 4, 0, 0, false, true},
-                      Setup{3, 5, 1, 6, 4, false, false, true, true, 2},
-                      Setup{3, 5, 4, 0, 0, true, true, true, false, 2}));
+    ::testing::Values(HistorySetup{2, 6, 1, 0}, HistorySetup{2, 6, 1, 6, 4},
+                      HistorySetup{3, 5, 1, 0}, HistorySetup{3, 5, 4, 0},
+                      HistorySetup{4, 4, 1, 6},
+                      HistorySetup{4, 4, 8, 0, 4, false, false, false, true, 2},
+                      HistorySetup{2, 6, 1, 0, 0, true},
+                      HistorySetup{3, 5, 1, 6, 4, true},
+                      HistorySetup{4, 4, 4, 0, 0, true},
+                      HistorySetup{2, 6, 1, 0, 0, false, true},
+                      HistorySetup{3, 5, 1, 0, 4, true, true},
+                      HistorySetup{4, 4, 4, 0, 0, false, true},
+                      HistorySetup{3, 5, 1, 6, 4, false, false, true, true, 2},
+                      HistorySetup{3, 5, 4, 0, 0, true, true, true, false, 2}));
 
 }  // namespace
 }  // namespace wheelcache

@@ -1,4 +1,4 @@
-// A shard beside others: which of them is to evict, and what each shows.
+// A shard among others: which of them is to evict, and what each shows.
 
 #include <algorithm>
 #include <cstdint>

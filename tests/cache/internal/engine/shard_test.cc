@@ -274,6 +274,7 @@ TEST_F(LargeShardTest, GivesBackTheIndexWhenAllHasExpired) {
 }
 
 TEST_F(ShardTest, IndexGrowsToWhatHasComeToBeExpected) {
+  // The full table follows the eight buckets that hold most of Fill().
   constexpr size_t kExpected = 324;
   shard_.Expect(kExpected, shared_.budget.limit());
   Fill(absl::InfiniteDuration());

@@ -99,7 +99,7 @@ void ExpectKeepsWhatIsInIt(std::vector<Hash32> hashes, uint64_t operations) {
   for (uint64_t i = 0; i < operations; ++i) {
     const auto ref = static_cast<uint32_t>(1 + random() % count);
     ASSERT_EQ(elements.Holds(ref), held[ref]) << "operation " << i;
-    // Grows and shrinks by turns.
+    // Grows and shrinks alternately.
     const bool wants_more = random() % 8 < (i / 1000 % 2 == 0 ? 6 : 2);
     if (held[ref] && !held[other(ref)] && random() % 4 == 0) {
       elements.Replace(ref, other(ref));

@@ -85,7 +85,7 @@ TEST(ArenaDepotTest, TheDepotIsEmptyWhileMemoryGoesBackToTheSystem) {
   EXPECT_EQ(arena.depot_bytes(), 0u);
 }
 
-// As if a thread had lost its processor in there: what others free waits for
+// As if a thread had lost its core in there: what others free waits for
 // it, and serves those who ask for the same size.
 TEST(ArenaDepotTest, NobodyWaitsForTheHeapToFree) {
   Arena arena;
