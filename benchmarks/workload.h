@@ -9,7 +9,7 @@
 // Everything is made before the clock starts and is the same in each run and
 // for each subject. Accesses hold the bytes of their keys, one after the other,
 // and not references to them: a service's key, too, has come with the request,
-// and lies in the processor's cache while the entry does not. There are so many
+// and lies in the CPU's cache while the entry does not. There are so many
 // that in no measurement the sequence repeats, only the popularity.
 //
 // Threads. AccessesOf is for one thread at a time; each thread has a cursor of
@@ -46,7 +46,7 @@ struct Key {
 // The key of a number. Different numbers have different keys.
 Key MakeKey(uint64_t number);
 
-// One of a few values of 64 bytes that stay in the processor's cache.
+// One of a few values of 64 bytes that stay in the CPU's cache.
 absl::string_view ValueFor(uint64_t number);
 
 // Reads all of a value, as a user of it would.

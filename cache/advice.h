@@ -29,7 +29,7 @@
 // of 100,000. How many keys were used since a key's last use is estimated for
 // those that hit, and counted for those that missed. So half of the limits, of
 // which hits tell most, has a standard error of up to 5 %: where a few percent
-// more entries give many more hits, that estimate may lie as far beside the
+// more entries give many more hits, that estimate may lie as far off the
 // curve. With a limit of bytes no keys are counted, and four times the limits
 // has a standard error of 2 %, too. The model is an LRU cache. A key that was
 // not seen for longer than four times the limits would keep it counts as new.

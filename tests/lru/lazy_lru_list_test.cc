@@ -1,4 +1,4 @@
-// The LRU list that is mended at its end, against the stamps themselves.
+// The LRU list that is put in order at its tail, against the stamps themselves.
 
 #include "wheelcache/lru/lazy_lru_list.h"
 

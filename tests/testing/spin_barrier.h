@@ -6,7 +6,7 @@
 //
 // The work runs once, on the thread that arrives last, before any goes on.
 //
-// Threads. Thread-safe. Waiting takes a processor, as far as others leave it.
+// Threads. Thread-safe. Waiting keeps a core busy, and yields it to others.
 
 #ifndef WHEELCACHE_TESTS_TESTING_SPIN_BARRIER_H_
 #define WHEELCACHE_TESTS_TESTING_SPIN_BARRIER_H_

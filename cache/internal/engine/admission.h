@@ -157,6 +157,7 @@ class WHEELCACHE_EXPORT Admission {
   bool MainHasRoomFor(Room room) const {
     room += sizes_[kMain];
     const double target = target_.Get();
+    // In a full shard, the first of these mostly decides.
     return PartOf(room) <= 1 - target && PartOf(sizes_[kWindow]) > target;
   }
   // Whether the tail of the window stays, and that of the main list goes.

@@ -4,9 +4,9 @@
 // wake-up changes; everybody reads without a lock, to learn whether a visit
 // would find anything, and when the next one will.
 //
-// Beside the cells stands a lower bound of them all, so that those who ask only
-// whether anything is due read one number as long as nothing is. Who finds it
-// passed looks at the cells, and raises it.
+// Next to the cells stands a lower bound of them all, so that those who ask
+// only whether anything is due read one number as long as nothing is. Who finds
+// it passed looks at the cells, and raises it.
 //
 // Threads. Thread-safe; each cell has one writer at a time.
 

@@ -34,8 +34,8 @@ struct EvictionLinks {
 
 using EvictionList = LazyLruList<EvictionLinks>;
 
-// The main list, and who decides what enters it. Cache lines of its own, which
-// are prefetched together.
+// The main list, and the Admission that decides what enters it, in cache lines
+// of their own, which are prefetched together.
 struct alignas(ABSL_CACHELINE_SIZE) MainList {
   MainList(const EvictionLinks& links, const SharedState& shared, int shard)
       : list(links),

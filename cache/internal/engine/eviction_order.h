@@ -231,6 +231,8 @@ class WHEELCACHE_EXPORT EvictionOrder {
   const std::unique_ptr<MainList> main_;  // Null if there is one list.
 };
 
+// Inlined into the shard's Set and eviction; of two lists, what is short.
+
 inline EntryRef EvictionOrder::main_back() const {
   return main_ == nullptr ? 0 : main_->list.back();
 }
@@ -261,8 +263,6 @@ inline void EvictionOrder::ForgetTail(EntryRef ref) {
   if (ref == tails_[0].ref) tails_[0].ref = 0;
   if (ref == tails_[1].ref) tails_[1].ref = 0;
 }
-
-// Inlined into the shard's Set and eviction, as far as there is one list.
 
 inline void EvictionOrder::Add(const Added& added, const Room& room) {
   HeaderOf(added.ref).stamp.store(recency_.NextStamp(&uncounted_uses_),

@@ -17,7 +17,7 @@
 
 namespace {
 
-// Not for a key to fit into its block beside it.
+// Not for a key to fit into its block with it.
 struct alignas(64) Aligned {
   int number;
 };
