@@ -89,9 +89,12 @@ size_t Index::BucketsOfNext() const {
   const size_t buckets = table().buckets();
   // Half full, if it is small.
   if (size_ < shrinks_at_) return std::max<size_t>(buckets / 4, 1);
-  // Not to the full table while that would be sparse: it would shrink again,
-  // and its place would lose its huge page.
-  return buckets < wanted_ / 4 ? buckets * 2 : std::max(buckets * 2, wanted_);
+  if (buckets >= wanted_) return buckets * 2;
+  // The steps lead to the full table, and are short enough that no table is
+  // sparse: it would shrink again, and a place would lose its huge page.
+  size_t next = wanted_;
+  while (next > buckets * 4) next = next / 4 + 1;
+  return next;
 }
 
 void Index::Resize(absl::FunctionRef<Hash32(Ref)> hash_of) {

@@ -10,8 +10,8 @@
 // few buckets to a larger or smaller table: none has to wait until all are
 // copied. Meanwhile look-ups use the old table, which has every entry; copied
 // buckets are kept up to date in both. Then the new one is published in its
-// place. Where the final size is known, the index takes its full table as soon
-// as that would not be sparse.
+// place. Where the final size is known, steps of at most four times lead to a
+// table of just that size.
 //
 // Threads. One thread at a time may change the index (the shard's lock). Find
 // runs concurrently without a lock, in a ReadSection: a table is filled before
