@@ -30,9 +30,7 @@ double Scaled(int64_t limit, double by) {
 }  // namespace
 
 ReuseSample::ReuseSample(Limits limits, int64_t now_nanos)
-    : limits_(limits),
-      begin_nanos_(static_cast<uint64_t>(now_nanos)),
-      threshold_(0) {
+    : limits_(limits), begin_nanos_(static_cast<uint64_t>(now_nanos)) {
   Restart();
 }
 

@@ -209,7 +209,7 @@ class WHEELCACHE_EXPORT ReuseSample {
 
   Limits limits_;
   const uint64_t begin_nanos_;
-  uint64_t threshold_;
+  uint64_t threshold_ = 0;
   double weight_ = 1;  // What an access stands for.
   // What fits into the sample of a cache of each size.
   std::array<double, kSizes> entries_ = {};

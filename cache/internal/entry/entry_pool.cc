@@ -43,6 +43,7 @@ int64_t EntryPool::StoredCharge(EntryRef ref, Footprint footprint) const {
   return charge;
 }
 
+// NOLINTNEXTLINE(readability-make-member-function-const): it changes an entry.
 void EntryPool::SetCharge(EntryRef ref, uint32_t charge) {
   assert(charge_bytes_ != 0 && "the charge follows from the sizes");
   std::memcpy(ChargeAt(At(ref), FootprintOf(ref)), &charge, sizeof(charge));
@@ -123,6 +124,7 @@ void EntryPool::UnpinOutside(EntryRef ref) {
 }
 
 // Returns whether that was the last.
+// NOLINTNEXTLINE(readability-make-member-function-const): it changes an entry.
 bool EntryPool::DropPin(EntryRef ref) {
   const uint32_t before = At(ref).pins.fetch_sub(1, std::memory_order_acq_rel);
   return (before & ~EntryHeader::kMoved) == 1;

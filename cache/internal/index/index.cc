@@ -20,7 +20,8 @@ namespace {
 // for variance; up to 4 MiB. Larger indexes start small.
 size_t BucketsFor(size_t expected) {
   constexpr size_t kMostWanted = size_t{1} << 16;
-  const size_t buckets = expected / (IndexTable::kCellsPerBucket * 9) * 11;
+  constexpr size_t kCells = IndexTable::kCellsPerBucket;
+  const size_t buckets = expected / (kCells * 9) * 11;
   return buckets <= kMostWanted ? buckets : 0;
 }
 

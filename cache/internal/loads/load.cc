@@ -50,8 +50,8 @@ class WaitsMutex {
 
 // At load time, if not earlier: a fork() while another thread does this would
 // leave it half done in the child forever.
-[[maybe_unused]] const Mutex* const made_at_load = WaitsMutex::Get();
-[[maybe_unused]] const absl::Status* const made_at_load_too[] = {
+[[maybe_unused]] const Mutex* const kMadeAtLoad = WaitsMutex::Get();
+[[maybe_unused]] const absl::Status* const kMadeAtLoadToo[] = {
     &Load::Thrown(), &Load::GivenUp()};
 
 }  // namespace

@@ -194,7 +194,7 @@ void Arena::EndRound() {
 
 void Arena::MoveAllToHeap() {
   for (size_t i = 0; i < kStripes; ++i) MoveStripeToHeap(&stripes_[i]);
-  constexpr uint64_t kBatch = 4 * Depot::kChainGranules;
+  constexpr uint64_t kBatch = uint64_t{4} * Depot::kChainGranules;
   for (uint64_t left = DepotGranules(); left > 0;
        left -= std::min(left, kBatch)) {
     MutexLock lock(&heap_mu_);

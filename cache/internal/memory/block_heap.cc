@@ -215,8 +215,9 @@ auto BlockHeap::FindSparse() const -> Sparse {
   for (uint32_t step = kUnit / kStep; step >= kUnit / kStep / 5; --step) {
     for (uint32_t i = 0; i < units[step]; ++i) {
       if (gained >= enough || moved >= most) return {step, i};
-      gained += step * kStep;
-      moved += kUnit - step * kStep;
+      const uint32_t gain = step * kStep;
+      gained += gain;
+      moved += kUnit - gain;
     }
   }
   return {kUnit / kStep / 5, units[kUnit / kStep / 5]};

@@ -66,6 +66,7 @@ bool Chunks::WantsHugePage(Ref begin) const {
   return begin_byte >= std::max(kManyBytes, expected_bytes_ / 8 * 9);
 }
 
+// NOLINTNEXTLINE(readability-make-member-function-const): it changes pages.
 void Chunks::Release(uint32_t begin, uint32_t end, PageRelease* release) {
   const Ref ref = begin * kPage;
 #ifdef MADV_NOHUGEPAGE

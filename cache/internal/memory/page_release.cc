@@ -26,7 +26,7 @@ bool PageRelease::ReleaseInOneCall() const {
   // it finds no such file descriptor.
   constexpr int kPidfdSelf = -10000;
   return syscall(SYS_process_madvise, kPidfdSelf, ranges_.data(), count_,
-                 MADV_DONTNEED, 0) == static_cast<long>(bytes_);
+                 MADV_DONTNEED, 0) == static_cast<ssize_t>(bytes_);
 #else
   return false;
 #endif

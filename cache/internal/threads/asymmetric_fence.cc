@@ -45,7 +45,7 @@ void Membarrier() {}
 // At load time, if not earlier: a fork() while another thread initializes the
 // static variable in PrepareFences() would leave it half initialized in the
 // child forever.
-[[maybe_unused]] const bool prepared_at_load = (PrepareFences(), true);
+[[maybe_unused]] const bool kPreparedAtLoad = (PrepareFences(), true);
 
 }  // namespace
 

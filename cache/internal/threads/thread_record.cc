@@ -97,7 +97,7 @@ bool PrepareForFork() {
 
 // At load time, if not earlier: a fork() while another thread does this would
 // leave it half done in the child forever.
-[[maybe_unused]] const bool prepared_at_load = PrepareForFork();
+[[maybe_unused]] const bool kPreparedAtLoad = PrepareForFork();
 
 }  // namespace
 
