@@ -1,9 +1,11 @@
 #include "wheelcache/cache/status_page.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -32,6 +34,32 @@ using internal::FormatBytes;
 using internal::FormatCount;
 using internal::FormatSeconds;
 using internal::FormatShare;
+using internal::KeepUnits;
+
+// Of more caches, the page shows those that need attention first.
+constexpr size_t kMostShown = 50;
+
+// The reports that the page shows, in their order. Of many: those with the most
+// sentences of advice, and of these, those with the most misses.
+std::vector<const CacheReport*> Select(absl::Span<const CacheReport> reports) {
+  std::vector<const CacheReport*> shown;
+  for (const CacheReport& report : reports) shown.push_back(&report);
+  if (reports.size() <= kMostShown) return shown;
+  std::vector<std::pair<size_t, int64_t>> needs;
+  for (const CacheReport& report : reports) {
+    needs.emplace_back(internal::Advise(report.stats).size(),
+                       report.stats.misses);
+  }
+  const auto need = [&](const CacheReport* report) {
+    return needs[static_cast<size_t>(report - reports.data())];
+  };
+  std::stable_sort(shown.begin(), shown.end(),
+                   [&](const CacheReport* a, const CacheReport* b) {
+                     return need(a) > need(b);
+                   });
+  shown.resize(kMostShown);
+  return shown;
+}
 
 std::string NumberOf(const CacheReport& report) {
   return report.id > 1 ? absl::StrCat(" <small>#", report.id, "</small>") : "";
@@ -53,10 +81,10 @@ std::string OverviewRow(const CacheReport& report, size_t number) {
       "</td></tr>\n");
 }
 
-std::string Overview(absl::Span<const CacheReport> reports) {
+std::string Overview(absl::Span<const CacheReport* const> reports) {
   std::string rows;
   for (size_t i = 0; i < reports.size(); ++i) {
-    rows += OverviewRow(reports[i], i);
+    rows += OverviewRow(*reports[i], i);
   }
   return absl::StrCat(
       "<div class=\"card\"><table>\n<tr><th>Cache</th><th class=\"number\">Hits"
@@ -77,8 +105,8 @@ struct Tile {
 
 std::string Draw(const Tile& tile) {
   return absl::StrCat("<div class=\"tile\"><h3>", tile.title, "</h3><b>",
-                      tile.big, "</b><span class=\"quiet\">", tile.small,
-                      "</span>", tile.meter, "</div>\n");
+                      KeepUnits(tile.big), "</b><span class=\"quiet\">",
+                      KeepUnits(tile.small), "</span>", tile.meter, "</div>\n");
 }
 
 // A number that may have a limit.
@@ -276,7 +304,7 @@ std::string Advice(const CacheStats& stats) {
   if (sentences.empty()) return "";
   std::string items;
   for (const std::string& sentence : sentences) {
-    absl::StrAppend(&items, "<li>", sentence, "</li>\n");
+    absl::StrAppend(&items, "<li>", KeepUnits(sentence), "</li>\n");
   }
   return absl::StrCat("<ul class=\"advice\">\n", items, "</ul>\n");
 }
@@ -296,10 +324,17 @@ std::string Summary(absl::Span<const CacheReport> reports) {
     resident += report.stats.resident_bytes;
   }
   const size_t caches = reports.size();
-  return absl::StrCat(caches, caches == 1 ? " cache, " : " caches, ",
-                      FormatBytes(resident), " resident, at ",
-                      absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::Now(),
-                                       absl::UTCTimeZone()));
+  std::string summary =
+      absl::StrCat(FormatCount(static_cast<int64_t>(caches)),
+                   caches == 1 ? " cache, " : " caches, ",
+                   FormatBytes(resident), " resident, at ",
+                   absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::Now(),
+                                    absl::UTCTimeZone()));
+  if (caches > kMostShown) {
+    absl::StrAppend(&summary, ". Below are the ", kMostShown,
+                    " that need attention first; PrometheusText tells of all.");
+  }
+  return KeepUnits(summary);
 }
 
 }  // namespace
@@ -315,8 +350,9 @@ std::string StatusPage(absl::Span<const CacheReport> reports) {
       internal::kStyleSheet,
       "</style>\n</head>\n<body>\n<h1>Caches</h1>\n<p class=\"quiet\">",
       Summary(reports), "</p>\n");
-  if (reports.size() > 1) page += Overview(reports);
-  for (size_t i = 0; i < reports.size(); ++i) page += Card(reports[i], i);
+  const std::vector<const CacheReport*> shown = Select(reports);
+  if (shown.size() > 1) page += Overview(shown);
+  for (size_t i = 0; i < shown.size(); ++i) page += Card(*shown[i], i);
   page += "</body>\n</html>\n";
   return page;
 }

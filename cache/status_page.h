@@ -18,6 +18,9 @@
 //
 // examples/status_server.cc is a whole program.
 //
+// Many caches. Of more than fifty it shows the fifty that need attention first:
+// those with the most advice, and of these, those with the most misses.
+//
 // Threads. Thread-safe. Cost. Some 10 KB and 80 microseconds for each cache. No
 // lock of a cache is taken.
 

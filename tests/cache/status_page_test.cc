@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -128,7 +129,8 @@ TEST_F(StatusPageTest, CachesOfOneNameAreNumbered) {
 TEST_F(StatusPageTest, ProcessWithoutCachesHasAPage) {
   HtmlPage page(StatusPage());
   EXPECT_EQ(page.Error(), "");
-  EXPECT_THAT(page.Text(), HasSubstr("0 caches"));
+  EXPECT_THAT(page.Text(), HasSubstr("0\xC2\xA0"
+                                     "caches"));
 }
 
 TEST_F(StatusPageTest, CacheThatNobodyUsesHasNoCharts) {
@@ -146,7 +148,51 @@ TEST_F(StatusPageTest, TellsWhenACacheIsTooSmall) {
     clock_.Advance(absl::Seconds(4));
   }
   EXPECT_THAT(HtmlPage(StatusPage()).Text(),
-              HasSubstr("with 85.0 % of the TTL left (medians): too small"));
+              HasSubstr("with 85.0\xC2\xA0% of the TTL left (medians): too "
+                        "small"));
+}
+
+// As the rate limiter of docs/guide.md.
+TEST_F(StatusPageTest, CacheOfCountersIsNotToldThatNobodyReadsIt) {
+  using Calls = Cache<int, int>;
+  auto calls = New<int, int>();
+  for (int i = 0; i < 1000; ++i) {
+    calls->Update(i % 10, [](const Calls::Handle& count) {
+      return count ? Calls::Decision::Set(*count + 1)
+                   : Calls::Decision::Set(1, absl::Minutes(1));
+    });
+  }
+  EXPECT_THAT(StatusPage(), Not(HasSubstr("class=\"advice\"")));
+}
+
+TEST_F(StatusPageTest, OfAThousandCachesThoseThatNeedAttentionComeFirst) {
+  std::vector<CacheReport> reports(1000);
+  for (CacheReport& report : reports) report.name = "good";
+  reports[998].name = "missing";
+  reports[998].stats.misses = 7;
+  reports[999].name = "failing";
+  reports[999].stats.loads = reports[999].stats.load_errors = 1;
+  const std::string page = StatusPage(reports);
+  EXPECT_EQ(HtmlPage(page).Error(), "");
+  EXPECT_LT(page.size(), 400'000);
+  EXPECT_THAT(page, HasSubstr("1,000\xC2\xA0"
+                              "caches, "));
+  const auto row = [&](int number, absl::string_view name) {
+    return absl::StrContains(
+        page, absl::StrCat("href=\"#cache-", number, "\">", name, "</a>"));
+  };
+  EXPECT_TRUE(row(0, "failing") && row(1, "missing") && row(2, "good"));
+  EXPECT_TRUE(row(49, "good"));
+  EXPECT_FALSE(row(50, "good"));
+}
+
+TEST_F(StatusPageTest, FiftyCachesAreShownByTheirNames) {
+  std::vector<CacheReport> reports(50);
+  reports[49].name = "failing";
+  reports[49].stats.load_errors = 1;
+  EXPECT_THAT(StatusPage(reports),
+              AllOf(HasSubstr("href=\"#cache-49\">failing</a>"),
+                    Not(HasSubstr("need attention first"))));
 }
 
 TEST_F(StatusPageTest, HitRatioIsDrawnBetweenTwoLooks) {
@@ -158,7 +204,8 @@ TEST_F(StatusPageTest, HitRatioIsDrawnBetweenTwoLooks) {
   const std::string page = StatusPage();
   EXPECT_THAT(page, HasSubstr("class=\"line\""));
   EXPECT_THAT(HtmlPage(page).Text(),
-              AllOf(HasSubstr("100.0 % in last 30 s"), HasSubstr("30 s ago")));
+              AllOf(HasSubstr("100.0\xC2\xA0% in last 30\xC2\xA0s"),
+                    HasSubstr("30 s ago")));
 }
 
 }  // namespace

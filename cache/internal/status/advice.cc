@@ -119,9 +119,11 @@ std::string AdviseOnSpareRoom(const CacheStats& stats) {
 std::string AdviseOnReads(const CacheStats& stats) {
   const int64_t reads = stats.hits + stats.misses;
   if (reads == 0) return stats.sets == 0 ? "" : "Nobody has read from it yet.";
-  if (reads < kFewReads || stats.sets <= stats.hits) return "";
-  return absl::StrCat("Stored ", Count(stats.sets, "value", "values"), " for ",
-                      Count(stats.hits, "hit", "hits"),
+  // Replacing a value, as a counter does with each Update, wastes no room.
+  const int64_t stored = stats.sets - stats.replaced;
+  if (reads < kFewReads || stored <= stats.hits) return "";
+  return absl::StrCat("Stored ", Count(stored, "new value", "new values"),
+                      " for ", Count(stats.hits, "hit", "hits"),
                       ": most are never read again.");
 }
 

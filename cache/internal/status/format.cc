@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 
 namespace wheelcache::internal {
 namespace {
@@ -55,6 +57,20 @@ std::string FormatSeconds(double seconds) {
 
 std::string FormatShare(double fraction) {
   return absl::StrFormat("%.1f %%", 100 * fraction);
+}
+
+std::string KeepUnits(absl::string_view text) {
+  std::string kept;
+  bool after_digit = false;
+  for (const char c : text) {
+    if (c == ' ' && after_digit) {
+      kept += "\xC2\xA0";
+    } else {
+      kept += c;
+    }
+    after_digit = absl::ascii_isdigit(static_cast<unsigned char>(c));
+  }
+  return kept;
 }
 
 }  // namespace wheelcache::internal

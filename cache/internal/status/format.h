@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
@@ -27,6 +28,10 @@ WHEELCACHE_EXPORT std::string FormatSeconds(double seconds);
 
 // A fraction as a percentage.
 WHEELCACHE_EXPORT std::string FormatShare(double fraction);
+
+// The text with a no-break space after each number, which keeps it together
+// with its unit.
+WHEELCACHE_EXPORT std::string KeepUnits(absl::string_view text);
 
 }  // namespace wheelcache::internal
 

@@ -81,8 +81,10 @@ TEST(AdviceTest, ValuesThatNobodyReadsAreNamed) {
   CacheStats stats = Good();
   stats.sets = 951;
   EXPECT_THAT(Advise(stats),
-              ElementsAre("Stored 951 values for 950 hits: most are never read "
-                          "again."));
+              ElementsAre("Stored 951 new values for 950 hits: most are never "
+                          "read again."));
+  stats.replaced = 1;  // A counter: its values are read by the next Update.
+  EXPECT_THAT(Advise(stats), IsEmpty());
   stats.hits = stats.misses = 0;
   EXPECT_THAT(Advise(stats), ElementsAre("Nobody has read from it yet."));
 }

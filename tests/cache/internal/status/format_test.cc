@@ -41,5 +41,10 @@ TEST(FormatTest, SharesArePercentages) {
   EXPECT_EQ(FormatShare(1), "100.0 %");
 }
 
+TEST(FormatTest, NumbersAndTheirUnitsDoNotBreakApart) {
+  EXPECT_EQ(KeepUnits("at 20 s with 9.5 % of it"),
+            "at 20\xC2\xA0s with 9.5\xC2\xA0% of it");
+}
+
 }  // namespace
 }  // namespace wheelcache::internal
