@@ -110,13 +110,14 @@ class WHEELCACHE_EXPORT RemoteStore {
 
   // Ends that. After it has returned, no call of the listener runs or begins.
   // Does nothing for one that is not attached. REQUIRES: not called from a
-  // listener.
+  // listener, nor from the destructor of a value that a listener runs.
   virtual void Detach(Listener* listener) = 0;
 };
 
-// Is told what happens to the keys with a prefix. Its methods do not block, run
-// no code of the user's, and do not call the store. Those that change something
-// have taken effect when they return.
+// Is told what happens to the keys with a prefix. Its methods do not block, and
+// those that change something have taken effect when they return. The only code
+// of the user's that they run is destructors of values, which may call the
+// store, except Detach.
 //
 // Order. The calls follow the order in which the store learned of events. So
 // all writes that an OnLease certifies have been told before it, and the effect

@@ -26,7 +26,7 @@
 
 namespace wheelcache::testing {
 
-class RecordingListener final : public RemoteStore::Listener {
+class RecordingListener : public RemoteStore::Listener {
  public:
   void OnInvalidate(absl::Span<const absl::string_view> invalidated) override {
     MutexLock lock(&mu_);

@@ -56,15 +56,21 @@ absl::Status RedisLinks::Attach(Subscription::Subject subject) {
 }
 
 void RedisLinks::Detach(RemoteStore::Listener* listener) {
-  MutexLock lock(&mu_);
-  const auto found =
-      std::find_if(subscriptions_.begin(), subscriptions_.end(),
-                   [listener](const std::unique_ptr<Subscription>& each) {
-                     return each->subject().listener == listener;
-                   });
-  if (found == subscriptions_.end()) return;
-  io_.Remove(found->get());
-  subscriptions_.erase(found);
+  std::unique_ptr<Subscription> gone;
+  {
+    MutexLock lock(&mu_);
+    const auto found =
+        std::find_if(subscriptions_.begin(), subscriptions_.end(),
+                     [listener](const std::unique_ptr<Subscription>& each) {
+                       return each->subject().listener == listener;
+                     });
+    if (found == subscriptions_.end()) return;
+    gone = std::move(*found);
+    subscriptions_.erase(found);
+  }
+  // Without the lock: this waits for the I/O thread, which may be in the
+  // destructor of a value that attaches another listener.
+  io_.Remove(gone.get());
 }
 
 void RedisLinks::OnLogin(Link* link, int64_t now_nanos) {

@@ -2,19 +2,23 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/near/redis_store.h"
+#include "wheelcache/tests/testing/notification.h"
 #include "wheelcache/tests/testing/recording_listener.h"
 #include "wheelcache/tests/testing/redis_server.h"
 
 namespace wheelcache {
 namespace {
 
+using testing::Notification;
 using testing::RecordingListener;
 using testing::RedisClient;
 using testing::RedisServer;
@@ -242,6 +246,43 @@ TEST_F(RedisInvalidationTest, AfterDetachTheListenerMayGo) {
     }
     store_->Detach(brief.get());
   }
+}
+
+// As the destructor of a value may, which a near cache deletes when it is told.
+class AttachingListener final : public RecordingListener {
+ public:
+  AttachingListener(RedisStore* store, Listener* other)
+      : store_(*store), other_(*other) {}
+
+  void OnInvalidate(absl::Span<const absl::string_view> keys) override {
+    invalidates.Notify();
+    detaches.Wait();
+    // Meanwhile the other thread comes to wait for this one.
+    for (int i = 0; i < 2000; ++i) std::this_thread::yield();
+    EXPECT_TRUE(store_.Attach("n:", absl::Seconds(3), &other_).ok());
+    RecordingListener::OnInvalidate(keys);
+  }
+
+  Notification invalidates;
+  Notification detaches;
+
+ private:
+  RedisStore& store_;
+  Listener& other_;
+};
+
+TEST_F(RedisInvalidationTest, ListenerMayBeAttachedWhileAnotherIsDetached) {
+  RecordingListener late;
+  AttachingListener attaching(store_.get(), &late);
+  ASSERT_TRUE(store_->Attach("a:", absl::Seconds(3), &attaching).ok());
+  ASSERT_TRUE(attaching.AwaitLease());
+  other_->Run({"SET", "a:key", "value"});
+  attaching.invalidates.Wait();
+  attaching.detaches.Notify();
+  store_->Detach(&listener_);
+  EXPECT_TRUE(late.AwaitLease());
+  store_->Detach(&late);
+  store_->Detach(&attaching);
 }
 
 }  // namespace
