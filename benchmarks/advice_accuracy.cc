@@ -31,7 +31,7 @@
 #include "absl/time/time.h"
 #include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/cache.h"
-#include "wheelcache/cache/internal/index/hash_strings.h"
+#include "wheelcache/cache/types/hash_strings.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache::benchmarks {

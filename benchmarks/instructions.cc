@@ -25,12 +25,12 @@
 #include "benchmark/benchmark.h"
 #include "wheelcache/benchmarks/workload.h"
 #include "wheelcache/cache/cache.h"
-#include "wheelcache/cache/internal/index/hash_strings.h"
 #include "wheelcache/cache/near/fake_server.h"
 #include "wheelcache/cache/near/fake_store.h"
 #include "wheelcache/cache/near/near_cache.h"
 #include "wheelcache/cache/near/near_options.h"
 #include "wheelcache/cache/options.h"
+#include "wheelcache/cache/types/hash_strings.h"
 #include "wheelcache/wheel/reaper.h"
 #include "wheelcache/wheel/simulated_clock.h"
 

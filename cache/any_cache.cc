@@ -5,12 +5,12 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/engine.h"
 #include "wheelcache/cache/internal/threads/library_copy.h"
-#include "wheelcache/cache/options.h"
-#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/types/advice.h"
+#include "wheelcache/cache/types/options.h"
+#include "wheelcache/cache/types/stats.h"
 
 namespace wheelcache {
 

@@ -18,9 +18,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "wheelcache/cache/advice.h"
-#include "wheelcache/cache/options.h"
-#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/types/advice.h"
+#include "wheelcache/cache/types/options.h"
+#include "wheelcache/cache/types/stats.h"
 #include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache {

@@ -48,17 +48,17 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "wheelcache/cache/any_cache.h"
-#include "wheelcache/cache/conditional.h"
-#include "wheelcache/cache/handle.h"
-#include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/hooks.h"
 #include "wheelcache/cache/internal/engine/refresh_ahead.h"
 #include "wheelcache/cache/internal/engine/typed_engine.h"
 #include "wheelcache/cache/internal/engine/typed_loads.h"
 #include "wheelcache/cache/internal/engine/typed_refreshes.h"
-#include "wheelcache/cache/load.h"
-#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/internal/entry/handle.h"
 #include "wheelcache/cache/ticket.h"
+#include "wheelcache/cache/types/conditional.h"
+#include "wheelcache/cache/types/hash.h"
+#include "wheelcache/cache/types/load.h"
+#include "wheelcache/cache/types/options.h"
 
 namespace wheelcache {
 

@@ -17,8 +17,8 @@
 #include <functional>
 
 #include "wheelcache/cache/internal/engine/refresh_ahead.h"
-#include "wheelcache/cache/removal.h"
-#include "wheelcache/cache/view.h"
+#include "wheelcache/cache/types/removal.h"
+#include "wheelcache/cache/types/view.h"
 
 namespace wheelcache {
 

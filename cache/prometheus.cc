@@ -10,10 +10,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "wheelcache/cache/histogram.h"
 #include "wheelcache/cache/internal/status/escape.h"
 #include "wheelcache/cache/registry.h"
-#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/types/histogram.h"
+#include "wheelcache/cache/types/stats.h"
 
 namespace wheelcache {
 namespace {

@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "wheelcache/cache/histogram.h"
 #include "wheelcache/cache/internal/engine/engine.h"
 #include "wheelcache/cache/internal/engine/engine_registry.h"
 #include "wheelcache/cache/internal/engine/report_extension.h"
-#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/types/histogram.h"
+#include "wheelcache/cache/types/stats.h"
 
 namespace wheelcache {
 namespace {

@@ -27,8 +27,8 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "wheelcache/cache/histogram.h"
-#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/types/histogram.h"
+#include "wheelcache/cache/types/stats.h"
 #include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache {

@@ -15,16 +15,16 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "wheelcache/cache/advice.h"
-#include "wheelcache/cache/histogram.h"
 #include "wheelcache/cache/internal/status/advice.h"
 #include "wheelcache/cache/internal/status/charts.h"
 #include "wheelcache/cache/internal/status/escape.h"
 #include "wheelcache/cache/internal/status/format.h"
 #include "wheelcache/cache/internal/status/style_sheet.h"
-#include "wheelcache/cache/options.h"
 #include "wheelcache/cache/registry.h"
-#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/types/advice.h"
+#include "wheelcache/cache/types/histogram.h"
+#include "wheelcache/cache/types/options.h"
+#include "wheelcache/cache/types/stats.h"
 
 namespace wheelcache {
 namespace {

@@ -39,7 +39,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "wheelcache/cache/load.h"
+#include "wheelcache/cache/types/load.h"
 
 namespace wheelcache {
 

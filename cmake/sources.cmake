@@ -27,7 +27,6 @@ set(wheelcache_SOURCES
   cache/internal/entry/entry_pool.cc
   cache/internal/entry/limbo.cc
   cache/internal/epoch/epoch.cc
-  cache/internal/index/hash_strings.cc
   cache/internal/index/index.cc
   cache/internal/loads/failures.cc
   cache/internal/loads/gate.cc
@@ -52,12 +51,13 @@ set(wheelcache_SOURCES
   cache/internal/threads/library_copy.cc
   cache/internal/threads/thread_index.cc
   cache/internal/threads/thread_record.cc
-  cache/options.cc
   cache/prometheus.cc
   cache/registry.cc
-  cache/removal.cc
-  cache/stats.cc
   cache/status_page.cc
+  cache/types/hash_strings.cc
+  cache/types/options.cc
+  cache/types/removal.cc
+  cache/types/stats.cc
   wheel/base/at_fork.cc
   wheel/clock.cc
   wheel/internal/timer_queue.cc
@@ -112,14 +112,13 @@ set(wheelcache_HEADERS
   cache/internal/entry/age.h
   cache/internal/entry/entry.h
   cache/internal/entry/entry_pool.h
+  cache/internal/entry/handle.h
   cache/internal/entry/layout.h
   cache/internal/entry/limbo.h
   cache/internal/entry/removed_list.h
   cache/internal/epoch/epoch.h
-  cache/internal/index/equal_strings.h
   cache/internal/index/find_bytes.h
   cache/internal/index/hash32.h
-  cache/internal/index/hash_strings.h
   cache/internal/index/index.h
   cache/internal/index/index_table.h
   cache/internal/index/key_hash.h
@@ -160,6 +159,18 @@ set(wheelcache_HEADERS
   cache/stats.h
   cache/status_page.h
   cache/ticket.h
+  cache/types/advice.h
+  cache/types/conditional.h
+  cache/types/equal_strings.h
+  cache/types/hash.h
+  cache/types/hash_strings.h
+  cache/types/histogram.h
+  cache/types/load.h
+  cache/types/options.h
+  cache/types/removal.h
+  cache/types/stats.h
+  cache/types/view.h
+  cache/types/weigh.h
   cache/view.h
   cache/weigh.h
   lru/frequency_sketch.h
@@ -206,7 +217,6 @@ set(wheelcache_LIBRARIES
 set(near_SOURCES
   cache/near/fake_server.cc
   cache/near/fake_store.cc
-  cache/near/heartbeat.cc
   cache/near/internal/redis/command.cc
   cache/near/internal/redis/connector.cc
   cache/near/internal/redis/data_link.cc
@@ -225,7 +235,8 @@ set(near_SOURCES
   cache/near/near_core.cc
   cache/near/near_options.cc
   cache/near/near_stats.cc
-  cache/near/redis_store.cc)
+  cache/near/redis_store.cc
+  cache/near/store/heartbeat.cc)
 
 set(near_HEADERS
   cache/near/codec.h
@@ -259,6 +270,8 @@ set(near_HEADERS
   cache/near/near_stats.h
   cache/near/redis_store.h
   cache/near/remote_store.h
+  cache/near/store/heartbeat.h
+  cache/near/store/remote_store.h
   cache/near/stored_value.h)
 
 set(near_LIBRARIES

@@ -11,8 +11,7 @@ if(TARGET wheelcache::wheelcache)
     tests/testing/cache_driver_refreshes.cc
     tests/testing/child.cc
     tests/testing/html_page.cc
-    tests/testing/prometheus_text.cc
-    tests/testing/relay.cc)
+    tests/testing/prometheus_text.cc)
   wheelcache_test(admission_test tests/cache/internal/engine/admission_test.cc)
   wheelcache_test(advice_test tests/cache/internal/status/advice_test.cc)
   wheelcache_test(age_test tests/cache/internal/entry/age_test.cc)
@@ -153,7 +152,8 @@ endif()
 
 if(TARGET wheelcache::near)
   target_sources(wheelcache_testing PRIVATE
-    tests/testing/redis_server.cc)
+    tests/testing/redis_server.cc
+    tests/testing/relay.cc)
   wheelcache_test(backoff_test tests/cache/near/redis/backoff_test.cc)
   wheelcache_test(command_test tests/cache/near/redis/command_test.cc)
   wheelcache_test(connector_test tests/cache/near/redis/connector_test.cc)

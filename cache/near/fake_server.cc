@@ -16,7 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "wheelcache/cache/near/fake_store.h"
-#include "wheelcache/cache/near/remote_store.h"
+#include "wheelcache/cache/near/store/remote_store.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/reaper.h"

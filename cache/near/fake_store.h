@@ -43,7 +43,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "wheelcache/cache/near/fake_server.h"
-#include "wheelcache/cache/near/remote_store.h"
+#include "wheelcache/cache/near/store/remote_store.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/clock.h"
 

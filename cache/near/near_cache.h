@@ -69,14 +69,14 @@
 #include "absl/types/span.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
-#include "wheelcache/cache/load.h"
 #include "wheelcache/cache/near/codec.h"
 #include "wheelcache/cache/near/fetch_stamp.h"
 #include "wheelcache/cache/near/near_core.h"
 #include "wheelcache/cache/near/near_options.h"
 #include "wheelcache/cache/near/near_stats.h"
-#include "wheelcache/cache/near/remote_store.h"
+#include "wheelcache/cache/near/store/remote_store.h"
 #include "wheelcache/cache/near/stored_value.h"
+#include "wheelcache/cache/types/load.h"
 
 namespace wheelcache {
 

@@ -21,8 +21,8 @@
 #include "wheelcache/cache/near/fetch_stamp.h"
 #include "wheelcache/cache/near/near_options.h"
 #include "wheelcache/cache/near/near_stats.h"
-#include "wheelcache/cache/near/remote_store.h"
-#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/near/store/remote_store.h"
+#include "wheelcache/cache/types/stats.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
 

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/types/options.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache {

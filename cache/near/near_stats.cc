@@ -5,7 +5,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/types/stats.h"
 
 namespace wheelcache {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
-#include "wheelcache/cache/histogram.h"
-#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/types/histogram.h"
+#include "wheelcache/cache/types/stats.h"
 #include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache {

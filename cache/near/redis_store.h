@@ -49,7 +49,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "wheelcache/cache/near/remote_store.h"
+#include "wheelcache/cache/near/store/remote_store.h"
 #include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/clock.h"

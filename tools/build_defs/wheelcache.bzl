@@ -13,14 +13,36 @@ _COPTS = ["-Wall", "-Wextra"]
 _LIBRARY_COPTS = ["-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Wold-style-cast"]
 
 def wheelcache_library(name, hdrs = [], copts = [], **kwargs):
-    """A library; private to its package unless visibility says otherwise."""
-    is_for_users = native.package_name().split("/")[0] in ["cache", "lru", "wheel"]
+    """A library of tests, benchmarks or tools; private to its package unless visibility says otherwise."""
     cc_library(
         name = name,
         hdrs = hdrs,
-        copts = _COPTS + (_LIBRARY_COPTS if is_for_users else []) + copts,
+        copts = _COPTS + copts,
         include_prefix = "wheelcache/" + native.package_name(),
         **kwargs
+    )
+
+def wheelcache_room(name, visibility = ["//:__subpackages__"], **kwargs):
+    """All that lies in a folder of the library, and in its folder internal if that has no BUILD file.
+
+    Seen by this project alone unless visibility says otherwise. tools/rooms checks that deps names the rooms which its
+    files include, and no others.
+    """
+    headers = native.glob(["*.h", "internal/*.h"])
+    wheelcache_library(
+        name = name,
+        srcs = native.glob(["*.cc", "internal/*.cc"]),
+        hdrs = headers,
+        copts = _LIBRARY_COPTS,
+        visibility = visibility,
+        **kwargs
+    )
+
+    # For the test of the examples in them.
+    native.filegroup(
+        name = "headers",
+        srcs = headers,
+        visibility = ["//tests/documentation:__pkg__"],
     )
 
 def wheelcache_binary(name, srcs = None, copts = [], **kwargs):

@@ -50,7 +50,7 @@
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/window_target.h"
 #include "wheelcache/cache/internal/index/hash32.h"
-#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/types/options.h"
 #include "wheelcache/lru/frequency_sketch.h"
 #include "wheelcache/lru/ghost_list.h"
 #include "wheelcache/wheel/base/export.h"

@@ -23,11 +23,11 @@
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
-#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/internal/advice/reuse_sample.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/index/hash32.h"
-#include "wheelcache/cache/internal/index/hash_strings.h"
+#include "wheelcache/cache/types/advice.h"
+#include "wheelcache/cache/types/hash_strings.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"

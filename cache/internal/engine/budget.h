@@ -24,7 +24,7 @@
 
 #include "absl/base/optimization.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
-#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/types/options.h"
 
 namespace wheelcache::internal {
 

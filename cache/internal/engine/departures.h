@@ -13,7 +13,7 @@
 #include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/removed_list.h"
-#include "wheelcache/cache/removal.h"
+#include "wheelcache/cache/types/removal.h"
 
 namespace wheelcache::internal {
 

@@ -11,7 +11,6 @@
 
 #include "absl/base/optimization.h"
 #include "absl/time/time.h"
-#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/internal/engine/advisor.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
@@ -27,9 +26,10 @@
 #include "wheelcache/cache/internal/entry/removed_list.h"
 #include "wheelcache/cache/internal/loads/key_query.h"
 #include "wheelcache/cache/internal/loads/load_home.h"
-#include "wheelcache/cache/options.h"
-#include "wheelcache/cache/removal.h"
-#include "wheelcache/cache/weigh.h"
+#include "wheelcache/cache/types/conditional.h"
+#include "wheelcache/cache/types/options.h"
+#include "wheelcache/cache/types/removal.h"
+#include "wheelcache/cache/types/weigh.h"
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/reaper.h"
 

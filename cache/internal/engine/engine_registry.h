@@ -32,7 +32,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "wheelcache/cache/internal/engine/history.h"
-#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/types/options.h"
 #include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"

@@ -11,7 +11,6 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/internal/engine/advisor.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
@@ -20,8 +19,9 @@
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
-#include "wheelcache/cache/options.h"
-#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/types/advice.h"
+#include "wheelcache/cache/types/options.h"
+#include "wheelcache/cache/types/stats.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {

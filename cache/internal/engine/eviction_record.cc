@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "wheelcache/cache/histogram.h"
 #include "wheelcache/cache/internal/entry/age.h"
-#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/types/histogram.h"
+#include "wheelcache/cache/types/stats.h"
 
 namespace wheelcache::internal {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/types/stats.h"
 
 namespace wheelcache::internal {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "absl/random/random.h"
-#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/types/options.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/types/options.h"
 #include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {

@@ -16,9 +16,9 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "wheelcache/cache/handle.h"
-#include "wheelcache/cache/load.h"
-#include "wheelcache/cache/view.h"
+#include "wheelcache/cache/internal/entry/handle.h"
+#include "wheelcache/cache/types/load.h"
+#include "wheelcache/cache/types/view.h"
 
 namespace wheelcache::internal {
 

@@ -9,7 +9,7 @@
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_REPORT_EXTENSION_H_
 
 #include "absl/functional/function_ref.h"
-#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/types/stats.h"
 #include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {

@@ -18,7 +18,7 @@
 #include "wheelcache/cache/internal/index/index.h"
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
-#include "wheelcache/cache/removal.h"
+#include "wheelcache/cache/types/removal.h"
 #include "wheelcache/wheel/base/contain.h"
 #include "wheelcache/wheel/base/mutex.h"
 

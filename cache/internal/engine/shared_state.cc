@@ -11,8 +11,8 @@
 #include "wheelcache/cache/internal/engine/window_target.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/index.h"
-#include "wheelcache/cache/options.h"
-#include "wheelcache/cache/weigh.h"
+#include "wheelcache/cache/types/options.h"
+#include "wheelcache/cache/types/weigh.h"
 
 namespace wheelcache::internal {
 

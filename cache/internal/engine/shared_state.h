@@ -22,7 +22,7 @@
 #include "wheelcache/cache/internal/memory/table_memory.h"
 #include "wheelcache/cache/internal/memory/zero_pages.h"
 #include "wheelcache/cache/internal/threads/library_copy.h"
-#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/types/options.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/internal/timer_slots.h"
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "wheelcache/cache/options.h"
-#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/types/options.h"
+#include "wheelcache/cache/types/stats.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
 

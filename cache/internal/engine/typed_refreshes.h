@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/refresh_ahead.h"
 #include "wheelcache/cache/internal/engine/shard.h"
@@ -24,6 +23,7 @@
 #include "wheelcache/cache/internal/engine/typed_lead.h"
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/entry/handle.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/loads/gate.h"
 #include "wheelcache/cache/internal/loads/load.h"
@@ -31,8 +31,8 @@
 #include "wheelcache/cache/internal/loads/refresh_board.h"
 #include "wheelcache/cache/internal/loads/typed_load.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
-#include "wheelcache/cache/load.h"
-#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/types/load.h"
+#include "wheelcache/cache/types/options.h"
 #include "wheelcache/wheel/base/contain.h"
 #include "wheelcache/wheel/clock.h"
 

@@ -11,10 +11,10 @@
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/layout.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
-#include "wheelcache/cache/internal/index/hash_strings.h"
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
-#include "wheelcache/cache/weigh.h"
+#include "wheelcache/cache/types/hash_strings.h"
+#include "wheelcache/cache/types/weigh.h"
 
 namespace wheelcache::internal {
 namespace {

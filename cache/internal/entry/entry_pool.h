@@ -38,7 +38,7 @@
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/layout.h"
 #include "wheelcache/cache/internal/memory/arena.h"
-#include "wheelcache/cache/weigh.h"
+#include "wheelcache/cache/types/weigh.h"
 #include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {

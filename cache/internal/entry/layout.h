@@ -28,10 +28,10 @@
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
-#include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/memory/huge_pages.h"
-#include "wheelcache/cache/view.h"
-#include "wheelcache/cache/weigh.h"
+#include "wheelcache/cache/types/hash.h"
+#include "wheelcache/cache/types/view.h"
+#include "wheelcache/cache/types/weigh.h"
 
 namespace wheelcache::internal {
 

@@ -10,9 +10,9 @@
 #include <type_traits>
 
 #include "absl/base/attributes.h"
-#include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/index/hash32.h"
-#include "wheelcache/cache/internal/index/hash_strings.h"
+#include "wheelcache/cache/types/hash.h"
+#include "wheelcache/cache/types/hash_strings.h"
 
 namespace wheelcache::internal {
 

@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
-#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/internal/status/format.h"
-#include "wheelcache/cache/options.h"
-#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/types/advice.h"
+#include "wheelcache/cache/types/options.h"
+#include "wheelcache/cache/types/stats.h"
 
 namespace wheelcache::internal {
 namespace {

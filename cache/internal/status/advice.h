@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/types/stats.h"
 #include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {

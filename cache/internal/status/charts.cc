@@ -11,11 +11,11 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "wheelcache/cache/advice.h"
-#include "wheelcache/cache/histogram.h"
 #include "wheelcache/cache/internal/status/format.h"
 #include "wheelcache/cache/internal/status/picture.h"
-#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/types/advice.h"
+#include "wheelcache/cache/types/histogram.h"
+#include "wheelcache/cache/types/stats.h"
 
 namespace wheelcache::internal {
 namespace {

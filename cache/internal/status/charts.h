@@ -9,9 +9,9 @@
 #include <string>
 
 #include "absl/types/span.h"
-#include "wheelcache/cache/advice.h"
-#include "wheelcache/cache/histogram.h"
-#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/types/advice.h"
+#include "wheelcache/cache/types/histogram.h"
+#include "wheelcache/cache/types/stats.h"
 #include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
-#include "wheelcache/cache/internal/index/hash_strings.h"
+#include "wheelcache/cache/types/hash_strings.h"
 #include "wheelcache/tests/tools/trace_replay/real_trace.h"
 #include "wheelcache/tools/trace_replay/loaded_trace.h"
 #include "wheelcache/tools/trace_replay/policies.h"

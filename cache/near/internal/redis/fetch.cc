@@ -16,7 +16,7 @@
 #include "wheelcache/cache/near/internal/redis/pipeline.h"
 #include "wheelcache/cache/near/internal/redis/reply.h"
 #include "wheelcache/cache/near/internal/redis/reply_status.h"
-#include "wheelcache/cache/near/remote_store.h"
+#include "wheelcache/cache/near/store/remote_store.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {

@@ -20,7 +20,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "wheelcache/cache/near/internal/redis/pipeline.h"
-#include "wheelcache/cache/near/remote_store.h"
+#include "wheelcache/cache/near/store/remote_store.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/clock.h"
 

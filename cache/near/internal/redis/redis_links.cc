@@ -12,7 +12,7 @@
 #include "wheelcache/cache/near/internal/redis/io_thread.h"
 #include "wheelcache/cache/near/internal/redis/link.h"
 #include "wheelcache/cache/near/internal/redis/subscription.h"
-#include "wheelcache/cache/near/remote_store.h"
+#include "wheelcache/cache/near/store/remote_store.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
 

@@ -18,13 +18,13 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "wheelcache/cache/near/heartbeat.h"
 #include "wheelcache/cache/near/internal/redis/connector.h"
 #include "wheelcache/cache/near/internal/redis/link.h"
 #include "wheelcache/cache/near/internal/redis/poll_request.h"
 #include "wheelcache/cache/near/internal/redis/reply.h"
 #include "wheelcache/cache/near/internal/redis/wire.h"
-#include "wheelcache/cache/near/remote_store.h"
+#include "wheelcache/cache/near/store/heartbeat.h"
+#include "wheelcache/cache/near/store/remote_store.h"
 #include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {

@@ -1,6 +1,6 @@
 // The comparison of keys, against the standard library's.
 
-#include "wheelcache/cache/internal/index/equal_strings.h"
+#include "wheelcache/cache/types/equal_strings.h"
 
 #include <cstddef>
 #include <string>

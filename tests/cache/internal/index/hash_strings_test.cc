@@ -4,7 +4,7 @@
 // What is bounded is some ten standard deviations from what chance gives, so
 // that no seed of the process comes near it.
 
-#include "wheelcache/cache/internal/index/hash_strings.h"
+#include "wheelcache/cache/types/hash_strings.h"
 
 #include <algorithm>
 #include <array>

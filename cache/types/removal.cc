@@ -1,4 +1,4 @@
-#include "wheelcache/cache/removal.h"
+#include "wheelcache/cache/types/removal.h"
 
 #include "absl/strings/string_view.h"
 

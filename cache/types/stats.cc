@@ -1,4 +1,4 @@
-#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/types/stats.h"
 
 #include <cstdint>
 #include <limits>
@@ -7,7 +7,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
-#include "wheelcache/cache/histogram.h"
+#include "wheelcache/cache/types/histogram.h"
 
 namespace wheelcache {
 namespace {

@@ -10,8 +10,8 @@
 //
 // Threads. Thread-safe.
 
-#ifndef WHEELCACHE_CACHE_INTERNAL_INDEX_HASH_STRINGS_H_
-#define WHEELCACHE_CACHE_INTERNAL_INDEX_HASH_STRINGS_H_
+#ifndef WHEELCACHE_CACHE_TYPES_HASH_STRINGS_H_
+#define WHEELCACHE_CACHE_TYPES_HASH_STRINGS_H_
 
 #include <atomic>
 #include <cstddef>
@@ -80,4 +80,4 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline uint64_t HashString(std::string_view s) {
 
 }  // namespace wheelcache::internal
 
-#endif  // WHEELCACHE_CACHE_INTERNAL_INDEX_HASH_STRINGS_H_
+#endif  // WHEELCACHE_CACHE_TYPES_HASH_STRINGS_H_

@@ -1,4 +1,4 @@
-#include "wheelcache/cache/internal/index/hash_strings.h"
+#include "wheelcache/cache/types/hash_strings.h"
 
 #include <atomic>
 #include <cstdint>

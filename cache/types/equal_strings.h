@@ -1,7 +1,7 @@
 // Inline equality for strings of typical key length (8 to 32 bytes).
 
-#ifndef WHEELCACHE_CACHE_INTERNAL_INDEX_EQUAL_STRINGS_H_
-#define WHEELCACHE_CACHE_INTERNAL_INDEX_EQUAL_STRINGS_H_
+#ifndef WHEELCACHE_CACHE_TYPES_EQUAL_STRINGS_H_
+#define WHEELCACHE_CACHE_TYPES_EQUAL_STRINGS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -35,4 +35,4 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool EqualStrings(std::string_view a,
 
 }  // namespace wheelcache::internal
 
-#endif  // WHEELCACHE_CACHE_INTERNAL_INDEX_EQUAL_STRINGS_H_
+#endif  // WHEELCACHE_CACHE_TYPES_EQUAL_STRINGS_H_

@@ -1,4 +1,4 @@
-#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/types/options.h"
 
 #include <algorithm>
 #include <cstdint>

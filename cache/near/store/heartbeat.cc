@@ -1,4 +1,4 @@
-#include "wheelcache/cache/near/heartbeat.h"
+#include "wheelcache/cache/near/store/heartbeat.h"
 
 #include <algorithm>
 #include <cassert>

@@ -1,0 +1,110 @@
+// What a loader returns, and how a call that loads behaves.
+//
+//   wheelcache::LoadOptions options;
+//   options.wait = absl::Milliseconds(200);
+//   options.error_ttl = absl::Seconds(1);
+//   auto user = cache->FindOrLoad(
+//       id, options, [&]() -> absl::StatusOr<wheelcache::Loaded<User>> {
+//         absl::StatusOr<Row> row = database.Read(id);
+//         if (!row.ok()) return row.status();
+//         return wheelcache::Loaded<User>{Parse(*row), row->max_age};
+//       });
+//
+// Single-flight. One caller loads a key; calls for it that come meanwhile get
+// the same result, a failure as well, and run no loader.
+//
+// Superseded. A Set, Del, Take, Clear or EraseIf that comes while a load runs
+// supersedes it, whether or not it finds anything; SetIf, DelIf and Update do
+// if they change something. Then the result still reaches those who wait for
+// it, but is not stored, and whoever asks later starts another load. So a value
+// that was read before an invalidation is never stored after it. Expiry,
+// eviction and Touch supersede nothing.
+//
+// Absence is data: a Cache<Key, std::optional<User>> whose loader returns
+// {std::nullopt, absl::Seconds(5)} remembers for five seconds that there is no
+// such user.
+//
+// Cancelled. kCancelled from a loader means "for my own reasons, not the
+// source's", as when its client has gone away: it is not handed on, and the
+// blocked caller that has waited longest runs its own loader instead. Callers
+// of BeginLoad get it if no blocked one is there.
+//
+// Refresh-ahead. With Hooks::reload, a call that finds a value older than
+// CacheOptions::refresh_after, or beyond refresh_at of its life, has it
+// refreshed: FindOrLoad, GetOrLoad, BeginLoad and Refresh do, plain reads do
+// not. One caller runs `reload`, or hands it to Hooks::executor; all others,
+// and that one if there is an executor, get the old value meanwhile. The
+// deadline still ends the old value. If `reload` fails or throws, the old value
+// stays, and is refreshed again retry_after later. What supersedes a load
+// supersedes a refresh. A miss joins a refresh that runs, and takes the place
+// of one that is queued. After Stop, no refresh begins.
+//
+// Waiting for ever. A call that would do so gets FailedPrecondition: that of a
+// loader for its own key, and the one that closes a cycle of loaders that wait
+// for each other, on any threads and in any caches of the process.
+//
+// Threads. Thread-compatible.
+
+#ifndef WHEELCACHE_CACHE_TYPES_LOAD_H_
+#define WHEELCACHE_CACHE_TYPES_LOAD_H_
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "wheelcache/wheel/base/version.h"
+
+namespace wheelcache {
+
+// A value, and how long it may be used, varied by the jitter. A TTL of zero or
+// less: the callers get the value, and it is not stored.
+template <typename Value>
+struct Loaded {
+  Value value;
+  // None: that of the call; from Hooks::reload, CacheOptions::default_ttl.
+  std::optional<absl::Duration> ttl = std::nullopt;
+};
+
+// What loads one key: T is Loaded<Value>, or for GetOrLoad Value.
+template <typename T>
+using Loader = absl::FunctionRef<absl::StatusOr<T>()>;
+
+// What loads many: gets the positions of their keys, and returns a result for
+// each.
+template <typename Value>
+using BatchLoader =
+    absl::FunctionRef<std::vector<absl::StatusOr<Loaded<Value>>>(
+        absl::Span<const size_t> missing)>;
+
+// What BeginLoad calls with the result, once.
+template <typename Handle>
+using LoadDone = absl::AnyInvocable<void(const absl::StatusOr<Handle>&)>;
+
+struct LoadOptions {
+  // The TTL where the loader names none. None: CacheOptions::default_ttl.
+  std::optional<absl::Duration> ttl = std::nullopt;
+
+  // How long to wait for the load of another caller, by the cache's clock; then
+  // the call returns kDeadlineExceeded, and the load goes on. Zero never waits.
+  // The caller's own loader takes the time it takes. FindOrLoadMany waits that
+  // long for all its keys together.
+  absl::Duration wait = absl::InfiniteDuration();
+
+  // How long a failure of this load is remembered: until then it answers later
+  // callers, unless the load is superseded. A shard remembers 64 at most; for
+  // one more, the one that ends first is forgotten.
+  absl::Duration error_ttl = absl::ZeroDuration();
+
+  // A value of a greater age counts as missing, and stays if its load fails,
+  // which returns the error. Ages are in steps of 20 ms; see CacheHandle::Age.
+  absl::Duration max_age = absl::InfiniteDuration();
+};
+
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_TYPES_LOAD_H_
