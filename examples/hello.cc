@@ -10,7 +10,7 @@
 int main() {
   wheelcache::CacheOptions options;
   options.max_entries = 100'000;
-  options.default_ttl = absl::Minutes(5);
+  options.default_ttl = absl::Minutes(5);  // Give or take 5 %: options.jitter.
   auto cache = *wheelcache::Cache<std::string, int>::Create(options);
 
   cache->Set("apples", 12);

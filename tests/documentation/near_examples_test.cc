@@ -1,9 +1,12 @@
 // The examples that cache/near/ shows, each in a frame that supplies what is
-// the reader's. documentation_test.cc compares them with the headers.
+// the reader's, and the program examples/near_cache.cc. documentation_test.cc
+// compares them with the headers.
 
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/near/fake_server.h"
 #include "wheelcache/cache/near/fake_store.h"
@@ -24,7 +28,9 @@
 #include "wheelcache/cache/near/near_cache.h"
 #include "wheelcache/cache/near/near_options.h"
 #include "wheelcache/cache/near/near_stats.h"
+#include "wheelcache/cache/near/redis_store.h"
 #include "wheelcache/cache/near/remote_store.h"
+#include "wheelcache/tests/testing/redis_server.h"
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
@@ -192,6 +198,34 @@ TEST(NearExamples, FakeStore) {
   EXPECT_EQ(*users->Get("alice"), "Alice B.");  // Within max_staleness.
   clock.Advance(options.max_staleness);
   EXPECT_FALSE(users->Get("alice").ok());
+}
+
+absl::Status CreateARedisStore() {
+  wheelcache::RedisStoreOptions options;
+  options.url = "redis://127.0.0.1:6379/0";
+  auto store = wheelcache::RedisStore::Create(options);
+  if (!store.ok()) return store.status();
+  return absl::OkStatus();
+}
+
+TEST(NearExamples, RedisStoreIsCreatedWithoutAServer) {
+  EXPECT_TRUE(CreateARedisStore().ok());
+}
+
+TEST(NearExamples, ProgramShowsAWriteOfOneProcessInTheOther) {
+  const absl::StatusOr<std::unique_ptr<testing::RedisServer>> server =
+      testing::RedisServer::Start();
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string command =
+      absl::StrCat("examples/near_cache ", (*server)->url(), " 2>&1");
+  std::FILE* const pipe = popen(command.c_str(), "r");
+  std::string output;
+  char buffer[4096];
+  while (std::fgets(buffer, sizeof(buffer), pipe) != nullptr) output += buffer;
+  EXPECT_EQ(pclose(pipe), 0);
+  EXPECT_THAT(output, ::testing::MatchesRegex(
+                          "seen after [0-9]+ us, and [0-9]+ local reads "
+                          "before\n"));
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 // supplies what is theirs. documentation_test.cc compares them with the
 // headers.
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -20,6 +23,7 @@
 #include "wheelcache/lru/ghost_list.h"
 #include "wheelcache/lru/lazy_lru_list.h"
 #include "wheelcache/lru/lru_list.h"
+#include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
 #include "wheelcache/wheel/clock.h"
@@ -192,6 +196,42 @@ TEST(WheelExamples, Mutex) {
   std::thread writer([&mailbox] { mailbox.Put(7); });
   EXPECT_EQ(mailbox.Take(), 7);
   writer.join();
+}
+
+class Queue {
+ public:
+  void Add() {
+    MutexLock lock(&mu_);
+    ++size_;
+  }
+
+  int size() {
+    MutexLock lock(&mu_);
+    return size_;
+  }
+
+ private:
+  friend class internal::ForkRegistration;
+  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
+  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
+  void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockInChild(); }
+
+  Mutex mu_;
+  int size_ ABSL_GUARDED_BY(mu_) = 0;
+  internal::ForkRegistration fork_registration_{this};  // The last member.
+};
+
+TEST(WheelExamples, AtFork) {
+  Queue queue;
+  queue.Add();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  queue.Add();
+  if (child == 0) _exit(queue.size());
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 2);
+  EXPECT_EQ(queue.size(), 2);
 }
 
 class Sessions : public wheelcache::Reaper::Client {
