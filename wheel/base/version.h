@@ -3,7 +3,7 @@
 //   std::puts("built with wheelcache " WHEELCACHE_VERSION);
 //
 // CMake, pkg-config and the packages take the version from here. What repeats
-// it is compared by tests/documentation/version_test.cc.
+// it is compared by tests/documentation/documentation_test.cc.
 
 #ifndef WHEELCACHE_WHEEL_BASE_VERSION_H_
 #define WHEELCACHE_WHEEL_BASE_VERSION_H_
