@@ -118,6 +118,7 @@ class CacheConditionalRaceTest
   std::unique_ptr<IntCache> cache_;
 };
 
+// Promise: Conditional writes
 TEST_P(CacheConditionalRaceTest, SetIfWinsIfTheEntryIsStillTheSame) {
   for (const Event& event : Events()) {
     SCOPED_TRACE(event.name);
@@ -363,6 +364,7 @@ TEST_P(CacheConditionalRaceTest, LoadIsOvertakenByAWinnerAndNotByALoser) {
 
 using TakeRaceTest = CacheEnvironment;
 
+// Promise: Conditional writes
 TEST_F(TakeRaceTest, OneOfSeveralCallersGetsIt) {
   constexpr int kThreads = 4;
   constexpr int kKeys = 2'000;
@@ -389,6 +391,65 @@ TEST_F(TakeRaceTest, OneOfSeveralCallersGetsIt) {
   EXPECT_EQ(stats.deletes, kKeys);
   EXPECT_EQ(stats.hits, kKeys);
   EXPECT_EQ(stats.misses, (kThreads - 1) * kKeys);
+}
+
+using UpdateRaceTest = CacheEnvironment;
+
+// Promise: Conditional writes
+// Many threads, one key: no increment is lost, and none counts twice.
+TEST_F(UpdateRaceTest, EachOfManyIncrementsCounts) {
+  constexpr int kThreads = 4;
+  constexpr int kIncrements = 2'000;
+  for (const int shards : {1, 4}) {
+    options_.shards = shards;
+    auto cache = New<int, std::string>();  // Not all of one size.
+    using Strings = Cache<int, std::string>;
+    std::atomic<int64_t> calls{0};
+    std::thread threads[kThreads];
+    for (std::thread& thread : threads) {
+      thread = std::thread([&] {
+        for (int i = 0; i < kIncrements; ++i) {
+          EXPECT_TRUE(cache->Update(i % 2, [&](const Strings::Handle& old) {
+            ++calls;
+            return Strings::Decision::Set(
+                std::to_string(old ? std::stoi(std::string(*old)) + 1 : 1));
+          }));
+          if (i % 16 == 0) cache->Touch(0, absl::Hours(1));
+          if (i % 64 == 0) cache->RunMaintenance();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const std::string each = std::to_string(kThreads * kIncrements / 2);
+    EXPECT_EQ(cache->Get(0), each);
+    EXPECT_EQ(cache->Get(1), each);
+    EXPECT_EQ(cache->stats().sets, kThreads * kIncrements);
+    EXPECT_GE(calls.load(), kThreads * kIncrements);
+    EXPECT_TRUE(cache->CheckInvariants().ok());
+  }
+}
+
+// What is taken is gone from the sum, and goes nowhere twice.
+TEST_F(UpdateRaceTest, WhatIsTakenAndWhatIsLeftAddsUp) {
+  constexpr int kThreads = 4;
+  constexpr int kCalls = 2'000;
+  auto cache = New<int, int>();
+  std::atomic<int64_t> taken{0};
+  std::thread threads[kThreads];
+  for (std::thread& thread : threads) {
+    thread = std::thread([&] {
+      for (int i = 0; i < kCalls; ++i) {
+        EXPECT_TRUE(cache->Update(1, [](const Handle& old) {
+          return Decision::Set(old ? *old + 1 : 1);
+        }));
+        if (i % 4 != 0) continue;
+        if (const auto handle = cache->Take(1)) taken += *handle;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const int64_t left = cache->Get(1).value_or(0);
+  EXPECT_EQ(taken.load() + left, kThreads * kCalls);
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, CacheConditionalRaceTest,

@@ -1,0 +1,1005 @@
+// Loads and refreshes that meet others: callers that wait for one load, writes
+// between any two of its steps, loaders that wait for each other, and fork().
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "gtest/gtest.h"
+#include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/load.h"
+#include "wheelcache/tests/testing/cache_environment.h"
+#include "wheelcache/tests/testing/child.h"
+#include "wheelcache/tests/testing/each_policy.h"
+#include "wheelcache/tests/testing/interruption.h"
+#include "wheelcache/tests/testing/notification.h"
+
+namespace wheelcache {
+namespace {
+
+using testing::HoldsInChild;
+using testing::Notification;
+using StringCache = Cache<int, std::string>;
+using Result = absl::StatusOr<Loaded<std::string>>;
+using Handle = StringCache::Handle;
+using Ticket = StringCache::Ticket;
+using Strings = std::vector<std::string>;
+using Task = std::function<void()>;
+
+Result Value(const std::string& value) { return Loaded<std::string>{value}; }
+Result Cancelled() { return absl::CancelledError("no more"); }
+Result NeverCalled() { return absl::InternalError("called"); }
+
+// The value, or the name of the error.
+std::string TextOf(const absl::StatusOr<Handle>& result) {
+  return result.ok() ? std::string(**result)
+                     : absl::StatusCodeToString(result.status().code());
+}
+
+LoadOptions Limit(absl::Duration wait) {
+  LoadOptions options;
+  options.wait = wait;
+  return options;
+}
+
+// What tests of loads that meet have in common: a cache that reloads.
+class LoadRaceEnvironment
+    : public testing::WithEachPolicy<InterruptedCacheEnvironment> {
+ protected:
+  LoadRaceEnvironment() {
+    options_.default_ttl = absl::Minutes(10);
+    hooks_.reload = [this](int, std::string_view) -> Result {
+      return reload_ ? reload_() : Value("reloaded");
+    };
+    Renew();
+  }
+
+  // A cache with options_ and hooks_ as they are now.
+  void Renew() { cache_ = New<int, std::string>(hooks_); }
+
+  // Begins a load of key 1, whose result goes to told_.
+  Ticket Begin() {
+    return cache_->BeginLoad(
+        1, {}, [this](const auto& result) { told_.push_back(TextOf(result)); });
+  }
+  Strings Told() { return std::exchange(told_, {}); }
+
+  StringCache::Hooks hooks_;
+  std::function<Result()> reload_;
+  std::unique_ptr<StringCache> cache_;
+  Strings told_;
+};
+
+// Callers that block, in an order that is known.
+class CacheLoadWaitersTest : public LoadRaceEnvironment {
+ protected:
+  // A caller that asks for key 1 on a thread of its own, and blocks.
+  class Waiter {
+   public:
+    Waiter(StringCache* cache, const LoadOptions& options,
+           std::function<Result()> loader)
+        : Waiter(cache, options, std::move(loader), nullptr) {}
+    // Calls `at_sleep` when it next wakes.
+    Waiter(StringCache* cache, const LoadOptions& options,
+           std::function<Result()> loader, std::function<void()> at_sleep)
+        : at_sleep_(std::move(at_sleep)),
+          thread_([this, cache, options, loader = std::move(loader)] {
+            At("load: before it blocks", [this] {
+              if (at_sleep_) At("load: between sleep and lock", at_sleep_);
+              blocks_.Notify();
+            });
+            try {
+              text_ = TextOf(cache->FindOrLoad(1, options, loader));
+            } catch (const std::runtime_error&) {
+              text_ = "thrown";
+            }
+            testing::interruption = {};
+          }) {
+      blocks_.Wait();
+    }
+    ~Waiter() {
+      if (thread_.joinable()) thread_.join();
+    }
+
+    std::string Text() {
+      thread_.join();
+      return text_;
+    }
+
+   private:
+    std::function<void()> at_sleep_;
+    Notification blocks_;
+    std::string text_;
+    std::thread thread_;  // The last.
+  };
+
+  // Runs `load` for key 1 while ninety-nine other callers wait. Returns what
+  // they get.
+  Strings WaitersFor(const std::function<Result()>& load) {
+    std::deque<Waiter> waiters;
+    try {
+      (void)cache_->FindOrLoad(1, {}, [&] {
+        for (int i = 0; i < 99; ++i) {
+          waiters.emplace_back(cache_.get(), LoadOptions(), NeverCalled);
+        }
+        return load();
+      });
+    } catch (const std::runtime_error&) {
+    }
+    Strings texts;
+    for (Waiter& waiter : waiters) texts.push_back(waiter.Text());
+    return texts;
+  }
+};
+
+// Promise: One load per key
+TEST_P(CacheLoadWaitersTest, HundredCallsForOneKeyRunTheLoaderOnce) {
+  EXPECT_EQ(WaitersFor([] { return Value("once"); }), Strings(99, "once"));
+  EXPECT_EQ(cache_->Get(1), "once");
+  EXPECT_EQ(cache_->stats().sets, 1);
+}
+
+TEST_P(CacheLoadWaitersTest, FailingLoaderRunsOnceForAllWhoWait) {
+  EXPECT_EQ(WaitersFor([] { return absl::UnavailableError("down"); }),
+            Strings(99, "UNAVAILABLE"));
+  EXPECT_EQ(cache_->size(), 0);
+}
+
+TEST_P(CacheLoadWaitersTest, LoaderThatThrowsGivesAnErrorToThoseWhoWait) {
+  const auto throws = []() -> Result { throw std::runtime_error("lost"); };
+  EXPECT_THROW((void)cache_->FindOrLoad(1, {}, throws), std::runtime_error);
+  EXPECT_EQ(WaitersFor(throws), Strings(99, "UNKNOWN"));
+  EXPECT_EQ(cache_->FindOrLoad(1, {}, [] { return Value("found"); })->value(),
+            "found");
+}
+
+// A value that can be copied so many times. Not moved: absl::StatusOr ends a
+// program in which that throws.
+struct FragileValue {
+  static inline std::atomic<int> copies_left{0};
+  FragileValue() = default;
+  FragileValue(const FragileValue&) {
+    if (copies_left-- == 0) throw std::runtime_error("dropped");
+  }
+  FragileValue(FragileValue&&) = default;
+};
+
+TEST_P(CacheLoadWaitersTest, CopyThatThrowsFailsItsCallerAlone) {
+  using FragileResult = absl::StatusOr<FragileValue>;
+  auto cache = New<int, FragileValue>();
+  std::atomic<int> failed{0};
+  const auto ask = [&](const std::function<FragileResult()>& loader) {
+    try {
+      EXPECT_TRUE(cache->GetOrLoad(1, loader).ok());
+    } catch (const std::runtime_error&) {
+      ++failed;
+    }
+  };
+  std::thread waiter;
+  ask([&]() -> FragileResult {
+    Notification blocks;
+    waiter = std::thread([&] {
+      At("load: before it blocks", [&] { blocks.Notify(); });
+      ask([] { return FragileResult(); });
+    });
+    blocks.Wait();
+    FragileValue::copies_left = 1;
+    return FragileValue();
+  });
+  waiter.join();
+  EXPECT_EQ(failed.load(), 1);
+  EXPECT_EQ(cache->size(), 1);
+  EXPECT_TRUE(cache->CheckInvariants().ok());
+}
+
+TEST_P(CacheLoadWaitersTest, LoadGoesToTheOneThatHasWaitedLongest) {
+  for (const bool second_has_a_limit : {false, true}) {
+    cache_->Del(1);
+    std::vector<int> order;  // Of loaders, which run one after the other.
+    Ticket ticket = Begin();
+    const auto cancel = [&](int i) {
+      return [&order, i] {
+        order.push_back(i);
+        return i < 3 ? Cancelled() : Value("third");
+      };
+    };
+    const LoadOptions none;
+    const LoadOptions limit = Limit(absl::Hours(1));
+    Waiter first(cache_.get(), second_has_a_limit ? none : limit, cancel(1));
+    Waiter second(cache_.get(), second_has_a_limit ? limit : none, cancel(2));
+    Waiter third(cache_.get(), none, cancel(3));
+    ticket = Ticket();
+    EXPECT_EQ(third.Text(), "third");
+    EXPECT_EQ(first.Text(), "CANCELLED");
+    EXPECT_EQ(second.Text(), "CANCELLED");
+    EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
+    EXPECT_EQ(cache_->Get(1), "third");
+  }
+}
+
+TEST_P(CacheLoadWaitersTest, CallbacksAreToldByTheHeir) {
+  Ticket ticket = Begin();
+  EXPECT_FALSE(Begin());
+  Waiter waiter(cache_.get(), {}, [] { return Value("taken over"); });
+  ticket = Ticket();
+  EXPECT_EQ(waiter.Text(), "taken over");
+  EXPECT_EQ(Told(), Strings(2, "taken over"));
+}
+
+TEST_P(CacheLoadWaitersTest, WaitEndsByTheClockOfTheCache) {
+  Ticket ticket = Begin();
+  Waiter waiter(cache_.get(), Limit(absl::Seconds(1)), NeverCalled);
+  clock_.WaitUntilAsleep();
+  clock_.Advance(absl::Seconds(1) - absl::Nanoseconds(1));
+  EXPECT_EQ(clock_.wake_ups(), 0);
+  clock_.Advance(absl::Nanoseconds(1));
+  EXPECT_EQ(waiter.Text(), "DEADLINE_EXCEEDED");
+  EXPECT_TRUE(ticket.Finish(Value("one")));
+  EXPECT_EQ(cache_->Get(1), "one");
+}
+
+TEST_P(CacheLoadWaitersTest, HeirWhoseTimeIsUpLeadsAllTheSame) {
+  Ticket ticket = Begin();
+  Waiter waiter(
+      cache_.get(), Limit(absl::Seconds(1)), [] { return Value("heir"); },
+      [&] { ticket = Ticket(); });
+  clock_.WaitUntilAsleep();
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(waiter.Text(), "heir");
+  EXPECT_EQ(cache_->Get(1), "heir");
+}
+
+TEST_P(CacheLoadWaitersTest, ResultThatComesAsTheTimeIsUpIsReturned) {
+  Ticket ticket = Begin();
+  Waiter waiter(cache_.get(), Limit(absl::Seconds(1)), NeverCalled,
+                [&] { ticket.Finish(Value("in time")); });
+  clock_.WaitUntilAsleep();
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(waiter.Text(), "in time");
+}
+
+TEST_P(CacheLoadWaitersTest, WhoHasWaitedTooLongIsNoHeir) {
+  Ticket ticket = Begin();
+  Waiter first(cache_.get(), Limit(absl::Hours(1)),
+               [] { return Value("first"); });
+  Waiter brief(cache_.get(), Limit(absl::Seconds(1)), NeverCalled);
+  Waiter last(cache_.get(), {}, [] { return Value("last"); });
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(brief.Text(), "DEADLINE_EXCEEDED");
+  ticket = Ticket();
+  EXPECT_EQ(first.Text(), "first");
+  EXPECT_EQ(last.Text(), "first");
+}
+
+TEST_P(CacheLoadWaitersTest, LoadWhoseLastWaiterHasGoneEndsAsCancelled) {
+  Ticket ticket = Begin();
+  Waiter brief(cache_.get(), Limit(absl::Seconds(1)), NeverCalled);
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(brief.Text(), "DEADLINE_EXCEEDED");
+  ticket = Ticket();
+  EXPECT_EQ(Told(), Strings{"CANCELLED"});
+  EXPECT_EQ(cache_->FindOrLoad(1, {}, [] { return Value("next"); })->value(),
+            "next");
+}
+
+TEST_P(CacheLoadWaitersTest, HeirOfASupersededLoadDoesNotStore) {
+  Ticket ticket = Begin();
+  Waiter waiter(cache_.get(), {}, [] { return Value("too old"); });
+  cache_->Del(1);
+  ticket = Ticket();
+  EXPECT_EQ(waiter.Text(), "too old");
+  EXPECT_EQ(cache_->Get(1), std::nullopt);
+}
+
+TEST_P(CacheLoadWaitersTest, HeirThatAsksForItsOwnKeyIsRefused) {
+  for (const absl::Duration wait :
+       {absl::InfiniteDuration(), absl::Duration(absl::Hours(1))}) {
+    cache_->Del(1);
+    Ticket ticket = Begin();
+    Waiter waiter(cache_.get(), Limit(wait), [&] {
+      return Value(TextOf(cache_->FindOrLoad(1, {}, NeverCalled)));
+    });
+    ticket = Ticket();
+    EXPECT_EQ(waiter.Text(), "FAILED_PRECONDITION");
+  }
+}
+
+// Before the heir has taken it up, the load has no leader: the one that gave it
+// up may wait for it.
+TEST_P(CacheLoadWaitersTest, WhoeverGaveUpALoadMayWaitForItsHeir) {
+  Notification heir_blocks;
+  Notification leader_waits;
+  std::thread heir;
+  const auto cancelled = cache_->FindOrLoad(1, {}, [&] {
+    heir = std::thread([&] {
+      At("load: before it blocks", [&] {
+        At("load: after the wait", [&] { leader_waits.Wait(); });
+        heir_blocks.Notify();
+      });
+      EXPECT_TRUE(cache_->FindOrLoad(1, {}, [] { return Value("heir"); }).ok());
+    });
+    heir_blocks.Wait();
+    return Cancelled();
+  });
+  EXPECT_TRUE(absl::IsCancelled(cancelled.status()));
+  At("load: among the waits",
+     [&] { At("load: before it blocks", [&] { leader_waits.Notify(); }); });
+  // If it is refused, the heir goes on all the same.
+  const auto result = cache_->FindOrLoad(1, {}, NeverCalled);
+  leader_waits.Notify();
+  heir.join();
+  EXPECT_EQ(TextOf(result), "heir");
+}
+
+// A wait with a limit ends, whoever waits for whom.
+TEST_P(CacheLoadWaitersTest, WaitWithALimitClosesNoCycle) {
+  Notification second_loads;
+  Notification first_waits;
+  std::thread second([&] {
+    const auto got = cache_->FindOrLoad(2, {}, [&] {
+      second_loads.Notify();
+      first_waits.Wait();
+      At("load: before it blocks", [&] {
+        // Under the lock of that load alone.
+        clock_.Advance(absl::Seconds(1));
+      });
+      return Value(TextOf(cache_->FindOrLoad(1, {}, NeverCalled)));
+    });
+    EXPECT_EQ(TextOf(got), "first");
+  });
+  const auto got = cache_->FindOrLoad(1, {}, [&] {
+    second_loads.Wait();
+    At("load: before it blocks", [&] { first_waits.Notify(); });
+    EXPECT_EQ(
+        TextOf(cache_->FindOrLoad(2, Limit(absl::Seconds(1)), NeverCalled)),
+        "DEADLINE_EXCEEDED");
+    return Value("first");
+  });
+  EXPECT_EQ(TextOf(got), "first");
+  second.join();
+}
+
+TEST_P(CacheLoadWaitersTest, WaitOfZeroIsNoCycleEither) {
+  const auto got = cache_->FindOrLoad(1, {}, [&] {
+    return Value(TextOf(
+        cache_->FindOrLoad(1, Limit(absl::ZeroDuration()), NeverCalled)));
+  });
+  EXPECT_EQ(TextOf(got), "DEADLINE_EXCEEDED");
+}
+
+// A second for all its keys, and what its own loaders take does not count. Of
+// two waits for the same key, the second in the place of a load that was given
+// up, each has what the one before has left.
+TEST_P(CacheLoadWaitersTest, BatchWaitsNoLongerThanItsLimitInAll) {
+  Ticket first = cache_->BeginLoad(1, {}, [](const auto&) {});
+  Ticket second = cache_->BeginLoad(2, {}, [](const auto&) {});
+  Ticket next_second;
+  Notification blocks;
+  Notification blocks_again;
+  const std::vector<int> keys = {3, 1, 2};
+  Strings texts;
+  std::thread batch([&] {
+    At("load: before it blocks", [&] {
+      At("load: before it blocks", [&] { blocks_again.Notify(); });
+      blocks.Notify();
+    });
+    const auto load = [&](absl::Span<const size_t> missing) {
+      clock_.Advance(absl::Hours(1));
+      if (missing[0] == 0) {
+        second = Ticket();
+        next_second = cache_->BeginLoad(2, {}, [](const auto&) {});
+      }
+      return std::vector<Result>(missing.size(), Value("own"));
+    };
+    for (const auto& result :
+         cache_->FindOrLoadMany(keys, Limit(absl::Seconds(1)), load)) {
+      texts.push_back(TextOf(result));
+    }
+  });
+  blocks.Wait();
+  clock_.WaitUntilAsleep();
+  clock_.Advance(absl::Milliseconds(600));
+  first = Ticket();  // Which the batch takes over.
+  blocks_again.Wait();
+  clock_.WaitUntilAsleep();
+  clock_.Advance(absl::Milliseconds(400));
+  batch.join();
+  EXPECT_EQ(texts, (Strings{"own", "own", "DEADLINE_EXCEEDED"}));
+}
+
+TEST_P(CacheLoadWaitersTest, HeirThatThrowsFailsThoseBehindIt) {
+  Ticket ticket = Begin();
+  Waiter heir(cache_.get(), {},
+              []() -> Result { throw std::runtime_error("lost"); });
+  Waiter behind(cache_.get(), {}, NeverCalled);
+  ticket = Ticket();
+  EXPECT_EQ(behind.Text(), "UNKNOWN");
+  EXPECT_EQ(heir.Text(), "thrown");
+}
+
+// A load that has ended as cancelled, and is not yet out of the way.
+TEST_P(CacheLoadWaitersTest, CancelledLoadKeepsNobodyFromLoading) {
+  Ticket ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
+  At("load: cancelled", [&] {
+    EXPECT_EQ(TextOf(cache_->FindOrLoad(1, {}, [] { return Value("loaded"); })),
+              "loaded");
+    EXPECT_FALSE(Begin());
+  });
+  ticket = Ticket();
+  EXPECT_EQ(Told(), Strings{"loaded"});
+  EXPECT_EQ(cache_->Get(1), "loaded");
+}
+
+TEST_P(CacheLoadWaitersTest, TicketMayBeBegunWhereACancelledOneIsInTheWay) {
+  Ticket first = Begin();
+  Ticket second;
+  At("load: cancelled", [&] { second = Begin(); });
+  first = Ticket();
+  ASSERT_TRUE(second);
+  EXPECT_TRUE(second.Finish(Value("second")));
+}
+
+TEST_P(CacheLoadWaitersTest, EndOfTheCacheWaitsForAFinishThatStores) {
+  Ticket ticket = Begin();
+  std::atomic<bool> ends{false};
+  std::atomic<bool> ended{false};
+  std::thread destroyer;
+  At("store: between clock and lock", [&] {
+    destroyer = std::thread([&] {
+      ends = true;
+      cache_.reset();
+      ended = true;
+    });
+    while (!ends) std::this_thread::yield();
+    for (int i = 0; i < 300; ++i) std::this_thread::yield();
+    EXPECT_FALSE(ended.load());
+  });
+  ticket.Finish(Value("last"));
+  destroyer.join();
+}
+
+// A write that supersedes loads of key 1, and what it leaves there.
+struct Overtaking {
+  const char* name;
+  void (*write)(StringCache&);
+  std::optional<std::string> leaves;
+};
+
+std::vector<Overtaking> AllThatSupersede() {
+  return {
+      {"Set", [](StringCache& cache) { cache.Set(1, "set"); }, "set"},
+      {"Del", [](StringCache& cache) { cache.Del(1); }, {}},
+      {"Clear", [](StringCache& cache) { cache.Clear(); }, {}},
+      {"refused Set",
+       [](StringCache& cache) { cache.Set(1, "", absl::ZeroDuration()); },
+       {}},
+      {"Touch that deletes",
+       [](StringCache& cache) { cache.Touch(1, absl::ZeroDuration()); },
+       {}},
+  };
+}
+
+class CacheLoadInterleavingTest : public LoadRaceEnvironment {
+ protected:
+  // Has each write come at each of these points of `load`.
+  template <typename Load>
+  void ExpectThatWritesSupersede(const std::vector<std::string>& points,
+                                 std::optional<std::string> old, Load&& load) {
+    for (const Overtaking& overtaking : AllThatSupersede()) {
+      for (const std::string& point : points) {
+        SCOPED_TRACE(std::string(overtaking.name) + ", " + point);
+        Renew();
+        if (old.has_value()) cache_->Set(1, *old);
+        At(point, [&] { overtaking.write(*cache_); });
+        load();
+        EXPECT_EQ(cache_->Get(1), overtaking.leaves);
+        EXPECT_TRUE(cache_->CheckInvariants().ok());
+        // Nothing is left behind that keeps the key from being refreshed.
+        cache_->Set(1, "next");
+        EXPECT_TRUE(cache_->Refresh(1));
+        EXPECT_EQ(cache_->Get(1), "reloaded");
+      }
+    }
+  }
+};
+
+// Promise: One load per key
+TEST_P(CacheLoadInterleavingTest, WritesSupersedeALoadBetweenAnyTwoSteps) {
+  const auto load = [&] {
+    testing::Interrupt("in the loader");
+    return Value("loaded");
+  };
+  ExpectThatWritesSupersede(
+      {"in the loader", "store: between clock and lock",
+       "store: after the lock"},
+      std::nullopt,
+      [&] { EXPECT_EQ(TextOf(cache_->FindOrLoad(1, {}, load)), "loaded"); });
+}
+
+TEST_P(CacheLoadInterleavingTest, WritesSupersedeATicketBetweenAnyTwoSteps) {
+  ExpectThatWritesSupersede({"before Finish", "store: between clock and lock",
+                             "store: after the lock"},
+                            std::nullopt, [&] {
+                              Ticket ticket = Begin();
+                              testing::Interrupt("before Finish");
+                              ticket.Finish(Value("loaded"));
+                              EXPECT_EQ(Told(), Strings{"loaded"});
+                            });
+}
+
+TEST_P(CacheLoadInterleavingTest, WritesSupersedeARefreshBetweenAnyTwoSteps) {
+  ExpectThatWritesSupersede(
+      {"refresh: between claim and queue", "refresh: before it starts",
+       "refresh: before reload", "refresh: after reload",
+       "store: between clock and lock", "store: after the lock"},
+      "old", [&] { cache_->Refresh(1); });
+}
+
+TEST_P(CacheLoadInterleavingTest, WriteBeforeALoadJoinsIsSeenByIt) {
+  At("load: before it joins", [&] { cache_->Set(1, "set"); });
+  EXPECT_EQ(TextOf(cache_->FindOrLoad(1, {}, NeverCalled)), "set");
+  cache_->Del(1);
+  At("load: before it joins", [&] { cache_->Del(1); });
+  EXPECT_EQ(TextOf(cache_->FindOrLoad(1, {}, [] { return Value("loaded"); })),
+            "loaded");
+  EXPECT_EQ(cache_->Get(1), "loaded");
+}
+
+// The load began because there was nothing, so that there is nothing to delete.
+TEST_P(CacheLoadInterleavingTest, DelOfWhatExpiredBeforeALoadFindsNothing) {
+  cache_->Set(1, "old", absl::Seconds(1));
+  Ticket ticket;
+  At("remove: before the lock", [&] {
+    clock_.Advance(absl::Seconds(1));
+    ticket = Begin();
+    EXPECT_TRUE(ticket);
+  });
+  EXPECT_FALSE(cache_->Del(1));
+  EXPECT_FALSE(ticket.Finish(Value("loaded")));
+  EXPECT_EQ(cache_->Get(1), std::nullopt);
+}
+
+TEST_P(CacheLoadInterleavingTest, ExpiryAndEvictionLetARefreshGoOn) {
+  options_.max_entries = 1;
+  const std::function<void()> removals[] = {
+      [&] { clock_.Advance(absl::Seconds(1)); },
+      [&] { cache_->Set(2, "other"); },
+  };
+  for (const char* const point :
+       {"refresh: before it starts", "refresh: before reload",
+        "refresh: after reload", "store: between clock and lock"}) {
+    for (const auto& remove : removals) {
+      SCOPED_TRACE(point);
+      Renew();
+      cache_->Set(1, "old", absl::Seconds(1));
+      At(point, remove);
+      EXPECT_TRUE(cache_->Refresh(1));
+      EXPECT_EQ(cache_->Get(1), "reloaded");
+    }
+  }
+}
+
+TEST_P(CacheLoadInterleavingTest, RefreshThatIsOvertakenDoesNotBegin) {
+  struct Overtaken {
+    const char* point;
+    std::function<void()> action;
+    const char* leaves;
+  };
+  const auto stop = [&] { cache_->Stop(); };
+  const Overtaken all[] = {
+      {"refresh: between claim and queue", stop, "old"},
+      {"refresh: before it starts", stop, "old"},
+      // The value is another one, though it has the same key and lives.
+      {"refresh: between claim and queue", [&] { cache_->Set(1, "set"); },
+       "set"},
+      {"refresh: before it starts",
+       [&] {
+         clock_.Advance(absl::Seconds(1));
+         EXPECT_EQ(
+             TextOf(cache_->FindOrLoad(1, {}, [] { return Value("loaded"); })),
+             "loaded");
+       },
+       "loaded"},
+  };
+  reload_ = [] {
+    ADD_FAILURE() << "it reloads";
+    return NeverCalled();
+  };
+  for (const Overtaken& overtaken : all) {
+    Renew();
+    cache_->Set(1, "old", absl::Seconds(1));
+    At(overtaken.point, overtaken.action);
+    EXPECT_FALSE(cache_->Refresh(1));
+    EXPECT_EQ(cache_->Get(1), overtaken.leaves);
+  }
+}
+
+// Threads that load one key each, all at the same time.
+class Ring {
+ public:
+  using IntCache = Cache<int, int>;
+  using IntResult = absl::StatusOr<int>;
+
+  static IntResult NeverCalled() {
+    return absl::InternalError("a load of its own");
+  }
+  static bool IsRefused(const IntResult& result) {
+    return absl::IsFailedPrecondition(result.status());
+  }
+
+  // Thread i loads key i of cache i. Its loader, once all run, returns what
+  // `load(i)` does.
+  Ring(std::vector<IntCache*> caches, const std::function<IntResult(int)>& load)
+      : results_(caches.size()) {
+    std::atomic<size_t> running{0};
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < caches.size(); ++i) {
+      threads.emplace_back([&, i] {
+        const int key = static_cast<int>(i);
+        results_[i] = caches[i]->GetOrLoad(key, [&, key]() -> IntResult {
+          ++running;
+          while (running.load() < caches.size()) std::this_thread::yield();
+          return load(key);
+        });
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  // What the threads got, in their order.
+  const std::vector<IntResult>& results() const { return results_; }
+
+ private:
+  std::vector<IntResult> results_;
+};
+
+// Loaders that ask for keys of each other: a wait that would never end is
+// refused, any other is not.
+class CacheLoadCycleTest : public CacheEnvironment {
+ protected:
+  // Each loader of a ring asks for the next key, and does without if it is
+  // refused. Expects that one of them is, whichever comes last.
+  static void ExpectThatOneIsRefused(
+      const std::vector<Ring::IntCache*>& caches) {
+    const int count = static_cast<int>(caches.size());
+    std::atomic<int> refused{0};
+    const Ring ring(caches, [&](int key) -> Ring::IntResult {
+      const int next = (key + 1) % count;
+      const auto result = caches[next]->GetOrLoad(next, Ring::NeverCalled);
+      if (result.ok()) return *result + 1;
+      EXPECT_TRUE(Ring::IsRefused(result)) << result.status();
+      ++refused;
+      return 0;
+    });
+    EXPECT_EQ(refused.load(), 1);
+    // What the refused loader returned went all the way round.
+    int sum = 0;
+    for (const auto& result : ring.results()) sum += result.value();
+    EXPECT_EQ(sum, count * (count - 1) / 2);
+  }
+};
+
+TEST_F(CacheLoadCycleTest, OneOfTheLoadersInACycleIsRefused) {
+  for (const int shards : {1, 16}) {
+    options_.shards = shards;
+    for (const int loaders : {2, 3}) {
+      auto cache = New<int, int>();
+      ExpectThatOneIsRefused(
+          std::vector<Ring::IntCache*>(loaders, cache.get()));
+    }
+  }
+}
+
+TEST_F(CacheLoadCycleTest, CycleOverSeveralCachesIsFound) {
+  auto first = New<int, int>();
+  auto second = New<int, int>();
+  ExpectThatOneIsRefused({first.get(), second.get()});
+  ExpectThatOneIsRefused({second.get(), first.get(), first.get()});
+}
+
+// What waits is the thread, with all that it loads.
+TEST_F(CacheLoadCycleTest, CycleByWayOfALoadWithinALoadIsFound) {
+  auto cache = New<int, int>();
+  std::atomic<int> refused{0};
+  const auto ask = [&](int key) -> Ring::IntResult {
+    const auto result = cache->GetOrLoad(key, Ring::NeverCalled);
+    if (Ring::IsRefused(result)) ++refused;
+    return 7;
+  };
+  const Ring ring({cache.get(), cache.get()}, [&](int key) -> Ring::IntResult {
+    if (key == 1) return ask(0);
+    return cache->GetOrLoad(2, [&] { return ask(1); });
+  });
+  EXPECT_EQ(refused.load(), 1);
+  EXPECT_EQ(ring.results()[0].value(), 7);
+}
+
+TEST_F(CacheLoadCycleTest, RefusalReachesAllWhoWaitIfTheLoaderReturnsIt) {
+  auto cache = New<int, int>();
+  const Ring ring({cache.get(), cache.get()}, [&](int key) {
+    return cache->GetOrLoad(1 - key, Ring::NeverCalled);
+  });
+  for (const auto& result : ring.results()) {
+    EXPECT_TRUE(Ring::IsRefused(result));
+  }
+  EXPECT_EQ(cache->size(), 0);
+  EXPECT_EQ(cache->GetOrLoad(0, [] { return 5; }).value(), 5);
+}
+
+TEST_F(CacheLoadCycleTest, ChainOfLoadersIsNoCycle) {
+  constexpr int kLoaders = 5;
+  auto cache = New<int, int>();
+  const Ring ring(
+      std::vector<Ring::IntCache*>(kLoaders, cache.get()),
+      [&](int key) -> Ring::IntResult {
+        if (key == 0) return 0;
+        return cache->GetOrLoad(key - 1, Ring::NeverCalled).value() + 1;
+      });
+  for (int key = 0; key < kLoaders; ++key) {
+    EXPECT_EQ(ring.results()[key].value(), key);
+  }
+}
+
+using CacheLoadWaitTest = LoadRaceEnvironment;
+
+// The first thread waits for a load of the second. Once that has ended, the
+// second waits for the first, in another load: when the first has just woken
+// up, and when it has gone on.
+TEST_P(CacheLoadWaitTest, WaitThatHasEndedIsForgotten) {
+  for (const bool has_gone_on : {false, true}) {
+    Renew();
+    Notification second_loads;
+    Notification first_waits;
+    Notification first_has_waited;
+    Notification second_waits;
+    const auto tell_second = [&] {
+      first_has_waited.Notify();
+      second_waits.Wait();
+    };
+    std::thread first([&] {
+      const auto result = cache_->FindOrLoad(0, {}, [&] {
+        second_loads.Wait();
+        At("load: among the waits", [&] {
+          first_waits.Notify();
+          if (!has_gone_on) At("load: after the wait", tell_second);
+        });
+        const auto waited_for = cache_->FindOrLoad(1, {}, NeverCalled);
+        if (has_gone_on) tell_second();
+        return Value(TextOf(waited_for));
+      });
+      EXPECT_EQ(TextOf(result), "one");
+    });
+    const auto one = cache_->FindOrLoad(1, {}, [&] {
+      second_loads.Notify();
+      first_waits.Wait();
+      return Value("one");
+    });
+    EXPECT_TRUE(one.ok());
+    first_has_waited.Wait();
+    const auto result = cache_->FindOrLoad(2, {}, [&] {
+      At("load: among the waits", [&] { second_waits.Notify(); });
+      return Value(TextOf(cache_->FindOrLoad(0, {}, NeverCalled)));
+    });
+    EXPECT_EQ(TextOf(result), "one");
+    first.join();
+  }
+}
+
+// Of waiting threads the child has none, whatever they held.
+TEST_P(CacheLoadWaitTest, ChildOfForkFindsACycleWhateverWaitedInTheParent) {
+  std::atomic<bool> is_about_to_wait{false};
+  std::atomic<bool> go_on{false};
+  std::thread waiter;
+  const auto result = cache_->FindOrLoad(1, {}, [&] {
+    waiter = std::thread([&] {
+      At("load: among the waits", [&] {
+        is_about_to_wait.store(true);
+        while (!go_on.load()) std::this_thread::yield();
+      });
+      EXPECT_EQ(TextOf(cache_->FindOrLoad(1, {}, NeverCalled)), "one");
+    });
+    while (!is_about_to_wait.load()) std::this_thread::yield();
+    EXPECT_TRUE(HoldsInChild(
+        [&] {
+          const auto cycle = cache_->FindOrLoad(2, {}, [&] {
+            return Value(TextOf(cache_->FindOrLoad(2, {}, NeverCalled)));
+          });
+          return TextOf(cycle) == "FAILED_PRECONDITION";
+        },
+        testing::Others::kRun));
+    go_on.store(true);
+    return Value("one");
+  });
+  EXPECT_EQ(TextOf(result), "one");
+  waiter.join();
+}
+
+// Loads, tickets and refreshes in flight at a fork(): what the child finds of
+// them.
+class CacheLoadForkTest : public LoadRaceEnvironment {
+ protected:
+  CacheLoadForkTest() {
+    options_.max_refreshes = 1;
+    Renew();
+  }
+
+  // Whether key 1 may be loaded, and a value is stored.
+  bool CanLoad() {
+    cache_->Del(1);
+    return TextOf(cache_->FindOrLoad(1, {}, [] { return Value("next"); })) ==
+               "next" &&
+           cache_->Get(1) == "next" && cache_->CheckInvariants().ok();
+  }
+  // Whether key 1, which has an old value, may be refreshed.
+  bool CanRefresh() {
+    return cache_->Refresh(1) && cache_->Get(1) == "reloaded";
+  }
+};
+
+TEST_P(CacheLoadForkTest, LoadOfAnotherThreadIsForgotten) {
+  Notification runs;
+  Notification may_end;
+  std::thread other([&] {
+    (void)cache_->FindOrLoad(1, {}, [&] {
+      runs.Notify();
+      may_end.Wait();
+      return Value("loaded");
+    });
+  });
+  runs.Wait();
+  EXPECT_TRUE(HoldsInChild([&] {
+    const auto loaded =
+        cache_->FindOrLoad(1, {}, [] { return Value("the child's"); });
+    return TextOf(loaded) == "the child's" && CanLoad();
+  }));
+  may_end.Notify();
+  other.join();
+  EXPECT_EQ(cache_->Get(1), "loaded");
+}
+
+// Promise: Orderly in tests, fork and shutdown
+TEST_P(CacheLoadForkTest, LoaderThatForksEndsInBoth) {
+  std::atomic<pid_t> child{-1};
+  const auto loaded = cache_->FindOrLoad(1, {}, [&] {
+    child = fork();
+    if (child == 0) testing::EndInAMinute();
+    return Value("loaded");
+  });
+  if (child == 0) {
+    // Whoever joined it in the parent is not here, and it is not stored.
+    const bool well = TextOf(loaded) == "loaded" && !cache_->Contains(1);
+    _exit(well && CanLoad() ? 0 : 1);
+  }
+  EXPECT_TRUE(testing::EndedWell(child));
+  EXPECT_EQ(cache_->Get(1), "loaded");
+}
+
+TEST_P(CacheLoadForkTest, TicketMayBeFinishedInTheChild) {
+  Ticket ticket = Begin();
+  EXPECT_TRUE(HoldsInChild([&] {
+    const bool stored = ticket.Finish(Value("the child's"));
+    return !stored && Told() == Strings{"the child's"} && CanLoad();
+  }));
+  EXPECT_TRUE(ticket.Finish(Value("the parent's")));
+  EXPECT_EQ(Told(), Strings{"the parent's"});
+}
+
+// The load may go to a thread that waits; in the child there is none.
+TEST_P(CacheLoadForkTest, TicketThatIsDroppedInTheChildHasNoHeir) {
+  for (const bool is_superseded : {false, true}) {
+    Renew();
+    Ticket ticket = Begin();
+    Notification blocks;
+    std::thread waiter([&] {
+      At("load: before it blocks", [&] { blocks.Notify(); });
+      EXPECT_TRUE(cache_->FindOrLoad(1, {}, [] { return Value("heir"); }).ok());
+    });
+    blocks.Wait();
+    (void)cache_->Contains(1);
+    // It has the lock of the load until it sleeps.
+    ASSERT_FALSE(cache_->BeginLoad(1, {}, [](const auto&) {}));
+    if (is_superseded) cache_->Del(1);
+    EXPECT_TRUE(HoldsInChild([&] {
+      ticket = Ticket();
+      return Told() == Strings{"CANCELLED"} && CanLoad();
+    })) << is_superseded;
+    ticket = Ticket();
+    waiter.join();
+    EXPECT_EQ(Told(), Strings{"heir"});
+  }
+}
+
+TEST_P(CacheLoadForkTest, RefreshOfAnotherThreadIsForgotten) {
+  cache_->Set(1, "old");
+  Notification runs;
+  Notification may_end;
+  reload_ = [&] {
+    runs.Notify();
+    may_end.Wait();
+    return Value("the parent's");
+  };
+  std::thread other([&] { EXPECT_TRUE(cache_->Refresh(1)); });
+  runs.Wait();
+  EXPECT_TRUE(HoldsInChild([&] {
+    reload_ = nullptr;
+    const bool refreshed = CanRefresh();
+    cache_->Stop();  // Waits for nobody.
+    return refreshed && CanLoad();
+  }));
+  may_end.Notify();
+  other.join();
+  EXPECT_EQ(cache_->Get(1), "the parent's");
+}
+
+TEST_P(CacheLoadForkTest, ReloadThatForksEndsInBoth) {
+  cache_->Set(1, "old");
+  pid_t child = -1;
+  reload_ = [&] {
+    child = fork();
+    if (child == 0) testing::EndInAMinute();
+    return Value("new");
+  };
+  (void)cache_->Refresh(1);
+  reload_ = nullptr;
+  if (child == 0) {
+    const bool refreshed = cache_->Get(1) == "old" && CanRefresh();
+    cache_->Stop();
+    _exit(refreshed && CanLoad() ? 0 : 1);
+  }
+  EXPECT_TRUE(testing::EndedWell(child));
+  EXPECT_EQ(cache_->Get(1), "new");
+  EXPECT_TRUE(CanRefresh());
+}
+
+TEST_P(CacheLoadForkTest, QueuedRefreshDoesNothingInTheChild) {
+  std::vector<Task> tasks;
+  hooks_.executor = [&](Task task) { tasks.push_back(std::move(task)); };
+  Renew();
+  cache_->Set(1, "old");
+  EXPECT_TRUE(cache_->Refresh(1));
+  for (const bool runs : {false, true}) {
+    EXPECT_TRUE(HoldsInChild([&] {
+      if (runs) tasks[0]();
+      tasks.clear();
+      if (cache_->Get(1) != "old" || !cache_->Refresh(1)) return false;
+      tasks[0]();
+      tasks.clear();
+      return cache_->Get(1) == "reloaded" && cache_->Refresh(1);
+    }));
+  }
+  tasks[0]();
+  EXPECT_EQ(cache_->Get(1), "reloaded");
+}
+
+TEST_P(CacheLoadForkTest, FailuresAreForgottenInTheChild) {
+  LoadOptions options;
+  options.error_ttl = absl::InfiniteDuration();
+  (void)cache_->FindOrLoad(1, options, NeverCalled);
+  EXPECT_TRUE(HoldsInChild([&] { return CanLoad(); }));
+  EXPECT_EQ(cache_->FindOrLoad(1, {}, Cancelled).status(),
+            NeverCalled().status());
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, CacheLoadWaitersTest, testing::EachPolicy());
+INSTANTIATE_TEST_SUITE_P(Policies, CacheLoadInterleavingTest,
+                         testing::EachPolicy());
+INSTANTIATE_TEST_SUITE_P(Policies, CacheLoadWaitTest, testing::EachPolicy());
+INSTANTIATE_TEST_SUITE_P(Policies, CacheLoadForkTest, testing::EachPolicy());
+
+}  // namespace
+}  // namespace wheelcache
