@@ -1,19 +1,128 @@
-// The generations of a LazyLruList, against the same ones in plain containers.
-// A hit ratio hardly shows which of them were merged; the order of the elements
-// after each call does.
+// The LRU list against std::list, and the generations of a LazyLruList against
+// the same ones in plain containers, after random calls. A hit ratio hardly
+// shows which generations were merged; the order of the elements after each
+// call does.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <list>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "wheelcache/lru/lazy_lru_list.h"
+#include "wheelcache/lru/lru_list.h"
+#include "wheelcache/tests/testing/tape.h"
 #include "wheelcache/tests/testing/test_environment.h"
 
 namespace wheelcache {
 namespace {
+
+constexpr int kElements = 12;
+
+struct Node {
+  LruLinks<Node*> links;
+};
+
+struct Nodes {
+  using Ref = Node*;
+  LruLinks<Ref>& lru_links(Ref page) const { return page->links; }
+  Ref at(int i) const { return &all[i]; }
+  Node* all;
+};
+
+struct Indices {
+  using Ref = uint32_t;
+  LruLinks<Ref>& lru_links(Ref ref) const { return all[ref - 1]; }
+  Ref at(int i) const { return static_cast<Ref>(i + 1); }
+  LruLinks<Ref>* all;
+};
+
+// Each form of the list with elements of its own.
+struct ByPointers {
+  Node elements[kElements];
+  Nodes store{elements};
+  LruList<Nodes> list{store};
+};
+
+struct ByIndices {
+  LruLinks<uint32_t> elements[kElements];
+  Indices store{elements};
+  LruList<Indices> list{store};
+};
+
+template <typename Form>
+class LruListTest : public testing::Test {
+ protected:
+  using Ref = decltype(Form().store.at(0));
+
+  // The elements from the most to the least recently used.
+  std::vector<Ref> Order() {
+    std::vector<Ref> order;
+    for (Ref ref = list_.front(); ref != Ref{};
+         ref = store_.lru_links(ref).older) {
+      order.push_back(ref);
+    }
+    return order;
+  }
+
+  Ref at(int i) { return store_.at(i); }
+
+  Form form_;
+  decltype(form_.store)& store_ = form_.store;
+  decltype(form_.list)& list_ = form_.list;
+};
+
+using Forms = testing::Types<ByPointers, ByIndices>;
+TYPED_TEST_SUITE(LruListTest, Forms);
+
+TYPED_TEST(LruListTest, AgreesWithStdListAfterRandomCalls) {
+  using Ref = typename TestFixture::Ref;
+  const std::vector<uint8_t> bytes =
+      RandomBytes(TestSeed(), 2 * TestOperations());
+  Tape tape(bytes);
+  std::list<Ref> model;
+  while (!tape.empty()) {
+    const uint64_t call = tape.Below(200);
+    const Ref ref = this->at(static_cast<int>(tape.Below(kElements)));
+    const auto place = std::find(model.begin(), model.end(), ref);
+    if (call == 0) {
+      Ref taken = this->list_.TakeAll();
+      for (; !model.empty(); taken = this->store_.lru_links(taken).older) {
+        ASSERT_EQ(taken, model.front());
+        model.pop_front();
+      }
+      ASSERT_EQ(taken, Ref{});
+    } else if (place == model.end() && call < 80) {
+      this->list_.PushFront(ref);
+      model.push_front(ref);
+    } else if (place == model.end() && !model.empty()) {
+      const auto other =
+          std::next(model.begin(), static_cast<int>(call % model.size()));
+      if (call < 110) {
+        this->list_.Substitute(*other, ref);
+        *other = ref;
+      } else {
+        this->list_.InsertNewer(*other, ref);
+        model.insert(other, ref);
+      }
+    } else if (place != model.end() && call < 140) {
+      this->list_.Remove(ref);
+      model.erase(place);
+    } else if (place != model.end()) {
+      this->list_.MoveToFront(ref);
+      model.splice(model.begin(), model, place);
+    }
+    ASSERT_EQ(this->list_.empty(), model.empty());
+    ASSERT_EQ(this->list_.back(), model.empty() ? Ref{} : model.back());
+    ASSERT_TRUE(this->list_.CheckInvariants().ok());
+    ASSERT_EQ(this->Order(), std::vector<Ref>(model.begin(), model.end()))
+        << "repeat with WHEELCACHE_TEST_SEED=" << TestSeed();
+  }
+}
 
 struct Page {
   LruLinks<uint32_t> links;
@@ -68,6 +177,21 @@ class GenerationsModel {
       return;
     }
     FAIL() << "page " << page << " is in no generation";
+  }
+
+  void Substitute(uint32_t page, uint32_t other) {
+    for (Generation& generation : generations_) {
+      std::replace(generation.pages.begin(), generation.pages.end(), page,
+                   other);
+    }
+  }
+
+  void Clear() { generations_.clear(); }
+
+  // Whether a page of this stamp belongs to the oldest generation.
+  bool IsOldest(uint32_t stamp) const {
+    return generations_.size() == 1 ||
+           IsBefore(stamp, generations_[generations_.size() - 2].begin);
   }
 
   uint32_t FindOldest(uint64_t* budget) {
@@ -189,6 +313,25 @@ class LazyLruListModelTest : public ::testing::Test {
     model_.PushFront(page);
   }
 
+  void Substitute(uint32_t page, uint32_t other) {
+    if (!pages_[page].in_list || pages_[other].in_list) return;
+    pages_[other].stamp = pages_[page].stamp;
+    std::swap(pages_[page].in_list, pages_[other].in_list);
+    list_.Substitute(page, other);
+    model_.Substitute(page, other);
+  }
+
+  void TakeAll() {
+    uint32_t taken = list_.TakeAll();
+    for (const uint32_t page : model_.Order()) {
+      ASSERT_EQ(taken, page);
+      taken = pages_[page].links.older;
+      pages_[page].in_list = false;
+    }
+    ASSERT_EQ(taken, 0u);
+    model_.Clear();
+  }
+
   void FindOldest(uint64_t budget) {
     uint64_t models_budget = budget;
     const uint64_t at_first = budget;
@@ -205,7 +348,8 @@ class LazyLruListModelTest : public ::testing::Test {
   void CallAtRandom() {
     if (Random(200) == 0) grows_ = !grows_;
     const uint32_t page = 1 + Random(kPages);
-    switch (grows_ ? 1 + 3 * Random(2) : Random(9)) {
+    if (Random(2'000) == 0) return TakeAll();
+    switch (grows_ ? 1 + 3 * Random(2) : Random(10)) {
       case 0:
         return Remove(page);
       case 1:
@@ -215,6 +359,8 @@ class LazyLruListModelTest : public ::testing::Test {
         return FindOldest(Random(5));
       case 8:
         return Insert(page);
+      case 9:
+        return Substitute(page, 1 + Random(kPages));
       default:
         return PushOrUse(page);
     }
@@ -228,6 +374,11 @@ class LazyLruListModelTest : public ::testing::Test {
     }
     ASSERT_EQ(order, model_.Order());
     ASSERT_EQ(list_.Resolution(), model_.Resolution());
+    ASSERT_EQ(list_.empty(), order.empty());
+    if (!order.empty()) {
+      const uint32_t stamp = pages_[order[Random(order.size())]].stamp;
+      ASSERT_EQ(list_.IsOldest(stamp), model_.IsOldest(stamp));
+    }
     ASSERT_TRUE(list_.CheckInvariants().ok()) << list_.CheckInvariants();
   }
 
