@@ -1,16 +1,25 @@
+// The clock of the system and its sleepers, and the clock of tests.
+
 #include "wheelcache/wheel/clock.h"
 
 #include <atomic>
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <thread>  // NOLINT(build/c++11)
+#include <thread>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "wheelcache/wheel/base/mutex.h"
+#include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache {
 namespace {
+
+using ::testing::ElementsAre;
 
 constexpr int64_t kNever = Clock::kNever;
 
@@ -37,18 +46,6 @@ TEST(MonotonicClock, CoarseReadingIsNeverAheadAndLagsLessThanItsBound) {
       ASSERT_GT(coarse, before - clock.coarse_lag_nanos());
     }
   }
-}
-
-TEST(MonotonicClock, IsOneObject) {
-  EXPECT_EQ(&Clock::Monotonic(), &Clock::Monotonic());
-}
-
-TEST(MonotonicClock, NowIsTheReadingAsADuration) {
-  Clock& clock = Clock::Monotonic();
-  const int64_t before = clock.NowNanos();
-  const int64_t now = absl::ToInt64Nanoseconds(clock.Now());
-  EXPECT_LE(before, now);
-  EXPECT_LE(now, clock.NowNanos());
 }
 
 // A clock as a user writes one: nothing but a reading.
@@ -144,6 +141,161 @@ TEST(Sleeper, SleepsOnTheReadingsOfItsOwnClock) {
   const std::unique_ptr<Sleeper> sleeper = clock.NewSleeper();
   sleeper->SleepUntil(100);
   EXPECT_EQ(clock.NowNanos(), 101);
+}
+
+// A thread that sleeps for each of its deadlines and notes when it woke.
+class SleepingThread {
+ public:
+  SleepingThread(SimulatedClock& clock, std::vector<int64_t> deadlines)
+      : clock_(clock),
+        deadlines_(std::move(deadlines)),
+        sleeper_(clock.NewSleeper()),
+        thread_([this] { Run(); }) {}
+
+  ~SleepingThread() { thread_.join(); }
+
+  void Wake() {
+    MutexLock lock(&mu_);
+    if (sleeper_ != nullptr) sleeper_->Wake();
+  }
+
+  std::vector<int64_t> woke_at() {
+    MutexLock lock(&mu_);
+    return woke_at_;
+  }
+
+ private:
+  void Run() {
+    for (const int64_t deadline : deadlines_) {
+      sleeper_->SleepUntil(deadline);
+      // Slow, so that whoever does not wait for it misses it.
+      for (int i = 0; i < 20; ++i) std::this_thread::yield();
+      MutexLock lock(&mu_);
+      woke_at_.push_back(clock_.NowNanos());
+    }
+    MutexLock lock(&mu_);
+    sleeper_ = nullptr;
+  }
+
+  SimulatedClock& clock_;
+  const std::vector<int64_t> deadlines_;
+  Mutex mu_;
+  std::unique_ptr<Sleeper> sleeper_;  // Changed under mu_.
+  std::vector<int64_t> woke_at_ ABSL_GUARDED_BY(mu_);
+  std::thread thread_;
+};
+
+TEST(SimulatedClock, StandsStillUntilItIsTold) {
+  SimulatedClock clock(absl::Seconds(3));
+  EXPECT_EQ(clock.Now(), absl::Seconds(3));
+  EXPECT_EQ(clock.Now(), absl::Seconds(3));
+  clock.Advance(absl::Seconds(2));
+  EXPECT_EQ(clock.Now(), absl::Seconds(5));
+  clock.AdvanceTo(absl::Seconds(9));
+  EXPECT_EQ(clock.Now(), absl::Seconds(9));
+  clock.RunFor(absl::Seconds(1));
+  EXPECT_EQ(clock.NowNanos(), 10'000'000'000);
+}
+
+TEST(SimulatedClock, NeverGoesBack) {
+  SimulatedClock clock(absl::Seconds(3));
+  clock.Advance(absl::Seconds(-1));
+  EXPECT_EQ(clock.Now(), absl::Seconds(3));
+  clock.AdvanceTo(absl::Seconds(2));
+  EXPECT_EQ(clock.Now(), absl::Seconds(3));
+  clock.RunFor(absl::Seconds(-1));
+  EXPECT_EQ(clock.Now(), absl::Seconds(3));
+}
+
+TEST(SimulatedClock, DoesNotReachNever) {
+  SimulatedClock clock;
+  clock.Advance(absl::InfiniteDuration());
+  EXPECT_EQ(clock.NowNanos(), Clock::kNever - 1);
+  clock.RunFor(absl::InfiniteDuration());
+  EXPECT_EQ(clock.NowNanos(), Clock::kNever - 1);
+}
+
+TEST(SimulatedClock, CoarseReadingIsTheLastWholeMultipleOfTheLag) {
+  SimulatedClock clock(absl::Nanoseconds(-5), absl::Nanoseconds(4));
+  EXPECT_EQ(clock.coarse_lag_nanos(), 4);
+  EXPECT_EQ(clock.CoarseNowNanos(), -8);
+  for (int64_t now = -5; now < 20; ++now) {
+    clock.AdvanceTo(absl::Nanoseconds(now));
+    EXPECT_LE(clock.CoarseNowNanos(), now);
+    EXPECT_GT(clock.CoarseNowNanos(), now - 4);
+    EXPECT_EQ(clock.CoarseNowNanos() % 4, 0);
+  }
+}
+
+TEST(SimulatedClock, RunForWakesEachSleeperAtItsDeadlines) {
+  SimulatedClock clock;
+  SleepingThread a(clock, {10, 20, 30});
+  SleepingThread b(clock, {15, 20, 25});
+  clock.RunFor(absl::Nanoseconds(22));
+  EXPECT_THAT(a.woke_at(), ElementsAre(10, 20));
+  EXPECT_THAT(b.woke_at(), ElementsAre(15, 20));
+  EXPECT_EQ(clock.NowNanos(), 22);
+  clock.RunFor(absl::Nanoseconds(8));
+  EXPECT_THAT(a.woke_at(), ElementsAre(10, 20, 30));
+  EXPECT_THAT(b.woke_at(), ElementsAre(15, 20, 25));
+}
+
+TEST(SimulatedClock, AdvanceJumpsAsIfTheProcessHadBeenStopped) {
+  SimulatedClock clock;
+  SleepingThread thread(clock, {10, 20, 30});
+  clock.WaitUntilAsleep();
+  clock.Advance(absl::Nanoseconds(25));
+  clock.WaitUntilAsleep();
+  EXPECT_THAT(thread.woke_at(), ElementsAre(25, 25));
+  clock.Advance(absl::Nanoseconds(5));
+}
+
+TEST(SimulatedClock, CountsWakeUps) {
+  SimulatedClock clock;
+  SleepingThread thread(clock, {10, 20, 1000});
+  clock.WaitUntilAsleep();
+  EXPECT_EQ(clock.wake_ups(), 0);
+  clock.RunFor(absl::Nanoseconds(100));
+  EXPECT_EQ(clock.wake_ups(), 2);
+  thread.Wake();
+  clock.WaitUntilAsleep();
+  EXPECT_EQ(clock.wake_ups(), 3);
+}
+
+TEST(SimulatedClock, AThreadCountsAsAwakeBeforeItsFirstSleep) {
+  SimulatedClock clock;
+  std::unique_ptr<Sleeper> sleeper = clock.NewSleeper();
+  std::atomic<bool> slept{false};
+  std::thread thread([&] {
+    for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+    slept = true;
+    sleeper->SleepUntil(10);
+    sleeper = nullptr;
+  });
+  clock.WaitUntilAsleep();
+  EXPECT_TRUE(slept);
+  clock.Advance(absl::Nanoseconds(10));
+  thread.join();
+}
+
+TEST(SimulatedClock, AThreadCountsAsAwakeFromTheMomentItIsWoken) {
+  SimulatedClock clock;
+  for (int i = 0; i < 100; ++i) {
+    SleepingThread thread(clock, {clock.NowNanos() + 10});
+    clock.WaitUntilAsleep();
+    thread.Wake();
+    clock.WaitUntilAsleep();  // That is, until it has ended.
+    EXPECT_EQ(thread.woke_at().size(), 1);
+  }
+}
+
+TEST(SimulatedClock, DoesNotSleepForADeadlineThatHasCome) {
+  SimulatedClock clock(absl::Seconds(1));
+  const std::unique_ptr<Sleeper> sleeper = clock.NewSleeper();
+  sleeper->SleepUntil(clock.NowNanos());
+  sleeper->Wake();
+  sleeper->SleepUntil(Clock::kNever);
+  EXPECT_EQ(clock.wake_ups(), 0);
 }
 
 }  // namespace

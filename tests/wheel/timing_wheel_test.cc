@@ -1,17 +1,22 @@
-// When timers fire: at every distance, from every phase of the hand, after
-// pauses and jumps; and when the wheel asks to be woken.
+// The timing wheel: when timers fire, what callbacks may do, and what a budget
+// counts. timing_wheel_model_test.cc compares all calls with a sorted map; here
+// each promise stands once, in a form to read, and what the map does not see.
 
 #include "wheelcache/wheel/timing_wheel.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <random>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "wheelcache/wheel/basic_timing_wheel.h"
 
 namespace wheelcache {
 namespace {
@@ -66,35 +71,6 @@ TEST(TimingWheelTest, DistantDeadlineNeverFiresEarly) {
   }
 }
 
-TEST(TimingWheelTest, FiresExactlyAtEveryPhaseOfTheHand) {
-  for (uint64_t phase = 0; phase < 4200; ++phase) {
-    TimingWheel wheel(phase);
-    Timer timers[6];
-    const uint64_t delays[6] = {0, 1, 63, 64, 65, 4096};
-    for (int i = 0; i < 6; ++i) wheel.Schedule(&timers[i], phase + delays[i]);
-    for (int i = 0; i < 6; ++i) {
-      if (i > 0) {
-        EXPECT_TRUE(AdvanceTo(wheel, phase + delays[i] - 1).empty());
-      }
-      EXPECT_EQ(AdvanceTo(wheel, phase + delays[i]),
-                std::vector<Timer*>{&timers[i]})
-          << phase << " + " << delays[i];
-    }
-  }
-}
-
-TEST(TimingWheelTest, DeadlineInThePastFiresOnce) {
-  for (const uint64_t deadline : {0, 1, 63, 64, 99, 100}) {
-    TimingWheel wheel(100);
-    Timer timer;
-    wheel.Schedule(&timer, deadline);
-    EXPECT_EQ(wheel.NextWakeup(), 100u);
-    EXPECT_EQ(AdvanceTo(wheel, 100).size(), 1u);
-    EXPECT_FALSE(timer.scheduled());
-    EXPECT_TRUE(AdvanceTo(wheel, 1'000'000).empty());
-  }
-}
-
 TEST(TimingWheelTest, FiresInTheOrderOfDeadlinesAfterAPauseOfAnyLength) {
   std::mt19937_64 random(1);
   for (int bits = 1; bits <= 63; ++bits) {
@@ -112,16 +88,6 @@ TEST(TimingWheelTest, FiresInTheOrderOfDeadlinesAfterAPauseOfAnyLength) {
                                  return a->deadline() < b->deadline();
                                }));
   }
-}
-
-TEST(TimingWheelTest, ManyTimersOnOneTickFireOnceEach) {
-  TimingWheel wheel;
-  std::vector<Timer> timers(100'000);
-  for (Timer& timer : timers) wheel.Schedule(&timer, 300'000);
-  EXPECT_TRUE(AdvanceTo(wheel, 299'999).empty());
-  const std::vector<Timer*> fired = AdvanceTo(wheel, 300'000);
-  EXPECT_EQ(fired.size(), timers.size());
-  EXPECT_EQ(std::set<Timer*>(fired.begin(), fired.end()).size(), timers.size());
 }
 
 TEST(TimingWheelTest, TimerWithoutDeadlineNeverFires) {
@@ -148,63 +114,6 @@ TEST(TimingWheelTest, HandMayStartAtTheEndOfTime) {
   EXPECT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
 }
 
-TEST(TimingWheelTest, TimeNeverGoesBack) {
-  TimingWheel wheel(1000);
-  Timer past, now, future;
-  wheel.Schedule(&future, 1001);
-  EXPECT_TRUE(AdvanceTo(wheel, 10).empty());
-  EXPECT_EQ(wheel.now(), 1000u);
-  wheel.Schedule(&past, 10);
-  wheel.Schedule(&now, 1000);
-  EXPECT_EQ(AdvanceTo(wheel, 0).size(), 2u);
-  EXPECT_EQ(wheel.now(), 1000u);
-  EXPECT_EQ(AdvanceTo(wheel, 1001), std::vector<Timer*>{&future});
-}
-
-TEST(TimingWheelTest, EmptyWheelGoesAnywhereInOneStep) {
-  for (const uint64_t tick : EdgesOfAllLevels()) {
-    TimingWheel wheel;
-    EXPECT_TRUE(wheel.empty());
-    EXPECT_EQ(wheel.NextWakeup(), std::nullopt);
-    EXPECT_EQ(wheel.Advance(tick, 1, [](Timer*) {}), 0u);
-    EXPECT_EQ(wheel.now(), tick);
-  }
-}
-
-TEST(TimingWheelTest, EraseUnlinksFromTheWheel) {
-  TimingWheel wheel;
-  // A few in each list of a slot: the first, those in the middle and the last
-  // go, and in the end the only ones.
-  std::vector<std::optional<Timer>> timers(16);
-  for (size_t doomed = 0; doomed < timers.size(); ++doomed) {
-    for (std::optional<Timer>& timer : timers) {
-      if (!timer.has_value()) wheel.Schedule(&timer.emplace(), 5000);
-    }
-    timers[doomed].reset();
-    ASSERT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
-  }
-  for (std::optional<Timer>& timer : timers) {
-    timer.reset();
-    ASSERT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
-  }
-  EXPECT_TRUE(wheel.empty());
-  EXPECT_EQ(wheel.NextWakeup(), std::nullopt);
-  EXPECT_TRUE(AdvanceTo(wheel, 10'000).empty());
-}
-
-TEST(TimingWheelTest, CancelTellsWhetherTheTimerWasScheduled) {
-  TimingWheel wheel;
-  Timer timer;
-  EXPECT_FALSE(wheel.Cancel(&timer));
-  wheel.Schedule(&timer, 8);
-  EXPECT_TRUE(wheel.Cancel(&timer));
-  EXPECT_FALSE(wheel.Cancel(&timer));
-  EXPECT_TRUE(AdvanceTo(wheel, 100).empty());
-  wheel.Schedule(&timer, 108);
-  AdvanceTo(wheel, 108);
-  EXPECT_FALSE(wheel.Cancel(&timer));
-}
-
 TEST(TimingWheelTest, DestroyedWheelLetsItsTimersGo) {
   Timer timer;
   {
@@ -217,34 +126,331 @@ TEST(TimingWheelTest, DestroyedWheelLetsItsTimersGo) {
   EXPECT_EQ(AdvanceTo(other, 2), std::vector<Timer*>{&timer});
 }
 
-TEST(TimingWheelTest, WakesUpOnceForEachDistinctDeadline) {
-  std::mt19937_64 random(2);
+TEST(TimingWheelCallbackTest, CallbackMayScheduleCancelAndDestroy) {
   TimingWheel wheel;
-  std::vector<Timer> timers(1000);
-  std::set<uint64_t> deadlines;
-  for (Timer& timer : timers) {
-    wheel.Schedule(&timer, random() >> (1 + random() % 63));
-    deadlines.insert(timer.deadline());
+  std::vector<std::unique_ptr<Timer>> timers(5);
+  Timer fresh;
+  for (std::unique_ptr<Timer>& timer : timers) {
+    timer = std::make_unique<Timer>();
+    wheel.Schedule(timer.get(), 100);
   }
-  for (const uint64_t deadline : deadlines) {
-    ASSERT_EQ(wheel.NextWakeup(), deadline);
-    EXPECT_FALSE(AdvanceTo(wheel, deadline).empty());
-  }
-  EXPECT_TRUE(wheel.empty());
+  int fired = 0;
+  wheel.Advance(100, kNoBudget, [&](Timer* timer) {
+    EXPECT_FALSE(timer->scheduled());
+    if (++fired > 1) return wheel.Schedule(timer, 200);
+    // The first destroys itself and meddles with the others of its tick.
+    for (std::unique_ptr<Timer>& other : timers) {
+      if (other.get() == timer) other.swap(timers[0]);
+    }
+    timers[0].reset();
+    timers[1].reset();
+    EXPECT_TRUE(wheel.Cancel(timers[2].get()));
+    wheel.Schedule(timers[3].get(), 150);
+    wheel.Schedule(&fresh, 164);
+    EXPECT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
+  });
+  EXPECT_EQ(fired, 2);
+  std::vector<Timer*> later;
+  wheel.Advance(200, kNoBudget, [&](Timer* t) { later.push_back(t); });
+  EXPECT_EQ(later,
+            (std::vector<Timer*>{timers[3].get(), &fresh, timers[4].get()}));
 }
 
-TEST(TimingWheelTest, LongTimerIsTouchedAtMostOnceALevel) {
+TEST(TimingWheelCallbackTest, CallbackThatAlwaysSchedulesAgainLetsAdvanceEnd) {
+  for (const uint64_t start : {uint64_t{0}, uint64_t{63}, uint64_t{4095}}) {
+    TimingWheel wheel(start);
+    Timer timer;
+    wheel.Schedule(&timer, start);
+    int fired = 0;
+    const auto fire_again = [&](Timer* again) {
+      ++fired;
+      wheel.Schedule(again, 0);
+      EXPECT_EQ(wheel.NextWakeup(), wheel.now() + 1);
+      EXPECT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
+    };
+    wheel.Advance(start, kNoBudget, fire_again);
+    EXPECT_EQ(fired, 1);
+    wheel.Advance(start + 10, kNoBudget, fire_again);
+    EXPECT_EQ(fired, 11);
+  }
+}
+
+TEST(TimingWheelCallbackTest, CallbackAtTheLastTickSchedulesForNever) {
+  TimingWheel wheel(kNoDeadline);
+  Timer timer;
+  wheel.Schedule(&timer, 0);
+  int fired = 0;
+  const auto fire_again = [&](Timer* again) {
+    ++fired;
+    wheel.Schedule(again, 0);
+  };
+  wheel.Advance(kNoDeadline, kNoBudget, fire_again);
+  wheel.Advance(kNoDeadline, kNoBudget, fire_again);
+  EXPECT_EQ(fired, 1);
+  EXPECT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
+}
+
+TEST(TimingWheelCallbackTest, ThrownExceptionLosesNoTimerAndFiresNoneTwice) {
+  TimingWheel wheel;
+  std::vector<Timer> timers(100);
+  std::vector<int> fired(timers.size());
+  for (size_t i = 0; i < timers.size(); ++i) {
+    wheel.Schedule(&timers[i], 5000 + i / 7);  // Some share a tick.
+  }
+  for (size_t i = 0; i < timers.size(); ++i) {
+    EXPECT_THROW(wheel.Advance(6000, kNoBudget,
+                               [&](Timer* timer) {
+                                 ++fired[timer - timers.data()];
+                                 throw size_t{i};
+                               }),
+                 size_t);
+    ASSERT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
+  }
+  EXPECT_TRUE(wheel.empty());
+  EXPECT_EQ(fired, std::vector<int>(timers.size(), 1));
+}
+
+TEST(TimingWheelCallbackTest, BudgetResumesWhereItStopped) {
+  TimingWheel wheel;
+  std::vector<Timer> timers(1000);
+  for (size_t i = 0; i < timers.size(); ++i) {
+    wheel.Schedule(&timers[i], i * i);
+  }
+  size_t fired = 0;
+  while (wheel.Advance(2'000'000, 1, [&](Timer* timer) {
+    EXPECT_EQ(timer, &timers[fired++]);
+  }) == 1) {
+    ASSERT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
+    if (fired < timers.size()) {
+      EXPECT_EQ(wheel.NextWakeup(), timers[fired].deadline());
+    }
+  }
+  EXPECT_EQ(fired, timers.size());
+  EXPECT_EQ(wheel.now(), 2'000'000u);
+}
+
+TEST(TimingWheelCallbackTest, BudgetCountsCascadesAsWellAsFiring) {
+  TimingWheel wheel;
+  std::vector<Timer> timers(100);
+  for (Timer& timer : timers) wheel.Schedule(&timer, 65);
+  int fired = 0;
+  const auto count = [&](Timer*) { ++fired; };
+  EXPECT_EQ(wheel.Advance(65, 99, count), 99u);  // Cascades, the last excepted.
+  EXPECT_EQ(fired, 0);
+  EXPECT_EQ(wheel.Advance(65, 51, count), 51u);
+  EXPECT_EQ(fired, 50);
+  EXPECT_EQ(wheel.Advance(65, 51, count), 50u);
+  EXPECT_EQ(fired, 100);
+}
+
+TEST(TimingWheelCallbackTest, BudgetOfNothingDoesNothing) {
   TimingWheel wheel;
   Timer timer;
-  wheel.Schedule(&timer, kNoDeadline - 1);
-  uint64_t touched = 0;
-  for (int bit = 0; bit < 64; ++bit) {
-    touched +=
-        wheel.Advance(kNoDeadline << (63 - bit), kNoBudget, [](Timer*) {});
+  wheel.Schedule(&timer, 5);
+  EXPECT_EQ(wheel.Advance(9, 0, [](Timer*) { FAIL(); }), 0u);
+  EXPECT_TRUE(timer.scheduled());
+}
+
+TEST(TimingWheelMovesTest, MoveLaterAndBackFiresAtTheLastDeadline) {
+  for (const uint64_t later : {11, 64, 100, 5000, 300'000}) {
+    for (const uint64_t back : {1, 9, 10, 11, 63, 64, 4999}) {
+      TimingWheel wheel(60);
+      Timer timer;
+      wheel.Schedule(&timer, 60 + 10);
+      wheel.Schedule(&timer, 60 + later);
+      wheel.Schedule(&timer, 60 + back);
+      EXPECT_TRUE(AdvanceTo(wheel, 60 + back - 1).empty()) << later;
+      EXPECT_EQ(AdvanceTo(wheel, 60 + back).size(), 1u) << later << back;
+      EXPECT_TRUE(AdvanceTo(wheel, 1'000'000).empty()) << "fired twice";
+    }
   }
-  touched += wheel.Advance(kNoDeadline, kNoBudget, [](Timer*) {});
-  EXPECT_FALSE(timer.scheduled());
-  EXPECT_LE(touched, 11u);
+}
+
+TEST(TimingWheelMovesTest, TakeAllHandsOutEachTimerOnce) {
+  TimingWheel wheel(77);
+  std::vector<Timer> timers(500);
+  std::set<Timer*> expected;
+  for (size_t i = 0; i < timers.size(); ++i) {
+    wheel.Schedule(&timers[i], i * i * i);  // Some are in the past.
+    expected.insert(&timers[i]);
+  }
+  std::set<Timer*> taken;
+  wheel.TakeAll([&](Timer* timer) {
+    EXPECT_FALSE(timer->scheduled());
+    EXPECT_TRUE(taken.insert(timer).second);
+  });
+  EXPECT_EQ(taken, expected);
+  EXPECT_TRUE(wheel.empty());
+  wheel.TakeAll([](Timer*) { FAIL() << "a second time"; });
+}
+
+TEST(TimingWheelMovesTest, TakenMayDestroyAnyTimerAndThrow) {
+  TimingWheel wheel;
+  std::vector<std::unique_ptr<Timer>> timers;
+  for (int i = 0; i < 9; ++i) {
+    timers.push_back(std::make_unique<Timer>());
+    wheel.Schedule(timers.back().get(), 100);
+  }
+  wheel.TakeAll([&](Timer* timer) {
+    int others = 1;
+    for (std::unique_ptr<Timer>& other : timers) {
+      if (other == nullptr) continue;
+      if (other.get() == timer || (other->scheduled() && others-- > 0)) {
+        other.reset();
+      }
+    }
+  });
+  EXPECT_EQ(std::count(timers.begin(), timers.end(), nullptr), 9);
+
+  Timer kept[2];
+  for (Timer& timer : kept) wheel.Schedule(&timer, 100);
+  EXPECT_THROW(wheel.TakeAll([](Timer*) { throw 1; }), int);
+  EXPECT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
+  EXPECT_EQ(wheel.Advance(100, kNoBudget, [](Timer*) {}), 2u);
+}
+
+struct Session {
+  TimerLinks<uint32_t> links;
+  uint64_t deadline = 0;
+};
+
+struct Sessions {
+  using Ref = uint32_t;
+  TimerLinks<Ref>& links(Ref ref) const { return all[ref].links; }
+  uint64_t deadline(Ref ref) const { return all[ref].deadline; }
+  Session* all;
+};
+
+TEST(BasicTimingWheelTest, DeadlineThatHasGrownIsFoundWithoutACall) {
+  Session table[2];
+  BasicTimingWheel<Sessions> wheel(Sessions{table}, 0);
+  table[1].deadline = 70;
+  wheel.Schedule(1);
+  table[1].deadline = 5000;
+  EXPECT_EQ(wheel.NextWakeup(), 70u);
+  wheel.Advance(4999, kNoBudget, [](uint32_t) { FAIL(); });
+  EXPECT_EQ(wheel.NextWakeup(), 5000u);
+  int fired = 0;
+  wheel.Advance(5000, kNoBudget, [&](uint32_t) { ++fired; });
+  EXPECT_EQ(fired, 1);
+}
+
+// Timers without storage: the wheel has to ask for links and deadlines.
+struct ScatteredTimers {
+  using Ref = uint32_t;
+  TimerLinks<Ref>& links(Ref ref) const { return (*all)[ref]; }
+  uint64_t deadline(Ref ref) const { return ref % 1000; }
+  std::map<Ref, TimerLinks<Ref>>* all;
+};
+
+TEST(BasicTimingWheelTest, ReferencesReachUpToTheTagsOfLists) {
+  constexpr uint32_t kLargest = 0xffffffff - 2816;
+  std::map<uint32_t, TimerLinks<uint32_t>> links;
+  BasicTimingWheel<ScatteredTimers> wheel(ScatteredTimers{&links});
+  std::set<uint32_t> refs = {1, 703, 704, 2816, 0x7fffffff, 0x80000000};
+  for (uint32_t i = 0; i < 20; ++i) refs.insert(kLargest - i * 1000);
+  for (const uint32_t ref : refs) wheel.Schedule(ref);
+  // The neighbour of a cancelled timer must not be taken for a list.
+  for (uint32_t i = 19; i > 0; --i) {
+    const uint32_t cancelled = kLargest - i * 1000;
+    wheel.Cancel(cancelled);
+    refs.erase(cancelled);
+    ASSERT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
+    ASSERT_EQ(wheel.CountTimers(), refs.size());
+  }
+  std::set<uint32_t> fired;
+  wheel.Advance(1000, kNoBudget, [&](uint32_t ref) { fired.insert(ref); });
+  EXPECT_EQ(fired, refs);
+}
+
+// Timers that note which of them the wheel asks for.
+struct ObservedTimers {
+  using Ref = uint32_t;
+  TimerLinks<Ref>& links(Ref ref) const {
+    asked->insert(ref);
+    return (*all)[ref];
+  }
+  uint64_t deadline(Ref) const { return uint64_t{1} << 40; }
+  std::map<Ref, TimerLinks<Ref>>* all;
+  std::set<Ref>* asked;
+};
+
+TEST(BasicTimingWheelTest, WhatCancelWillChangeIsAskedForAhead) {
+  std::map<uint32_t, TimerLinks<uint32_t>> links;
+  std::set<uint32_t> asked;
+  BasicTimingWheel<ObservedTimers> wheel(ObservedTimers{&links, &asked});
+  for (uint32_t ref = 1; ref <= 20; ++ref) wheel.Schedule(ref);
+  for (const uint32_t ref : {20, 10, 1, 9, 11, 5, 6, 7, 2, 3, 4, 19, 8}) {
+    asked.clear();
+    wheel.PrefetchNeighbours(links[ref]);
+    std::set<uint32_t> ahead = std::exchange(asked, {});
+    ahead.insert(ref);
+    wheel.Cancel(ref);
+    EXPECT_EQ(ahead, asked) << "neither tags nor null for " << ref;
+
+    asked.clear();
+    wheel.PrefetchNeighbours(links[ref]);
+    EXPECT_TRUE(asked.empty()) << "it is not scheduled";
+  }
+}
+
+TEST(BasicTimingWheelTest, NoTimerIsLookedAtWhileNoneIsDue) {
+  std::map<uint32_t, TimerLinks<uint32_t>> links;
+  std::set<uint32_t> asked;
+  BasicTimingWheel<ObservedTimers> wheel(ObservedTimers{&links, &asked});
+  for (uint32_t ref = 1; ref <= 1000; ++ref) wheel.Schedule(ref);
+  asked.clear();
+  for (const uint64_t tick : {1, 64, 100'000'000}) {
+    EXPECT_EQ(wheel.Advance(tick, kNoBudget, [](uint32_t) {}), 0u);
+    EXPECT_EQ(wheel.NextWakeup(), uint64_t{1} << 40);
+  }
+  EXPECT_TRUE(asked.empty());
+}
+
+TEST(BasicTimingWheelTest, ResetForgetsAllTimersWithoutTouchingThem) {
+  std::map<uint32_t, TimerLinks<uint32_t>> links;
+  BasicTimingWheel<ScatteredTimers> wheel(ScatteredTimers{&links});
+  for (uint32_t ref = 1; ref < 1000; ++ref) wheel.Schedule(ref);
+  wheel.Advance(500, 300, [](uint32_t) {});
+  links.clear();
+  wheel.Reset();
+  EXPECT_TRUE(links.empty());
+  EXPECT_TRUE(wheel.empty());
+  EXPECT_EQ(wheel.NextWakeup(), std::nullopt);
+
+  wheel.Schedule(600);
+  EXPECT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
+  std::vector<uint32_t> fired;
+  wheel.Advance(1000, kNoBudget, [&](uint32_t ref) { fired.push_back(ref); });
+  EXPECT_EQ(fired, std::vector<uint32_t>{600});
+}
+
+TEST(BasicTimingWheelTest, CheckInvariantsFindsABrokenLink) {
+  Session table[13];  // Three in each list of a slot.
+  BasicTimingWheel<Sessions> wheel(Sessions{table}, 0);
+  for (uint32_t ref = 1; ref <= 12; ++ref) {
+    table[ref].deadline = 100;
+    wheel.Schedule(ref);
+  }
+  for (uint32_t ref = 1; ref <= 12; ++ref) {
+    const TimerLinks<uint32_t> intact = table[ref].links;
+    table[ref].links.prev = ref;
+    EXPECT_FALSE(wheel.CheckInvariants().ok());
+    table[ref].links = intact;
+    EXPECT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
+  }
+}
+
+TEST(BasicTimingWheelTest, CheckInvariantsFindsADeadlineThatShrank) {
+  for (const uint64_t deadline : {50, 100, 5000, 300'000}) {
+    Session table[2];
+    BasicTimingWheel<Sessions> wheel(Sessions{table}, 10);
+    table[1].deadline = deadline;
+    wheel.Schedule(1);
+    EXPECT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
+    --table[1].deadline;
+    EXPECT_FALSE(wheel.CheckInvariants().ok()) << deadline;
+  }
 }
 
 }  // namespace

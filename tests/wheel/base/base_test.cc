@@ -1,13 +1,14 @@
-// Mutual exclusion and waiting under many threads. The guarded variables are
-// plain integers: built with --config=tsan, these tests fail as soon as
-// ThreadSanitizer no longer sees the locks.
-
-#include "wheelcache/wheel/base/mutex.h"
+// Locks and condition variables under many threads, and what is told of a
+// fork(). The guarded variables are plain integers: built with --config=tsan,
+// these tests fail as soon as ThreadSanitizer no longer sees the locks.
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -15,9 +16,13 @@
 #include "gtest/gtest.h"
 #include "wheelcache/tests/testing/child.h"
 #include "wheelcache/tests/testing/notification.h"
+#include "wheelcache/wheel/base/at_fork.h"
+#include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache {
 namespace {
+
+using testing::HoldsInChild;
 
 constexpr int kThreads = 4;
 constexpr int kRounds = 20000;
@@ -137,11 +142,11 @@ TEST(MutexTest, LocksAmongManyAreOfUseInTheChildOfOneThreadAndOfSeveral) {
         many.CountAll();
         return true;
       };
-      const bool held = testing::HoldsInChild(use_again);
+      const bool held = HoldsInChild(use_again);
       many.UnlockAll();
       return held;
     };
-    EXPECT_TRUE(testing::HoldsInChild(use)) << several_threads;
+    EXPECT_TRUE(HoldsInChild(use)) << several_threads;
     many.UnlockAll();
     many.CountAll();
     may_end.Notify();
@@ -260,6 +265,60 @@ TEST(CondVarTest, SignalEndsAWaitWithoutLimit) {
     }
   }
   waker.join();
+}
+
+// Writes down its name and what it is told.
+class Witness {
+ public:
+  Witness(std::string name, std::string& story)
+      : name_(std::move(name)), story_(story) {}
+
+ private:
+  friend class internal::ForkRegistration;
+  void BeforeFork() { story_ += name_ + " before, "; }
+  void AfterForkInParent() { story_ += name_ + " in parent, "; }
+  void AfterForkInChild() { story_ += name_ + " in child, "; }
+
+  const std::string name_;
+  std::string& story_;
+  internal::ForkRegistration fork_registration_{this};
+};
+
+TEST(ForkRegistration, TheYoungestIsTheFirstBeforeAForkAndTheLastAfterIt) {
+  std::string story;
+  const Witness a("a", story), b("b", story), c("c", story);
+  EXPECT_TRUE(HoldsInChild([&] {
+    return story ==
+           "c before, b before, a before, a in child, b in child, c in child, ";
+  }));
+  EXPECT_EQ(story,
+            "c before, b before, a before, "
+            "a in parent, b in parent, c in parent, ");
+}
+
+TEST(ForkRegistration, WhoHasGoneIsNotCalled) {
+  for (int gone = 0; gone < 3; ++gone) {
+    std::string story;
+    std::unique_ptr<Witness> witnesses[] = {
+        std::make_unique<Witness>("a", story),
+        std::make_unique<Witness>("b", story),
+        std::make_unique<Witness>("c", story)};
+    witnesses[gone] = nullptr;
+    EXPECT_TRUE(HoldsInChild([] { return true; }));
+    EXPECT_EQ(story.find("abc"[gone] + std::string(" before")),
+              std::string::npos);
+    for (int i = 0; i < 3; ++i) {
+      if (i == gone) continue;
+      EXPECT_NE(story.find("abc"[i] + std::string(" in parent")),
+                std::string::npos);
+    }
+  }
+}
+
+TEST(ForkRegistration, TheChildMayForkToo) {
+  std::string story;
+  const Witness a("a", story);
+  EXPECT_TRUE(HoldsInChild([&] { return HoldsInChild([] { return true; }); }));
 }
 
 }  // namespace
