@@ -1,10 +1,23 @@
+// What a ReuseSample of all keys says of other limits, against caches that have
+// them; what one of some keys says, within a tolerance; why reads miss; and the
+// ranks of uses, against a vector.
+
 #include "wheelcache/cache/internal/advice/reuse_sample.h"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <list>
 #include <memory>
+#include <random>
+#include <unordered_map>
+#include <vector>
 
 #include "gtest/gtest.h"
+#include "wheelcache/cache/internal/advice/use_ranks.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
@@ -47,51 +60,6 @@ class ReuseSampleTest : public ::testing::Test {
   std::unique_ptr<ReuseSample> sample_ = Make(/*entries=*/4);
 };
 
-TEST_F(ReuseSampleTest, EachSizeHoldsAsManyKeysAsFit) {
-  // The distances are 2, 4, 8 and 16 other keys.
-  for (const uint32_t others : {1u, 2u, 7u, 8u, 15u, 16u}) {
-    sample_ = Make(/*entries=*/4);
-    Load(1000);
-    for (uint32_t i = 0; i < others; ++i) Load(i);
-    Miss(1000);
-    EXPECT_EQ(More(ReuseSample::kTwice), others < 8 ? 1 : 0) << others;
-    EXPECT_EQ(More(ReuseSample::kFourTimes), others < 16 ? 1 : 0) << others;
-  }
-}
-
-TEST_F(ReuseSampleTest, AHalfMissesWhatIsOlderThanItsRoom) {
-  Load(1);
-  Load(2);
-  Hit(1);
-  EXPECT_EQ(More(ReuseSample::kHalf), 0);
-  Load(3);
-  Load(4);
-  Hit(1);
-  EXPECT_EQ(More(ReuseSample::kHalf), -1);
-}
-
-TEST_F(ReuseSampleTest, BytesCountByTheirWeight) {
-  sample_ = Make(kUnlimited, /*bytes=*/100);
-  Store(1, Clock::kNever, /*charge=*/60);
-  Store(2, Clock::kNever, /*charge=*/140);
-  Miss(1);  // 200 bytes in all.
-  EXPECT_EQ(More(ReuseSample::kTwice), 1);
-  sample_ = Make(kUnlimited, /*bytes=*/100);
-  Store(1, Clock::kNever, /*charge=*/60);
-  Store(2, Clock::kNever, /*charge=*/141);
-  Miss(1);
-  EXPECT_EQ(More(ReuseSample::kTwice), 0);
-  EXPECT_EQ(More(ReuseSample::kFourTimes), 1);
-}
-
-TEST_F(ReuseSampleTest, TheTighterOfTwoLimitsDecides) {
-  sample_ = Make(/*entries=*/1, /*bytes=*/1000);
-  for (uint32_t key = 1; key <= 3; ++key) Store(key);
-  Miss(1);
-  EXPECT_EQ(More(ReuseSample::kTwice), 0);
-  EXPECT_EQ(More(ReuseSample::kFourTimes), 1);
-}
-
 TEST_F(ReuseSampleTest, AStoreOfAKnownKeyChangesItsCharge) {
   sample_ = Make(kUnlimited, /*bytes=*/100);
   Store(1, Clock::kNever, /*charge=*/10);
@@ -99,14 +67,6 @@ TEST_F(ReuseSampleTest, AStoreOfAKnownKeyChangesItsCharge) {
   Store(2, Clock::kNever, /*charge=*/20);
   Hit(1);
   EXPECT_EQ(More(ReuseSample::kHalf), 0);
-}
-
-TEST_F(ReuseSampleTest, WhatHasExpiredIsAMissAtEachSize) {
-  Load(1, kSecond);
-  now_ += kSecond;
-  Miss(1);
-  EXPECT_EQ(More(ReuseSample::kFourTimes), 0);
-  EXPECT_EQ(Misses(ReuseSample::kExpired), 1);
 }
 
 TEST_F(ReuseSampleTest, ALargerSizeHasTheOlderDeadline) {
@@ -180,25 +140,6 @@ TEST_F(ReuseSampleTest, TellsWhyReadsMiss) {
   EXPECT_EQ(Misses(ReuseSample::kExpired), 1);
 }
 
-TEST_F(ReuseSampleTest, WhatWasDeletedTakesNoRoom) {
-  Load(1);
-  for (uint32_t key = 2; key <= 9; ++key) Load(key);
-  for (uint32_t key = 2; key <= 9; ++key) sample_->Delete(key);
-  Load(10);
-  Hit(1);
-  EXPECT_EQ(More(ReuseSample::kHalf), 0);
-}
-
-TEST_F(ReuseSampleTest, WhatHasExpiredTakesNoRoom) {
-  Load(1);
-  for (uint32_t key = 2; key <= 9; ++key) Load(key, kSecond);
-  now_ += 2 * kSecond;
-  // Each store looks at a few keys.
-  for (uint32_t i = 0; i < ReuseSample::kMostKeys; ++i) Store(10);
-  Hit(1);
-  EXPECT_EQ(More(ReuseSample::kHalf), 0);
-}
-
 TEST_F(ReuseSampleTest, DeleteAllDeletesEachKey) {
   Load(1);
   Load(2);
@@ -231,23 +172,6 @@ TEST_F(ReuseSampleTest, FarLowerLimitsSampleMoreKeys) {
   EXPECT_LT(sample_->rate(), 0.001);
   sample_->SetLimits({/*entries=*/100, kUnlimited});
   EXPECT_EQ(sample_->rate(), 1);
-}
-
-TEST_F(ReuseSampleTest, FarFewerBytesSampleMoreKeys) {
-  sample_ = Make(kUnlimited, /*bytes=*/1'000'000);
-  for (uint32_t i = 0; i < 20'000; ++i) Store(i * 2654435761u);
-  const double rate = sample_->rate();
-  EXPECT_LT(rate, 0.5);
-  sample_->SetLimits({kUnlimited, /*bytes=*/600'000});
-  EXPECT_EQ(sample_->rate(), rate);
-  sample_->SetLimits({kUnlimited, /*bytes=*/1000});
-  EXPECT_EQ(sample_->rate(), 1);
-}
-
-TEST_F(ReuseSampleTest, TheRateFollowsTheLimitOfEntries) {
-  EXPECT_EQ(Make(/*entries=*/910)->rate(), 1);
-  EXPECT_NEAR(Make(/*entries=*/100'000)->rate(), 4096 / 450'000.0, 1e-6);
-  EXPECT_GT(Make(kUnlimited - 1)->threshold(), 0u);
 }
 
 TEST_F(ReuseSampleTest, TheRateFallsUntilTheKeysFit) {
@@ -350,6 +274,261 @@ TEST_F(ReuseSampleTest, ClocksMayBeginBelowZeroAndJump) {
   Load(2);
   Hit(2);
   EXPECT_EQ(More(ReuseSample::kHalf), 0);
+}
+
+constexpr int64_t kMilli = 1'000'000;
+constexpr std::array<double, 4> kFactors = {0.5, 1, 2, 4};
+
+uint32_t ChargeOf(uint32_t key) { return 50 + key * 2654435761u % 100; }
+
+// An exact LRU cache: what has expired goes first.
+class ExactCache {
+ public:
+  ExactCache(double entries, double bytes) : entries_(entries), bytes_(bytes) {}
+
+  bool Read(uint32_t key, int64_t now) {
+    const auto found = places_.find(key);
+    if (found == places_.end()) return false;
+    if (found->second->deadline <= now) {
+      Erase(found->second);
+      return false;
+    }
+    order_.splice(order_.begin(), order_, found->second);
+    return true;
+  }
+
+  void Store(uint32_t key, int64_t now, int64_t deadline) {
+    Delete(key);
+    if (deadline != Clock::kNever) EraseExpired(now);
+    while (static_cast<double>(order_.size()) + 1 > entries_ ||
+           used_ + ChargeOf(key) > bytes_) {
+      if (order_.empty()) return;
+      Erase(std::prev(order_.end()));
+    }
+    order_.push_front({key, deadline});
+    places_[key] = order_.begin();
+    used_ += ChargeOf(key);
+  }
+
+  void Delete(uint32_t key) {
+    const auto found = places_.find(key);
+    if (found != places_.end()) Erase(found->second);
+  }
+
+ private:
+  struct Held {
+    uint32_t key;
+    int64_t deadline;
+  };
+  void EraseExpired(int64_t now) {
+    for (auto i = order_.begin(); i != order_.end();) {
+      const auto held = i++;
+      if (held->deadline <= now) Erase(held);
+    }
+  }
+  void Erase(std::list<Held>::iterator held) {
+    used_ -= ChargeOf(held->key);
+    places_.erase(held->key);
+    order_.erase(held);
+  }
+
+  const double entries_;
+  const double bytes_;
+  double used_ = 0;
+  std::list<Held> order_;
+  std::unordered_map<uint32_t, std::list<Held>::iterator> places_;
+};
+
+struct Workload {
+  int64_t entries = kUnlimited;
+  int64_t bytes = kUnlimited;
+  uint32_t keys = 0;
+  int reads = 0;
+  int64_t ttl_millis = 0;  // 0 for none.
+  uint32_t deletes = 0;    // One in so many.
+};
+
+// A few keys often, most rarely.
+uint32_t Draw(std::mt19937_64* random, uint32_t keys) {
+  const double uniform = static_cast<double>((*random)() >> 11) / (1ull << 53);
+  return static_cast<uint32_t>(keys * uniform * uniform * uniform);
+}
+
+// Returns the largest difference between the hit ratios that the sample tells
+// and those of exact caches.
+double WorstError(const Workload& work, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const uint64_t salt = random() | 1;
+  const auto hash = [&](uint32_t key) {
+    return static_cast<uint32_t>((key + 1) * salt >> 32);
+  };
+  const auto limit = [](int64_t most, double factor) {
+    return most == kUnlimited ? std::numeric_limits<double>::infinity()
+                              : static_cast<double>(most) * factor;
+  };
+  std::vector<ExactCache> caches;
+  for (const double factor : kFactors) {
+    caches.emplace_back(limit(work.entries, factor), limit(work.bytes, factor));
+  }
+  ReuseSample sample({work.entries, work.bytes}, 0);
+  std::array<double, 4> hits = {};
+  int64_t now = 0;
+  for (int i = 0; i < work.reads; ++i) {
+    now += kMilli;
+    const uint32_t key = Draw(&random, work.keys);
+    if (work.deletes != 0 && random() % work.deletes == 0) {
+      for (ExactCache& cache : caches) cache.Delete(key);
+      sample.Delete(hash(key));
+      continue;
+    }
+    const int64_t deadline =
+        work.ttl_millis == 0 ? Clock::kNever : now + work.ttl_millis * kMilli;
+    for (size_t size = 0; size < caches.size(); ++size) {
+      const bool hit = caches[size].Read(key, now);
+      hits[size] += hit ? 1 : 0;
+      if (!hit) caches[size].Store(key, now, deadline);
+      if (size != ReuseSample::kSame) continue;
+      sample.Read(hash(key), hit, now);
+      if (hit) continue;
+      sample.CountInsertions(1);
+      sample.Store(hash(key), {ChargeOf(key), deadline}, now);
+    }
+  }
+  double worst = 0;
+  for (const auto size :
+       {ReuseSample::kHalf, ReuseSample::kTwice, ReuseSample::kFourTimes}) {
+    const double error =
+        hits[ReuseSample::kSame] + sample.more_hits(size) - hits[size];
+    worst = std::max(worst, std::abs(error) / work.reads);
+  }
+  return worst;
+}
+
+TEST(ReuseSampleModelTest, IsExactForEntriesWhereAllKeysAreSampled) {
+  for (const int64_t entries : {1, 2, 3, 10, 100, 800}) {
+    Workload work;
+    work.entries = entries;
+    work.keys = static_cast<uint32_t>(entries * 12);
+    work.reads = 10'000;
+    EXPECT_LT(WorstError(work, /*seed=*/entries), 1e-9) << entries;
+  }
+}
+
+TEST(ReuseSampleModelTest, IsNearlyExactForBytesWhereAllKeysAreSampled) {
+  // A cache evicts until the new entry fits, which may be one too many.
+  Workload work;
+  work.bytes = 20'000;
+  work.keys = 2'000;
+  work.reads = 20'000;
+  EXPECT_LT(WorstError(work, /*seed=*/1), 0.002);
+  work.entries = 180;
+  EXPECT_LT(WorstError(work, /*seed=*/2), 0.002);
+}
+
+TEST(ReuseSampleModelTest, FollowsDeadlinesOfEachSize) {
+  for (const int64_t ttl_millis : {200, 1'000, 5'000}) {
+    Workload work;
+    work.entries = 100;
+    work.keys = 1'000;
+    work.reads = 15'000;
+    work.ttl_millis = ttl_millis;
+    // Expired keys leave the sample a little later than the cache.
+    EXPECT_LT(WorstError(work, /*seed=*/3), 0.02) << ttl_millis;
+  }
+}
+
+TEST(ReuseSampleModelTest, FollowsDeletions) {
+  Workload work;
+  work.entries = 100;
+  work.keys = 1'500;
+  work.reads = 30'000;
+  work.deletes = 10;
+  EXPECT_LT(WorstError(work, /*seed=*/4), 0.01);
+}
+
+TEST(ReuseSampleModelTest, SomeKeysStandForAll) {
+  Workload work;
+  work.entries = 5'000;
+  work.keys = 80'000;
+  work.reads = 150'000;
+  EXPECT_LT(WorstError(work, /*seed=*/5), 0.02);
+}
+
+// The same in a vector: the last one was used last.
+struct Ranked {
+  uint32_t slot;
+  uint32_t weight;
+};
+
+class UseRanksTest : public ::testing::Test {
+ protected:
+  void Push(uint32_t slot, uint32_t weight) {
+    weights_[slot] = weight;
+    places_[slot] = ranks_->Push(slot, weight);
+    model_.push_back({slot, weight});
+  }
+  void Remove(size_t i) {
+    ranks_->Remove(places_[model_[i].slot], model_[i].weight);
+    model_.erase(model_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  void Pack() {
+    ranks_->Pack(
+        [this](uint32_t slot, uint32_t place) { places_[slot] = place; },
+        [this](uint32_t slot) { return weights_[slot]; });
+  }
+  void Check(size_t i) const {
+    uint64_t weight = 0;
+    for (size_t j = i + 1; j < model_.size(); ++j) weight += model_[j].weight;
+    const uint32_t place = places_[model_[i].slot];
+    ASSERT_EQ(ranks_->CountAbove(place), model_.size() - i - 1);
+    ASSERT_EQ(ranks_->WeightAbove(
+                  place, [this](uint32_t slot) { return weights_[slot]; }),
+              weight);
+  }
+
+  std::unique_ptr<UseRanks> ranks_ = std::make_unique<UseRanks>();
+  std::vector<Ranked> model_;
+  std::vector<uint32_t> places_ = std::vector<uint32_t>(UseRanks::kMostKeys);
+  std::vector<uint32_t> weights_ = std::vector<uint32_t>(UseRanks::kMostKeys);
+};
+
+TEST_F(UseRanksTest, RanksAreThoseOfAVector) {
+  std::mt19937 random(1);
+  std::vector<uint32_t> unused;
+  for (uint32_t i = 0; i < UseRanks::kMostKeys; ++i) unused.push_back(i);
+  for (int step = 0; step < 60'000; ++step) {
+    if (ranks_->full()) Pack();
+    const bool may_push = !unused.empty();
+    if (model_.empty() || (may_push && random() % 16 != 0)) {
+      Push(unused.back(), random() % 1000);
+      unused.pop_back();
+    } else {
+      const size_t i = random() % model_.size();
+      const Ranked moved = model_[i];
+      Remove(i);
+      if (random() % 8 != 0) {
+        Push(moved.slot, moved.weight);
+      } else {
+        unused.push_back(moved.slot);
+      }
+    }
+    ASSERT_EQ(ranks_->empty(), model_.empty());
+    if (model_.empty() || step % 4 != 0) continue;
+    Check(random() % model_.size());
+    ASSERT_EQ(ranks_->Oldest(), model_.front().slot);
+  }
+  ASSERT_EQ(ranks_->size(), model_.size());
+  for (size_t i = 0; i < model_.size(); i += 97) Check(i);
+}
+
+TEST_F(UseRanksTest, IsEmptyAfterClear) {
+  for (uint32_t i = 0; i < 100; ++i) Push(i, 7);
+  ranks_->Clear();
+  model_.clear();
+  EXPECT_TRUE(ranks_->empty());
+  EXPECT_EQ(ranks_->weight(), 0u);
+  Push(5, 9);
+  Check(0);
 }
 
 }  // namespace

@@ -1,3 +1,8 @@
+// The scan-resistant policy in one shard: who stays, how large the window is,
+// and what the keys that come back teach it; and which hits of either policy
+// note that an entry was used. Hit ratios are compared in
+// tests/cache/policy_model_test.cc.
+
 #include "wheelcache/cache/internal/engine/admission.h"
 
 #include <cstddef>
@@ -7,6 +12,7 @@
 
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/engine/window_target.h"
 #include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/options.h"
@@ -67,17 +73,6 @@ TEST(AdmissionMemoryTest, IsAtMostEighteenBytesAnEntryInWholeLines) {
   EXPECT_EQ(AdmissionMemory::SketchBytes(1'000), 8'192u);
 }
 
-TEST(AdmissionMemoryTest, GhostsAreAFourthOfTheEntriesAndSomeThousandsAtMost) {
-  const auto ghosts = [](uint64_t entries, int shards) {
-    return AdmissionMemory::GhostBytes(entries, shards) / sizeof(uint32_t);
-  };
-  EXPECT_EQ(ghosts(1'000, 1), 256u);
-  EXPECT_EQ(ghosts(16'000, 1), 4'016u);
-  EXPECT_EQ(ghosts(20'000'000, 1), 4'112u);
-  EXPECT_EQ(ghosts(20'000'000, 16), 272u);
-  EXPECT_EQ(ghosts(20'000'000, 1'024), 80u);
-}
-
 TEST_F(AdmissionTest, WindowIsFullAboveItsTarget) {
   Fill(kWindow, 98);
   EXPECT_FALSE(admission_.WindowIsFullFor({1, 1}));
@@ -120,12 +115,7 @@ TEST_F(AdmissionTest, WhatWasUsedMoreOftenStays) {
   EXPECT_TRUE(Wins());
   Use(kOld, 2);
   EXPECT_FALSE(Wins());
-}
-
-TEST_F(AdmissionTest, ASetOfANewKeyCountsAsAUse) {
-  Use(kOld, 1);
-  admission_.NoteSet(kNew);
-  EXPECT_FALSE(Wins());
+  admission_.NoteSet(kNew);  // Of a new key: a use as well.
   admission_.NoteSet(kNew);
   EXPECT_TRUE(Wins());
 }
@@ -135,13 +125,6 @@ TEST_F(AdmissionTest, OfEquallyFrequentOnesTheOneInTheMainListStays) {
   Use(kNew, 2);
   Use(kOld, 2);
   EXPECT_FALSE(Wins());
-}
-
-TEST_F(AdmissionTest, OfEquallyFrequentOnesTheOneThatLivesLongerByHalfStays) {
-  Use(kNew, 2);
-  Use(kOld, 2);
-  EXPECT_FALSE(Wins(/*window_life=*/2, /*main_life=*/1));
-  EXPECT_TRUE(Wins(/*window_life=*/2.1, /*main_life=*/1));
 }
 
 TEST_F(AdmissionTest, MuchLongerLifeMakesUpForLowerFrequency) {
@@ -188,51 +171,6 @@ TEST_F(AdmissionTest, StepsAreLongerWhereTheOtherListHasMoreGhosts) {
   EXPECT_NEAR(target_.Get(), 0.105, 1e-9);
 }
 
-TEST_F(AdmissionTest, StepsAreLongerTheOtherWayToo) {
-  Fill(kWindow, 100);
-  Fill(kMain, 900);
-  for (Hash32 hash = 1; hash <= 9; ++hash) {
-    admission_.NoteEvicted(hash * 1'000'003, kWindow);
-  }
-  admission_.NoteEvicted(2, kMain);
-  admission_.NoteSet(2);
-  EXPECT_NEAR(target_.Get(), 0.095, 1e-9);
-}
-
-TEST_F(AdmissionTest, NoStepIsLongerThanAFiftiethAndAnEntry) {
-  Fill(kWindow, 100);
-  Fill(kMain, 900);
-  for (Hash32 hash = 1; hash <= 99; ++hash) {
-    admission_.NoteEvicted(hash * 1'000'003, kMain);
-  }
-  admission_.NoteEvicted(2, kWindow);
-  admission_.NoteSet(2);
-  EXPECT_NEAR(target_.Get(), 0.121, 1e-9);
-}
-
-TEST_F(AdmissionTest, ComparesFrequenciesAsTheSketchTellsThem) {
-  std::vector<FrequencySketch::Block> blocks(
-      FrequencySketch::BlocksFor(kEntries));
-  FrequencySketch sketch(blocks.data(), blocks.size());
-  sketch.Fit(kEntries);
-  const auto note_set = [&](Hash32 hash) {
-    admission_.NoteSet(hash);
-    sketch.Increment(hash);
-  };
-  for (Hash32 i = 0; i < 4 * kEntries; ++i) note_set(i * 77'777);
-  note_set(kOld);
-  const uint32_t main = sketch.Frequency(kOld);
-  ASSERT_GE(main, 1u);
-  ASSERT_LE(main, 5u);
-  for (Hash32 hash = 1; hash < 4 * kEntries; ++hash) {
-    const uint32_t window = sketch.Frequency(hash);
-    if (window > 5) continue;  // Might be lucky.
-    ASSERT_EQ(admission_.Wins({hash, 1}, {kOld, 1}), window > main) << hash;
-    // Three times the life is worth more than the same frequency.
-    ASSERT_EQ(admission_.Wins({hash, 3}, {kOld, 1}), window >= main) << hash;
-  }
-}
-
 TEST_F(AdmissionTest, OnlyAFrequencyIsLuckyAndNotSomeOfItsCounters) {
   admission_.NoteSet(1);
   for (Hash32 hash = 0; hash < 5'000; ++hash) Use(hash % 500 * 77'777, 1);
@@ -245,21 +183,6 @@ TEST_F(AdmissionTest, OnlyAFrequencyIsLuckyAndNotSomeOfItsCounters) {
       ASSERT_FALSE(admission_.Wins({hash, 1}, {kOld, 1})) << hash;
     }
   }
-}
-
-TEST_F(AdmissionTest, TargetStaysWithinItsBounds) {
-  Fill(kWindow, 100);
-  Fill(kMain, 900);
-  for (int i = 0; i < 200; ++i) {
-    admission_.NoteEvicted(4, kMain);
-    admission_.NoteSet(4);
-  }
-  EXPECT_EQ(target_.Get(), 0.05);
-  for (int i = 0; i < 2000; ++i) {
-    admission_.NoteEvicted(2, kWindow);
-    admission_.NoteSet(2);
-  }
-  EXPECT_EQ(target_.Get(), 0.99);
 }
 
 TEST_F(AdmissionTest, AFullShardHoldsItsPartOfWhatFits) {
@@ -382,12 +305,6 @@ TEST_F(LargeAdmissionTest, TargetMovesAsIfAllKeysWereRemembered) {
   EXPECT_NEAR(MoveOfKeysThatComeBack(kKeys), kKeys, kKeys / 20.0);
 }
 
-TEST_F(LargeAdmissionTest, RemembersAFourthOfWhatFits) {
-  constexpr int kKeys = 4 * kEntries;
-  constexpr double kRemembered = kEntries / 4.0;
-  EXPECT_NEAR(MoveOfKeysThatComeBack(kKeys), kRemembered, kRemembered / 10);
-}
-
 TEST_F(LargeAdmissionTest, RemembersAllKeysOnceFewFit) {
   constexpr int64_t kFew = 4'000;
   admission_.Clear();
@@ -400,6 +317,92 @@ TEST_F(LargeAdmissionTest, RemembersAllKeysOnceFewFit) {
     admission_.NoteSet(hash);
   }
   EXPECT_NEAR((target_.Get() - before) * kFew, 98, 1e-6);
+}
+
+TEST(WindowTargetTest, AStepIsAnEntryOfTheWholeCache) {
+  WindowTarget target(/*shards=*/4);
+  EXPECT_EQ(target.Get(), 0.1);
+  target.Move(/*steps=*/2, /*keys=*/1, /*entries=*/500);
+  EXPECT_NEAR(target.Get(), 0.101, 1e-9);
+  target.Move(/*steps=*/-1, /*keys=*/1, /*entries=*/100);
+  EXPECT_NEAR(target.Get(), 0.0985, 1e-9);
+  target.Move(/*steps=*/1, /*keys=*/3, /*entries=*/500);
+  EXPECT_NEAR(target.Get(), 0.1, 1e-9);
+}
+
+TEST(WindowTargetTest, NoMoveIsFurtherThanAFiftiethOfAShardAndAnEntry) {
+  WindowTarget target(/*shards=*/2);
+  target.Move(/*steps=*/100, /*keys=*/1, /*entries=*/50);
+  EXPECT_NEAR(target.Get(), 0.12, 1e-9);
+  target.Move(/*steps=*/-100, /*keys=*/1, /*entries=*/50);
+  EXPECT_NEAR(target.Get(), 0.1, 1e-9);
+}
+
+TEST(WindowTargetTest, StaysWithinItsBounds) {
+  WindowTarget target(/*shards=*/1);
+  for (int i = 0; i < 1'000; ++i) target.Move(100, /*keys=*/1, /*entries=*/50);
+  EXPECT_EQ(target.Get(), WindowTarget::kMost);
+  for (int i = 0; i < 1'000; ++i) target.Move(-100, /*keys=*/1, /*entries=*/50);
+  EXPECT_EQ(target.Get(), WindowTarget::kLeast);
+}
+
+// For how many uses of others an entry stays young where the list does not see
+// differences below `resolution`.
+int64_t UsesUntilOld(Recency::Order order, uint32_t resolution) {
+  UseClock clock(/*shards=*/1);
+  Recency recency(&clock, order);
+  recency.SetResolution(resolution);
+  uint32_t uncounted = 0;
+  const Stamp stamp = recency.NextStamp(&uncounted);
+  int64_t uses = 0;
+  while (recency.IsYoung(stamp, recency.Now())) {
+    recency.NextStamp(&uncounted);
+    ++uses;
+  }
+  return uses;
+}
+
+TEST(RecencyTest, InExactModeOnlyTheEntryAtTheFrontIsYoung) {
+  EXPECT_EQ(UsesUntilOld(Recency::Order::kExact, 1), 1);
+  EXPECT_EQ(UsesUntilOld(Recency::Order::kExact, 10'000), 1);
+}
+
+// A shard counts sixteen uses at a time.
+TEST(RecencyTest, EntryIsYoungForAQuarterOfTheTimeThatTheListSpans) {
+  for (const uint32_t resolution : {1, 4, 15, 16, 100, 25'000}) {
+    const int64_t uses = UsesUntilOld(Recency::Order::kLazy, resolution);
+    EXPECT_GT(uses, int64_t{resolution} * 4 - 16);
+    EXPECT_LE(uses, int64_t{resolution} * 4 + 16);
+  }
+}
+
+TEST(RecencyTest, UsesInOneShardAgeTheEntriesOfAll) {
+  UseClock clock(/*shards=*/2);
+  Recency one(&clock, Recency::Order::kLazy);
+  Recency other(&clock, Recency::Order::kLazy);
+  one.SetResolution(10);
+  uint32_t uncounted_of_one = 0;
+  uint32_t uncounted_of_other = 0;
+  const Stamp stamp = one.NextStamp(&uncounted_of_one);
+  EXPECT_TRUE(one.IsYoung(stamp, one.Now()));
+  for (int i = 0; i < 100; ++i) {
+    other.NextStamp(&uncounted_of_other);
+  }
+  EXPECT_FALSE(one.IsYoung(stamp, one.Now()));
+}
+
+TEST(RecencyTest, TailIsShownAnewWhereItDiffersByMoreThanTheSlack) {
+  UseClock clock(/*shards=*/2);
+  clock.set_tail(1, 1000);
+  for (const Stamp near : {992, 1000, 1008}) {
+    clock.set_tail(1, near, /*slack=*/8);
+    EXPECT_EQ(clock.tail(1), 1000);
+  }
+  for (const Stamp far : {1009, 1000, 991}) {
+    clock.set_tail(1, far, /*slack=*/8);
+    EXPECT_EQ(clock.tail(1), far);
+  }
+  EXPECT_EQ(clock.tail(0), 0);
 }
 
 }  // namespace

@@ -1,17 +1,25 @@
-// A shard alone: how much it does under its lock, and what it says it left.
+// A shard: how much it does under its lock, and what it says it left; which of
+// several is to evict, and what each shows; and the array that they lie in.
 
 #include "wheelcache/cache/internal/engine/shard.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
+#include "wheelcache/cache/internal/engine/departures.h"
+#include "wheelcache/cache/internal/engine/recency.h"
+#include "wheelcache/cache/internal/engine/shard_array.h"
+#include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
@@ -64,12 +72,6 @@ TEST_F(ShardTest, SetThatEvictsManyDoesSoInSteps) {
   Fill(absl::InfiniteDuration());
   EXPECT_GE(StoreInSteps(NewWrite(-1, 5'000)), 50 / kBudget);
   EXPECT_EQ(shared_.budget.used(), (Room{51, 10'000}));
-}
-
-TEST_F(ShardTest, SetThatReclaimsManyDoesSoInSteps) {
-  Fill(absl::Seconds(1));
-  clock_.Advance(absl::Seconds(2));
-  EXPECT_GE(StoreInSteps(NewWrite(-1, 5'000)), 50 / kBudget);
 }
 
 TEST_F(ReapedShardTest, WhatMakesRoomIsTakenOffTheBudgetOfTheSet) {
@@ -166,26 +168,17 @@ TEST_F(ShardTest, CheckInvariantsFindsTimersThatTheWheelHasLost) {
 }
 
 // A Set may leave what it replaces in list and wheel, for the next call to take
-// out. Whatever that is, it takes nothing for an entry of the cache that is
-// none.
-class ReplacedEntryTest : public ShardTest {
- protected:
-  // Sets a key twice, first for a second, then for ever, and another between.
-  void SetUp() override {
-    StoreInSteps(NewWrite(1, 100, absl::Seconds(1)));
-    StoreInSteps(NewWrite(2, 100));
-    const GiveBack at_end{departures_.claim};
-    ASSERT_EQ(shard_.TryStore(NewWrite(1, 100), &departures_),
-              StoreOutcome::kStored);
-    // Counted at once, as all causes are, but not there yet.
-    EXPECT_EQ(shared_.counters.Sum(Count::kReplaced), 1);
-    EXPECT_THAT(TakeCauses(), IsEmpty());
-    CheckInvariants();
-  }
-};
-
-TEST_F(ReplacedEntryTest, IsNotEvicted) {
+// out. That takes it for no entry of the cache.
+TEST_F(ShardTest, ReplacedEntryIsNotEvicted) {
+  StoreInSteps(NewWrite(1, 100, absl::Seconds(1)));
+  StoreInSteps(NewWrite(2, 100));
   const GiveBack at_end{departures_.claim};
+  ASSERT_EQ(shard_.TryStore(NewWrite(1, 100), &departures_),
+            StoreOutcome::kStored);
+  // Counted at once, as all causes are, but not there yet.
+  EXPECT_EQ(shared_.counters.Sum(Count::kReplaced), 1);
+  EXPECT_THAT(TakeCauses(), IsEmpty());
+  CheckInvariants();
   EXPECT_FALSE(departures_.claim.Cover({99, 0}));
   EXPECT_TRUE(shard_.Evict(&departures_));
   EXPECT_THAT(TakeCauses(), ElementsAre(RemovalCause::kEvicted));
@@ -193,40 +186,6 @@ TEST_F(ReplacedEntryTest, IsNotEvicted) {
   EXPECT_FALSE(Holds(2));
   departures_.claim.GiveBack();
   CheckInvariants();
-}
-
-TEST_F(ReplacedEntryTest, IsNotEvictedForASetOfItsShard) {
-  Claim others(&shared_.budget);
-  ASSERT_TRUE(others.Cover({98, 0}));
-  const GiveBack at_end{departures_.claim};
-  EXPECT_EQ(shard_.TryStore(NewWrite(3, 100), &departures_),
-            StoreOutcome::kStored);
-  EXPECT_THAT(TakeCauses(), ElementsAre(RemovalCause::kEvicted));
-  EXPECT_TRUE(Holds(1));
-  EXPECT_FALSE(Holds(2));
-}
-
-TEST_F(ReplacedEntryTest, DoesNotExpire) {
-  clock_.Advance(absl::Seconds(2));
-  const GiveBack at_end{departures_.claim};
-  EXPECT_EQ(shard_.Reclaim(clock_.NowNanos(), 10, &departures_), 0u);
-  EXPECT_THAT(TakeCauses(), IsEmpty());
-  EXPECT_TRUE(Holds(1));
-  CheckInvariants();
-}
-
-TEST_F(ReplacedEntryTest, IsNotClearedOnceMore) {
-  Clear();
-  EXPECT_THAT(TakeCauses(),
-              ElementsAre(RemovalCause::kDeleted, RemovalCause::kDeleted));
-}
-
-TEST_F(ReplacedEntryTest, MayBeReplacedByWhatIsReplaced) {
-  for (int i = 0; i < 3; ++i) {
-    StoreInSteps(NewWrite(1, 100));
-    CheckInvariants();
-  }
-  EXPECT_EQ(shared_.budget.used(), (Room{2, 200}));
 }
 
 // What the next eviction is expected to remove was prefetched, its hash
@@ -321,6 +280,340 @@ TEST_F(ShardTest, EmptyShardSaysThatOthersMustEvict) {
   others.GiveBack();
   EXPECT_EQ(shard_.TryStore(write, &departures_), StoreOutcome::kStored);
 }
+
+// Shards of one cache: two that do something, and others that only show when
+// their last entry was used. A hit stamps an entry and does not move it.
+class ShardsTest : public ::testing::Test {
+ protected:
+  explicit ShardsTest(EvictionPolicy policy = EvictionPolicy::kLru,
+                      Room limit = {100, 10'000}, int shards = 2)
+      : options_(Options(policy, limit, shards, &clock_)) {}
+
+  ~ShardsTest() override {
+    for (Shard* shard : {&first_, &second_}) {
+      shard->Lock();
+      shard->TakeAllLocked(&departures_);
+      shard->Unlock();
+    }
+    departures_.removed.Dispose([](EntryRef, RemovalCause) {});
+    shared_.limbo.DestroyAll();
+  }
+
+  static CacheOptions Options(EvictionPolicy policy, Room limit, int shards,
+                              Clock* clock) {
+    CacheOptions options;
+    options.max_entries = limit.entries;
+    options.max_bytes = limit.bytes;
+    options.shards = shards;
+    options.jitter = 0;
+    options.clock = clock;
+    options.reaper = nullptr;
+    options.policy = policy;
+    return options;
+  }
+
+  StoreOutcome Store(int key, uint32_t charge,
+                     absl::Duration ttl = absl::InfiniteDuration()) {
+    return StoreIn(&first_, key, charge, ttl);
+  }
+  StoreOutcome StoreIn(Shard* shard, int key, uint32_t charge,
+                       absl::Duration ttl = absl::InfiniteDuration()) {
+    const Shard::Write write =
+        NewIntWrite(shared_.pool.get(), clock_, key, charge, ttl);
+    const StoreOutcome outcome = shard->TryStore(write, &departures_);
+    departures_.claim.GiveBack();
+    if (outcome != StoreOutcome::kStored) shared_.pool->Unpin(write.ref);
+    return outcome;
+  }
+
+  // Leaves so much of the limits for what the test stores.
+  void LeaveRoom(Room room) {
+    const Room all = shared_.budget.limit();
+    ASSERT_TRUE(shared_.budget.TryTake(
+        {room.entries == 0 ? 0 : all.entries - room.entries,
+         room.bytes == 0 ? 0 : all.bytes - room.bytes}));
+  }
+
+  // A hit, long after all uses before.
+  void Hit(int key) {
+    shared_.uses.Advance(1000);
+    ReadSection section;
+    const auto query = QueryOf(key);
+    const Hash32 hash = HashOf(key).for_index;
+    const Shard::Found found = first_.FindAtHome(
+        hash, section,
+        [&](const EntryHeader& entry) { return query.Matches(entry); });
+    ASSERT_TRUE(found.decided());
+    ASSERT_NE(found.ref, 0u);
+    EXPECT_TRUE(first_.NoteUse(found, hash));
+  }
+
+  bool FirstHolds(int key) {
+    const EntryRef ref = first_.FindAndPin(QueryOf(key), Use::kIgnore);
+    if (ref != 0) shared_.pool->UnpinOutside(ref);
+    return ref != 0;
+  }
+
+  SimulatedClock clock_;
+  const CacheOptions options_;
+  SharedState shared_{options_,
+                      options_.shards,
+                      {&kIntEntries, Charges::kStored, /*has_listener=*/false},
+                      /*shard_bytes=*/0};
+  Shard first_{&shared_, 0, options_};
+  Shard second_{&shared_, 1, options_};
+  Departures departures_{&shared_};
+};
+
+using FirstOfTwoShardsTest = ShardsTest;
+
+class FirstOfFourShardsTest : public ShardsTest {
+ protected:
+  FirstOfFourShardsTest()
+      : ShardsTest(EvictionPolicy::kLru, {100, 10'000}, /*shards=*/4) {}
+};
+
+class FirstOfTwoScanResistantShardsTest : public ShardsTest {
+ protected:
+  FirstOfTwoScanResistantShardsTest()
+      : ShardsTest(EvictionPolicy::kScanResistant) {}
+};
+
+// It looks at one of them each time. What it never looks at would stay.
+TEST_F(FirstOfFourShardsTest, LooksAtTheOthersInTurn) {
+  LeaveRoom({1, 0});
+  int key = 1;
+  ASSERT_EQ(Store(key, 100), StoreOutcome::kStored);
+  for (const int older : {1, 2, 3}) {
+    for (const int other : {1, 2, 3}) {
+      shared_.uses.set_tail(
+          other, other == older ? Stamp{0} - 1'000'000 : shared_.uses.Now());
+    }
+    int sent_on = 0;
+    for (int i = 0; i < 6; ++i) {
+      if (Store(++key, 100) == StoreOutcome::kEvictOlder) ++sent_on;
+    }
+    EXPECT_EQ(sent_on, 2) << older;
+  }
+}
+
+// Otherwise shards of equal size would take victims from each other all the
+// time. Where a list spans no time, the margin is what a shard has not counted.
+TEST_F(FirstOfTwoShardsTest, OtherShardIsToBeOlderByMoreThanTheMargin) {
+  LeaveRoom({1, 0});
+  ASSERT_EQ(Store(1, 100), StoreOutcome::kStored);
+  const Stamp stamp = shared_.uses.Now();
+  shared_.uses.set_tail(1, stamp - UseClock::kStride - 1);
+  EXPECT_EQ(Store(2, 100), StoreOutcome::kEvictOlder);
+  shared_.uses.set_tail(1, stamp - UseClock::kStride);
+  EXPECT_EQ(Store(2, 100), StoreOutcome::kStored);
+}
+
+// Else a Set would be sent to it for an older entry for ever.
+TEST_F(FirstOfTwoShardsTest, EmptyShardNoLongerShowsItsLastEntry) {
+  LeaveRoom({2, 0});
+  ASSERT_EQ(Store(1, 100), StoreOutcome::kStored);
+  shared_.uses.Advance(1'000'000);  // So much has to differ to be seen, else.
+  ASSERT_EQ(Store(2, 100), StoreOutcome::kStored);
+  shared_.uses.Advance(1000);
+  ASSERT_FALSE(departures_.claim.Cover({3, 0}));
+  EXPECT_TRUE(first_.Evict(&departures_));
+  EXPECT_FALSE(first_.Evict(&departures_));
+  EXPECT_EQ(shared_.uses.tail(0), shared_.uses.Now());
+  departures_.claim.GiveBack();
+}
+
+// To a fraction of the time by which another one has to be older.
+TEST_F(FirstOfTwoShardsTest, ShowsWhenItsLastEntryWasUsed) {
+  constexpr int kKeys = 16;
+  LeaveRoom({kKeys, 0});
+  shared_.uses.set_tail(1, kKeys * 1000 + 100);
+  for (int key = 1; key <= kKeys + 3; ++key) {
+    if (key <= kKeys) shared_.uses.Advance(1000);
+    ASSERT_EQ(Store(key, 100), StoreOutcome::kStored);
+    EXPECT_EQ(shared_.uses.tail(0), std::max(key - kKeys, 0) * 1000);
+  }
+}
+
+// An entry that is about to be replaced is no victim. It counts as used now:
+// else those that were used before come to lie in front of it.
+TEST_F(FirstOfTwoShardsTest, EntryThatIsReplacedIsYoungerThanAllThatWereUsed) {
+  LeaveRoom({0, 300});
+  for (int key = 1; key <= 3; ++key) {
+    shared_.uses.Advance(1000);
+    ASSERT_EQ(Store(key, 100), StoreOutcome::kStored);
+  }
+  Hit(2);
+  Hit(3);
+  shared_.uses.set_tail(1, shared_.uses.Now());
+  EXPECT_EQ(Store(1, 150), StoreOutcome::kStored);
+  EXPECT_TRUE(FirstHolds(1));
+  EXPECT_FALSE(FirstHolds(2));
+  EXPECT_TRUE(FirstHolds(3));
+}
+
+// Else it would be at the end of the main list once more, and a new entry would
+// have to go, which is worth more than all in that list.
+TEST_F(FirstOfTwoScanResistantShardsTest,
+       EntryThatIsReplacedIsYoungerThanAllThatWereUsed) {
+  LeaveRoom({0, 4000});
+  for (int key = 1; key <= 3; ++key) {
+    shared_.uses.Advance(1000);
+    ASSERT_EQ(Store(key, 1000, absl::Seconds(1)), StoreOutcome::kStored);
+  }
+  // The others are in the main list then.
+  ASSERT_EQ(Store(4, 1000), StoreOutcome::kStored);
+  Hit(2);
+  Hit(3);
+  shared_.uses.set_tail(1, shared_.uses.Now());
+  EXPECT_EQ(Store(1, 1500), StoreOutcome::kStored);
+  EXPECT_TRUE(FirstHolds(1));
+  EXPECT_FALSE(FirstHolds(2));
+  EXPECT_TRUE(FirstHolds(3));
+  EXPECT_TRUE(FirstHolds(4));
+}
+
+// Both with entries of the same charge, of which a thousand fit.
+class ScanResistantShardsTest : public ShardsTest {
+ protected:
+  static constexpr int kMost = 1'000;
+  static constexpr uint32_t kCharge = 100;
+
+  explicit ScanResistantShardsTest(Room limit = {kUnlimited, kMost* kCharge})
+      : ShardsTest(EvictionPolicy::kScanResistant, limit) {}
+
+  // Each key is a new one.
+  StoreOutcome Store(Shard* shard) {
+    return StoreIn(shard, ++last_key_, kCharge);
+  }
+
+  void Fill(Shard* shard, int entries) {
+    for (int i = 0; i < entries; ++i) {
+      ASSERT_EQ(Store(shard), StoreOutcome::kStored);
+    }
+    shard->ShowOldest(&departures_);
+  }
+
+  int last_key_ = 0;
+};
+
+TEST_F(ScanResistantShardsTest, OfAFullCacheTheLargerShardEvicts) {
+  Fill(&first_, 490);
+  Fill(&second_, 510);
+  EXPECT_EQ(Store(&first_), StoreOutcome::kEvictOlder);
+  EXPECT_EQ(Store(&second_), StoreOutcome::kStored);
+}
+
+TEST_F(ScanResistantShardsTest, ShardsOfAboutTheSameSizeEvictTheirOwn) {
+  Fill(&first_, 496);
+  Fill(&second_, 504);
+  EXPECT_EQ(Store(&first_), StoreOutcome::kStored);
+  EXPECT_EQ(Store(&second_), StoreOutcome::kStored);
+}
+
+// Else a Set would be sent to it for an older entry for ever.
+TEST_F(ScanResistantShardsTest, ShardThatWasEmptiedShowsThatItHoldsNothing) {
+  Fill(&first_, kMost - 1);
+  Fill(&second_, 1);
+  EXPECT_NE(shared_.uses.tail(1), 0u);
+  ASSERT_FALSE(departures_.claim.Cover({2, 2 * kCharge}));
+  EXPECT_TRUE(second_.Evict(&departures_));
+  EXPECT_FALSE(second_.Evict(&departures_));
+  EXPECT_EQ(shared_.uses.tail(1), 0u);
+  departures_.claim.GiveBack();
+}
+
+// All keys of the cache are in one of its shards. Of those that came first the
+// main list takes nine tenths of the cache, not of the half that the shard was
+// expected to have; what comes later passes through the window.
+TEST_F(ScanResistantShardsTest, AllThatACacheHoldsIsTheShareOfTheOneFullShard) {
+  Fill(&first_, kMost);
+  Fill(&first_, kMost);
+  int stayed = 0;
+  for (int key = 1; key <= kMost; ++key) stayed += FirstHolds(key) ? 1 : 0;
+  EXPECT_GT(stayed, kMost * 8 / 10);
+}
+
+class ScanResistantShardsInEntriesTest : public ScanResistantShardsTest {
+ protected:
+  ScanResistantShardsInEntriesTest()
+      : ScanResistantShardsTest({kMost, kUnlimited}) {}
+};
+
+TEST_F(ScanResistantShardsInEntriesTest, SmallerShardEvictsItsOwnNewEntry) {
+  Fill(&first_, 400);
+  Fill(&second_, 600);
+  EXPECT_EQ(Store(&first_), StoreOutcome::kStored);
+}
+
+using Destroyed = std::vector<size_t>;
+
+// What cannot be moved, and begins where a cache line does.
+struct alignas(64) Part {
+  Part(size_t number, Destroyed* destroyed)
+      : number(number), destroyed(*destroyed) {}
+  Part(const Part&) = delete;
+  Part& operator=(const Part&) = delete;
+  ~Part() { destroyed.push_back(number); }
+
+  const size_t number;
+  Destroyed& destroyed;
+};
+
+using Parts = ShardArray<Part>;
+
+TEST(ShardArrayTest, HasThePartsInTheirOrder) {
+  Destroyed destroyed;
+  {
+    const Parts parts(nullptr, 3,
+                      [&](size_t i) { return Part(i, &destroyed); });
+    ASSERT_EQ(parts.size(), 3);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(parts.begin()) % alignof(Part), 0);
+    size_t number = 0;
+    for (const Part& part : parts) {
+      EXPECT_EQ(&part, &parts[number]);
+      EXPECT_EQ(part.number, number++);
+    }
+    EXPECT_TRUE(destroyed.empty());
+  }
+  EXPECT_EQ(destroyed, (Destroyed{2, 1, 0}));
+}
+
+TEST(ShardArrayTest, ManyPartsHavePagesOfTheirOwn) {
+  constexpr size_t kParts = 1000;
+  Destroyed destroyed;
+  {
+    const Parts parts(nullptr, kParts,
+                      [&](size_t i) { return Part(i, &destroyed); });
+    ASSERT_EQ(parts.size(), kParts);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(parts.begin()) % 4096, 0);
+    for (size_t i = 0; i < kParts; ++i) EXPECT_EQ(parts[i].number, i);
+  }
+  EXPECT_EQ(destroyed.size(), kParts);
+}
+
+TEST(ShardArrayTest, LiesInTheMemoryThatItIsGiven) {
+  Destroyed destroyed;
+  alignas(Part) std::byte memory[Parts::Bytes(2)];
+  {
+    const Parts parts(memory, 2, [&](size_t i) { return Part(i, &destroyed); });
+    EXPECT_EQ(static_cast<void*>(parts.begin()), memory);
+    EXPECT_EQ(static_cast<void*>(parts.end()), memory + sizeof(memory));
+  }
+  EXPECT_EQ(destroyed, (Destroyed{1, 0}));
+}
+
+#ifdef __cpp_exceptions
+TEST(ShardArrayTest, DestroysWhatItHasMadeIfThatIsNotAll) {
+  Destroyed destroyed;
+  const auto make = [&](size_t i) {
+    if (i == 2) throw std::runtime_error("no memory for the third");
+    return Part(i, &destroyed);
+  };
+  EXPECT_THROW(Parts(nullptr, 3, make), std::runtime_error);
+  EXPECT_EQ(destroyed, (Destroyed{1, 0}));
+}
+#endif
 
 }  // namespace
 }  // namespace wheelcache::internal

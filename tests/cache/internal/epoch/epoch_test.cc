@@ -1,4 +1,9 @@
 // Epochs: who holds back what, on both kinds of fence.
+//
+// That a fence keeps apart what comes before it and what comes after is the
+// affair of the CPU, which no test can force. That it is there, and in its
+// place, is shown at the named points: what was to come before has happened at
+// the fence, and what happens to others there is seen after it.
 
 #include "wheelcache/cache/internal/epoch/epoch.h"
 
@@ -18,11 +23,14 @@
 #include <csignal>
 #include <cstddef>
 #include <iterator>
+#include <optional>
 #include <thread>
 
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/threads/asymmetric_fence.h"
 #include "wheelcache/cache/internal/threads/thread_record.h"
+#include "wheelcache/tests/testing/child.h"
+#include "wheelcache/tests/testing/interruption.h"
 
 namespace wheelcache::internal {
 namespace {
@@ -159,13 +167,9 @@ TEST_P(EpochTest, ThreadsThatReadAtTheirVeryEndLeaveNoRecordTaken) {
 TEST_P(EpochTest, AChildForgetsTheSectionsOfOtherThreads) {
   Reader reader;
   const Epoch ended = AdvanceEpoch();
-  const pid_t child = fork();
-  if (child == 0) {
-    _exit(NewestReaderUpTo(ended) == 0 && NobodyReads() ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(testing::HoldsInChild(
+      [&] { return NewestReaderUpTo(ended) == 0 && NobodyReads(); },
+      testing::Others::kRun));
   EXPECT_GT(NewestReaderUpTo(ended), 0u);
 }
 
@@ -292,11 +296,9 @@ TEST(EpochDeathTest, ProgramEndsWhereMembarrierFailsAfterItWasGranted) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   UseMembarrier(true);
   if (!light_fence_is_free.load()) GTEST_SKIP();
-  const pid_t child = fork();
-  if (child == 0) _exit(ForbidMembarrier() ? 0 : 1);
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  if (status != 0) GTEST_SKIP() << "no sandbox to be had";
+  if (!testing::HoldsInChild(ForbidMembarrier)) {
+    GTEST_SKIP() << "no sandbox to be had";
+  }
   EXPECT_EXIT(
       {
         AdvanceEpoch();
@@ -307,6 +309,63 @@ TEST(EpochDeathTest, ProgramEndsWhereMembarrierFailsAfterItWasGranted) {
 }
 
 #endif
+
+using EpochFenceTest = InterruptedCacheEnvironment;
+
+TEST_F(EpochFenceTest, ASectionAnnouncesItsEpochBeforeTheFence) {
+  { const ReadSection takes_a_record; }
+  const Epoch now = current_epoch.load();
+  bool announced = false;
+  At("fence: light",
+     [&] { announced = this_thread.record->announced.load() == now; });
+  const ReadSection section;
+  EXPECT_TRUE(announced);
+}
+
+TEST_F(EpochFenceTest, ASectionThatAnnouncesAnewHasAFenceToo) {
+  ReadSection section;
+  AdvanceBirth();
+  const Epoch now = current_epoch.load();
+  bool announced = false;
+  At("fence: light",
+     [&] { announced = this_thread.record->announced.load() == now; });
+  section.Announce();
+  EXPECT_TRUE(announced);
+}
+
+// A writer that finds nobody destroys at once what it unlinked.
+TEST_F(EpochFenceTest, AThreadIsCountedBeforeTheFenceOfItsFirstSection) {
+  std::atomic<bool> at_fence{false};
+  std::atomic<bool> goes_on{false};
+  std::thread reader([&] {
+    At("fence: full", [&] {
+      at_fence.store(true);
+      while (!goes_on.load()) std::this_thread::yield();
+    });
+    const ReadSection section;
+    EXPECT_EQ(testing::interruption.point, "");
+    at_fence.store(true);
+  });
+  while (!at_fence.load()) std::this_thread::yield();
+  EXPECT_FALSE(NobodyReads());
+  goes_on.store(true);
+  reader.join();
+}
+
+TEST_F(EpochFenceTest, WhoeverFindsNobodyLooksOnceMoreAfterTheFence) {
+  EXPECT_TRUE(NobodyReads());
+  std::optional<Reader> other;
+  At("fence: full", [&] { other.emplace(); });
+  EXPECT_FALSE(NobodyReads());
+}
+
+TEST_F(EpochFenceTest, AnEpochHasEndedBeforeTheFence) {
+  const Epoch now = current_epoch.load();
+  Epoch next = 0;
+  At("fence: full", [&] { next = current_epoch.load(); });
+  EXPECT_EQ(AdvanceEpoch(), now);
+  EXPECT_EQ(next, now + 1);
+}
 
 }  // namespace
 }  // namespace wheelcache::internal

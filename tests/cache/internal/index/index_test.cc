@@ -1,5 +1,5 @@
 // The hash index of a shard, against a set of what is in it, with hashes chosen
-// to hurt it.
+// to hurt it; and what a look-up sees of a change in its middle.
 
 #include "wheelcache/cache/internal/index/index.h"
 
@@ -13,8 +13,10 @@
 
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
+#include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/internal/index/index_table.h"
 #include "wheelcache/cache/internal/memory/table_memory.h"
+#include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/tests/testing/test_environment.h"
 
 namespace wheelcache::internal {
@@ -216,18 +218,6 @@ TEST(IndexTest, GrowthGoesOnWhereOthersLeave) {
   EXPECT_GT(copied, size / 2);
 }
 
-TEST(IndexTest, FindAsksOnlyAboutMatchingTags) {
-  Elements elements(Hashes(12 * 7 / 8, [](uint32_t ref) { return ref * 3; }));
-  for (uint32_t ref = 1; ref <= 10; ++ref) elements.Insert(ref);
-  std::vector<uint32_t> asked;
-  elements.index().Find(5 * 3, [&](uint32_t ref) {
-    asked.push_back(ref);
-    return ref == 5;
-  });
-  EXPECT_EQ(asked.back(), 5u);
-  EXPECT_LE(asked.size(), 2u);  // One false match a word at most is likely.
-}
-
 // As in a full cache, where each new entry takes the place of the oldest. Full
 // buckets come and go, but entries that they sent on stay where they are.
 TEST(IndexTest, TurnoverDoesNotMakeLookUpsLong) {
@@ -296,23 +286,6 @@ TEST(IndexTest, NeverShrinksWhileItFills) {
   }
 }
 
-TEST(IndexTest, LargeOnesAreNotMadeForWhatIsExpected) {
-  constexpr size_t kMost = (size_t{1} << 16) / 11 * 9 * 12;
-  EXPECT_EQ(Index::TableBytesFor(kMost),
-            IndexTable::Bytes((size_t{1} << 16) / 11 * 11));
-  EXPECT_EQ(Index::TableBytesFor(2 * kMost), 0u);
-  EXPECT_EQ(Index::TableBytesFor(0), 0u);
-}
-
-TEST(IndexTest, ReplaceIsSeenUnderTheSameHash) {
-  Elements elements(Hashes(20, [](uint32_t) { return 7u; }));
-  for (uint32_t ref = 1; ref <= 15; ++ref) elements.Insert(ref);
-  elements.index().Replace(7, 13, 20);
-  EXPECT_FALSE(elements.Holds(13));
-  EXPECT_TRUE(elements.Holds(20));
-  EXPECT_EQ(elements.index().size(), 15u);
-}
-
 // Instead of an endless loop, or of an entry that the index has and the cache
 // has not.
 TEST(IndexDeathTest, AChangeWithAnotherHashEndsTheProgram) {
@@ -364,17 +337,6 @@ TEST(IndexTest, ShrinksInStepsWhenMostHaveLeft) {
   EXPECT_EQ(elements.index().size(), kLeft);
   for (uint32_t ref = kLeft + 1; ref <= kCount; ++ref) elements.Insert(ref);
   for (uint32_t ref = 1; ref <= kCount; ++ref) ASSERT_TRUE(elements.Holds(ref));
-}
-
-TEST(IndexTest, ClearForgetsEverything) {
-  Elements elements(
-      Hashes(10'000, [](uint32_t ref) { return ref * 2654435761u; }));
-  for (uint32_t ref = 1; ref <= 10'000; ++ref) elements.Insert(ref);
-  elements.Clear();
-  EXPECT_EQ(elements.index().size(), 0u);
-  EXPECT_FALSE(elements.Holds(1));
-  elements.Insert(1);
-  EXPECT_TRUE(elements.Holds(1));
 }
 
 // What stays in the index is found at every instant, while the index grows, is
@@ -446,6 +408,99 @@ TEST(IndexTableTest, PathShowsEachReferenceWithTheHashOnce) {
       }
     }
   }
+}
+
+class IndexInterleavingTest : public InterruptedCacheEnvironment {
+ protected:
+  static constexpr Hash32 kHash = 7;  // Of all.
+
+  void Insert(uint32_t ref) {
+    index_.Reserve([](uint32_t) { return kHash; });
+    index_.Insert(kHash, ref);
+  }
+
+  // No entry has the reference 0; asking for its key would read none.
+  uint32_t Find(uint32_t ref) {
+    const ReadSection section;
+    return index_.Find(kHash, [ref](uint32_t other) {
+      EXPECT_NE(other, 0u);
+      return other == ref || other == 0;
+    });
+  }
+
+  TableMemory memory_;
+  Index index_{&memory_};
+};
+
+TEST_F(IndexInterleavingTest, ACellFreedAfterItsTagWasReadIsPassedOver) {
+  Insert(1);
+  Insert(2);
+  At("index: between tag and cell", [&] { index_.Erase(kHash, 1); });
+  EXPECT_EQ(Find(2), 2u);
+}
+
+TEST_F(IndexInterleavingTest, AnEntryReplacedAfterItsTagWasReadIsFound) {
+  Insert(1);
+  At("index: between tag and cell", [&] { index_.Replace(kHash, 1, 2); });
+  EXPECT_EQ(Find(2), 2u);
+}
+
+// With an earlier epoch a table would be freed under a reader that came before
+// it was unlinked.
+TEST_F(IndexInterleavingTest, AnEpochEndsForATableThatIsUnlinkedAlready) {
+  int changes = 0;
+  for (uint32_t ref = 1; ref < 200; ++ref) {
+    const size_t buckets = index_.buckets();
+    size_t published = 0;
+    At("epoch: after its end", [&] { published = index_.buckets(); });
+    Insert(ref);
+    if (testing::interruption.point.empty()) {
+      EXPECT_GT(published, buckets);
+      ++changes;
+    }
+    testing::interruption = {};
+  }
+  EXPECT_GT(changes, 2);
+  const size_t buckets = index_.buckets();
+  size_t published = 0;
+  At("epoch: after its end", [&] { published = index_.buckets(); });
+  index_.Clear();
+  EXPECT_LT(published, buckets);
+}
+
+// A table that was unlinked after the section began.
+TEST_F(IndexInterleavingTest, AnOldTableStaysWhileAReaderMayLookAtIt) {
+  for (uint32_t ref = 1; ref <= 10; ++ref) Insert(ref);
+  const int64_t one_table = memory_.allocated_bytes();
+  const size_t buckets = index_.buckets();
+  {
+    const ReadSection section;
+    for (uint32_t ref = 11; index_.buckets() == buckets; ++ref) Insert(ref);
+    index_.FreeOldTables();
+    EXPECT_GT(memory_.allocated_bytes(),
+              static_cast<int64_t>(IndexTable::Bytes(index_.buckets())));
+  }
+  index_.FreeOldTables();
+  EXPECT_EQ(memory_.allocated_bytes(),
+            static_cast<int64_t>(IndexTable::Bytes(index_.buckets())));
+  EXPECT_GT(memory_.allocated_bytes(), one_table);
+  {
+    const ReadSection section;
+    index_.Clear();
+    index_.FreeOldTables();
+    EXPECT_GT(memory_.allocated_bytes(), 0);
+  }
+  index_.FreeOldTables();
+  EXPECT_EQ(memory_.allocated_bytes(), 0);
+}
+
+// A reader that comes as the old table is unlinked does not hold it back.
+TEST_F(IndexInterleavingTest, AnOldTableGoesWithItsLastReader) {
+  for (uint32_t ref = 1; ref <= 10; ++ref) Insert(ref);
+  const size_t buckets = index_.buckets();
+  for (uint32_t ref = 11; index_.buckets() == buckets; ++ref) Insert(ref);
+  EXPECT_EQ(memory_.allocated_bytes(),
+            static_cast<int64_t>(IndexTable::Bytes(index_.buckets())));
 }
 
 }  // namespace

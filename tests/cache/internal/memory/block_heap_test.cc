@@ -1,9 +1,13 @@
-// Tests of BlockHeap: what idle memory goes back to the system, in what rounds,
-// and that nothing in use is lost by that.
+// The heap of blocks: what idle memory goes back to the system, in what rounds,
+// and that nothing in use is lost by that; the chunks below it, whose granules,
+// bits and units have memory of their own; and the depot above it, of chains of
+// free blocks between a thread that has too many and one that has none.
 
 #include "wheelcache/cache/internal/memory/block_heap.h"
 
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -15,6 +19,7 @@
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
+#include "wheelcache/cache/internal/memory/depot.h"
 
 namespace wheelcache::internal {
 namespace {
@@ -114,16 +119,6 @@ TEST_F(BlockHeapTest, WhatIsFreeGoesBackBeyondASixteenth) {
   ExpectNoBrokenInvariant();
 }
 
-TEST_F(BlockHeapTest, MemoryThatWentBackIsCountedWhenItIsUsedAgain) {
-  for (const Block& block : Fill(32 * kMiB, 16)) Free(block);
-  heap_.ReleaseLarge(/*most_ranges=*/1000);
-  const uint64_t resident = heap_.resident();
-  const std::vector<Block> blocks = Fill(8 * kMiB, 16);
-  EXPECT_GE(heap_.resident(), resident + 6 * kMiB);
-  EXPECT_LE(heap_.resident(), resident + 8 * kMiB + Chunks::kPage);
-  ExpectNoBrokenInvariant();
-}
-
 TEST_F(BlockHeapTest, ALargeBlockGivesItsPagesBack) {
   const uint32_t size =
       std::min(5000 * Chunks::PagesAtOnce(), BlockHeap::kMaxBlock);
@@ -133,13 +128,6 @@ TEST_F(BlockHeapTest, ALargeBlockGivesItsPagesBack) {
   // surplus.
   EXPECT_LT(heap_.idle(), 5 * kMiB + blocks.size() / 2 * 2 * SystemPage());
   ExpectNoBrokenInvariant();
-}
-
-TEST_F(BlockHeapTest, ASparseHeapNeedsARound) {
-  const std::vector<Block> blocks = Fill(32 * kMiB, 16);
-  EXPECT_FALSE(heap_.NeedsRound());
-  FreeAllBut(4, blocks);
-  EXPECT_TRUE(heap_.NeedsRound());
 }
 
 TEST_F(BlockHeapTest, NothingIsTakenFromCondemnedUnits) {
@@ -172,14 +160,6 @@ TEST_F(BlockHeapTest, TheUnitsOfARoundGoBackInFewCalls) {
   EXPECT_LE(heap_.resident(), resident - 6 * moved);
   // A call for each 2 MiB, and for the ends of what lay together.
   EXPECT_LT(heap_.releases() - releases, 8 * moved / (2 * kMiB) + 4);
-}
-
-// Each call interrupts all threads of the process.
-TEST_F(BlockHeapTest, SmallBlocksGoBackByHugePages) {
-  for (const Block& block : Fill(16 * kMiB, 16)) Free(block);
-  EXPECT_LT(heap_.idle(), 4 * kMiB);
-  EXPECT_LE(heap_.releases(), 8u);
-  ExpectNoBrokenInvariant();
 }
 
 // A page that is read before it is written to is mapped twice, and the second
@@ -250,15 +230,6 @@ TEST_F(BlockHeapTest, ARoundEndsInSteps) {
   for (const Block& block : kept) EXPECT_FALSE(heap_.IsCondemned(block.ref));
 }
 
-TEST_F(BlockHeapTest, ARoundThatChangesNothingIsNotRepeated) {
-  FreeAllBut(8, Fill(32 * kMiB, 16));
-  while (heap_.NeedsRound()) {
-    ASSERT_TRUE(heap_.Condemn());
-    Pardon();
-  }
-  ExpectNoBrokenInvariant();
-}
-
 TEST_F(BlockHeapTest, WhatBecomesFreeInAHopelessRoundIsForTheNext) {
   const std::vector<Block> kept = FreeAllBut(2, Fill(32 * kMiB, 16));
   ASSERT_TRUE(heap_.Condemn());
@@ -277,36 +248,6 @@ TEST_F(BlockHeapTest, NothingIsHopelessWhenHalfOfWhatWasInUseHasGone) {
   EXPECT_FALSE(heap_.NeedsRound());
   FreeAllBut(2, left);
   EXPECT_TRUE(heap_.NeedsRound());
-}
-
-// For tests of what moves entries.
-TEST_F(BlockHeapTest, ARequiredRoundCondemnsAll) {
-  ExpectNoBrokenInvariant();
-  heap_.RequireRound();
-  EXPECT_TRUE(heap_.NeedsRound());
-  EXPECT_FALSE(heap_.Condemn());  // There is nothing.
-  EXPECT_FALSE(heap_.NeedsRound());
-  for (const uint32_t granules : {16u, 3 * Chunks::kUnit, 1000u}) {
-    const std::vector<Block> blocks = Fill(granules, 16);
-    heap_.RequireRound();
-    EXPECT_TRUE(heap_.NeedsRound());
-    EXPECT_TRUE(heap_.Condemn());
-    EXPECT_FALSE(heap_.NeedsRound());
-    for (const Block& block : blocks) {
-      EXPECT_TRUE(heap_.IsCondemned(block.ref));
-    }
-    ExpectNoBrokenInvariant();
-    const std::vector<Block> copies = Fill(granules, 16);
-    for (const Block& block : blocks) Free(block);
-    ExpectNoBrokenInvariant();
-    Pardon();
-    ExpectNoBrokenInvariant();
-    for (const Block& block : copies) {
-      EXPECT_FALSE(heap_.IsCondemned(block.ref));
-      Free(block);
-    }
-    ExpectNoBrokenInvariant();
-  }
 }
 
 TEST_F(BlockHeapTest, PardonedMemoryIsUsedAgain) {
@@ -371,6 +312,195 @@ TEST_F(BlockHeapTest, HoldsAgainstRandomHistories) {
   for (const Block& block : blocks) Free(block);
   ExpectNoBrokenInvariant();
   EXPECT_EQ(heap_.free_granules() + 8, heap_.carved());
+}
+
+using Ref = GranuleRef;
+
+constexpr Ref kChunk = Chunks::kChunk;
+
+// msync() fails where nothing is mapped.
+bool IsMapped(const void* memory) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(memory) / page * page;
+  return msync(reinterpret_cast<void*>(begin), page, MS_ASYNC) == 0;
+}
+
+class ChunksTest : public ::testing::Test {
+ protected:
+  static constexpr Ref kEnd = kChunk + 10 * Chunks::kHugePage;
+
+  void SetUp() override { ASSERT_TRUE(chunks_.Extend(kEnd)); }
+
+  // Some at the ends of all parts.
+  static std::vector<Ref> SomeRefs() {
+    std::vector<Ref> refs;
+    for (const Ref at : {Ref{Chunks::kPage}, Ref{Chunks::kUnit},
+                         Chunks::kHugePage, kChunk, kEnd}) {
+      for (Ref ref = at - 3; ref < at + 3 && ref < kEnd; ++ref) {
+        refs.push_back(ref);
+      }
+    }
+    return refs;
+  }
+
+  Chunks chunks_;
+};
+
+TEST_F(ChunksTest, GranulesOfAChunkLieOneBehindTheOther) {
+  for (const Ref first : {Ref{0}, kChunk}) {
+    const auto* const begin = static_cast<std::byte*>(chunks_.At(first));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(begin) % (2 << 20), 0u);
+    for (const Ref ref : SomeRefs()) {
+      if (ref / kChunk != first / kChunk) continue;
+      EXPECT_EQ(chunks_.At(ref), begin + size_t{ref - first} * 8) << ref;
+    }
+  }
+}
+
+TEST_F(ChunksTest, WordsBitsAndUnitsAreApartAndZeroAtFirst) {
+  const std::vector<Ref> refs = SomeRefs();
+  uint32_t written = 0;
+  for (const Ref ref : refs) {
+    EXPECT_EQ(chunks_.Load(ref, 0), 0u);
+    EXPECT_EQ(chunks_.Load(ref, 1), 0u);
+    const Chunks::Bit bit = chunks_.BitOf(ref);
+    EXPECT_EQ(bit.word & bit.mask, 0u) << ref;
+    chunks_.Store(ref, 0, ++written);
+    chunks_.Store(ref, 1, ++written);
+    bit.word |= bit.mask;
+    chunks_.UnitOf(ref).free = static_cast<uint16_t>(ref / Chunks::kUnit % 997);
+    chunks_.UnitOf(ref).released = 0xffff;
+  }
+  written = 0;
+  for (const Ref ref : refs) {
+    EXPECT_EQ(chunks_.Load(ref, 0), ++written);
+    EXPECT_EQ(chunks_.Load(ref, 1), ++written);
+    EXPECT_EQ(chunks_.UnitOf(ref).free, ref / Chunks::kUnit % 997);
+    EXPECT_FALSE(chunks_.UnitOf(ref).condemned.load());
+    const Chunks::Bit bit = chunks_.BitOf(ref);
+    EXPECT_NE(bit.word & bit.mask, 0u);
+    bit.word &= ~bit.mask;
+  }
+  for (const Ref ref : refs) EXPECT_EQ(chunks_.BitOf(ref).word, 0u);
+}
+
+TEST_F(ChunksTest, ReleasedPagesAreZeroAndTheirNeighboursAreNot) {
+  constexpr uint32_t kPage = Chunks::kPage;
+  const uint32_t begin = 2 * kChunk / kPage / 2;  // Of the second chunk.
+  const uint32_t few = Chunks::PagesAtOnce();
+  for (uint32_t page = begin; page < begin + 3 * few; ++page) {
+    chunks_.Store(page * kPage, 0, page);
+    chunks_.Store(page * kPage + kPage - 1, 1, page);
+  }
+  {
+    PageRelease release;
+    chunks_.Release(begin + few, begin + 2 * few, &release);
+  }
+  for (uint32_t page = begin; page < begin + 3 * few; ++page) {
+    const bool released = page >= begin + few && page < begin + 2 * few;
+    EXPECT_EQ(chunks_.Load(page * kPage, 0), released ? 0 : page);
+    EXPECT_EQ(chunks_.Load(page * kPage + kPage - 1, 1), released ? 0 : page);
+  }
+}
+
+TEST(ChunksEndTest, AllMemoryGoesBack) {
+  std::vector<const void*> memory;
+  {
+    Chunks chunks;
+    ASSERT_TRUE(chunks.Extend(kChunk + 1));
+    for (const Ref ref : {Ref{1}, kChunk - 1, kChunk}) {
+      memory.push_back(chunks.At(ref));
+      memory.push_back(&chunks.BitOf(ref).word);
+    }
+    memory.push_back(&chunks.UnitOf(kChunk - 1));
+    memory.push_back(&chunks.UnitOf(2 * kChunk - 1));
+    for (const void* at : memory) EXPECT_TRUE(IsMapped(at));
+  }
+  for (const void* at : memory) EXPECT_FALSE(IsMapped(at));
+}
+
+class DepotTest : public ::testing::Test {
+ protected:
+  DepotTest() { chunks_.Extend(1 << 16); }
+
+  // A chain of such blocks, in memory of its own.
+  GranuleRef NewChain(uint32_t granules) {
+    const GranuleRef first = next_;
+    for (uint32_t i = 1; i <= Depot::ChainBlocks(granules); ++i) {
+      const bool last = i == Depot::ChainBlocks(granules);
+      chunks_.Store(next_, 0, last ? 0 : next_ + granules);
+      next_ += granules;
+    }
+    return first;
+  }
+
+  Chunks chunks_;
+  Depot depot_{&chunks_};
+  GranuleRef next_ = 8;
+};
+
+TEST_F(DepotTest, GivesWholeChainsOfTheSizeAskedFor) {
+  const GranuleRef small = NewChain(2);
+  const GranuleRef large = NewChain(64);
+  const GranuleRef other_large = NewChain(64);
+  depot_.Put(small, 2);
+  depot_.Put(large, 64);
+  depot_.Put(other_large, 64);
+  EXPECT_EQ(depot_.granules(), 3u * 2048);
+
+  EXPECT_EQ(depot_.Take(3), 0u);
+  EXPECT_EQ(depot_.Take(64), other_large);
+  EXPECT_EQ(depot_.Take(64), large);
+  EXPECT_EQ(depot_.Take(64), 0u);
+  EXPECT_EQ(depot_.granules(), 2048u);
+
+  uint32_t blocks = 0;
+  for (GranuleRef ref = depot_.Take(2); ref != 0; ref = chunks_.Load(ref, 0)) {
+    EXPECT_EQ(ref, small + 2 * blocks);
+    ++blocks;
+  }
+  EXPECT_EQ(blocks, 1024u);
+  EXPECT_EQ(depot_.granules(), 0u);
+}
+
+TEST_F(DepotTest, KeepsChainsFromTheHeapTheLargestLongest) {
+  const GranuleRef large = NewChain(64);
+  const GranuleRef small = NewChain(2);
+  depot_.Put(large, 64);
+  depot_.Put(small, 2);
+  EXPECT_EQ(depot_.TakeForHeap(/*keep=*/4096).first, 0u);
+  EXPECT_EQ(depot_.granules(), 4096u);
+
+  const Depot::Blocks first = depot_.TakeForHeap(/*keep=*/4095);
+  EXPECT_EQ(first.first, small);
+  EXPECT_EQ(first.granules, 2u);
+  EXPECT_EQ(first.count, 1024u);
+  EXPECT_EQ(depot_.TakeForHeap(/*keep=*/2048).first, 0u);
+
+  const Depot::Blocks second = depot_.TakeForHeap(/*keep=*/0);
+  EXPECT_EQ(second.first, large);
+  EXPECT_EQ(second.granules, 64u);
+  EXPECT_EQ(second.count, 32u);
+  EXPECT_EQ(depot_.granules(), 0u);
+}
+
+TEST_F(DepotTest, GivesLooseBlocksToTheHeapAloneAndFirst) {
+  const GranuleRef chain = NewChain(2);
+  depot_.Put(chain, 2);
+  depot_.PutLoose(next_, 64);
+  depot_.PutLoose(next_ + 64, 5000);
+  EXPECT_EQ(depot_.granules(), 2048u + 64 + 5000);
+  EXPECT_EQ(depot_.Take(64), 0u);
+
+  for (const uint32_t granules : {5000u, 64u}) {
+    const Depot::Blocks block = depot_.TakeForHeap(/*keep=*/1 << 20);
+    EXPECT_EQ(block.first, granules == 64 ? next_ : next_ + 64);
+    EXPECT_EQ(block.granules, granules);
+    EXPECT_EQ(block.count, 1u);
+    EXPECT_EQ(chunks_.Load(block.first, 0), 0u);
+  }
+  EXPECT_EQ(depot_.TakeForHeap(/*keep=*/1 << 20).first, 0u);
+  EXPECT_EQ(depot_.granules(), 2048u);
 }
 
 }  // namespace

@@ -1,10 +1,19 @@
-// The hash of strings: that each byte counts, wherever it is, and that keys as
-// services form them are spread as chance would spread them.
+// How keys are hashed and compared: each byte counts, wherever it is; keys as
+// services form them are spread as chance would spread them; the parts of a
+// hash are independent of each other; and bytes are found and compared as by a
+// loop.
 //
 // What is bounded is some ten standard deviations from what chance gives, so
 // that no seed of the process comes near it.
 
-#include "wheelcache/cache/types/hash_strings.h"
+#include "wheelcache/cache/hash.h"
+
+#ifdef __linux__
+#include <sys/personality.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -21,13 +30,10 @@
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
-
-#ifdef __linux__
-#include <sys/personality.h>
-#include <sys/types.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#endif
+#include "wheelcache/cache/internal/index/find_bytes.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
+#include "wheelcache/cache/types/equal_strings.h"
+#include "wheelcache/cache/types/hash_strings.h"
 
 namespace wheelcache::internal {
 namespace {
@@ -39,16 +45,6 @@ std::string RandomString(size_t size, std::mt19937_64& random) {
   std::string s(size, '\0');
   for (char& c : s) c = static_cast<char>(random());
   return s;
-}
-
-// Each copy in memory of its own, so that AddressSanitizer sees a look beyond.
-TEST(HashStringsTest, EqualStringsHaveEqualHashesAtEveryLength) {
-  std::mt19937_64 random(1);
-  for (size_t size = 0; size <= 2 * kLongest; ++size) {
-    const std::string s = RandomString(size, random);
-    const std::vector<char> copy(s.begin(), s.end());
-    EXPECT_EQ(HashString(s), HashString({copy.data(), copy.size()})) << size;
-  }
 }
 
 // Among other bytes each time.
@@ -213,23 +209,6 @@ TEST(HashStringsTest, NeitherHalfOfAStringLosesBits) {
   }
 }
 
-// Sixty-four shards by either end of the hash, as full as by chance.
-TEST(HashStringsTest, BothEndsSpreadKeysOverShards) {
-  constexpr int kShards = 64;
-  std::array<int, kShards> low = {};
-  std::array<int, kShards> high = {};
-  for (int i = 0; i < kKeys; ++i) {
-    const uint64_t hash = HashString(absl::StrFormat("key-%016x", i));
-    ++low[hash % kShards];
-    ++high[(hash >> 32) % kShards];
-  }
-  constexpr int kEach = kKeys / kShards;
-  for (int i = 0; i < kShards; ++i) {
-    EXPECT_NEAR(low[i], kEach, kEach * 0.3);
-    EXPECT_NEAR(high[i], kEach, kEach * 0.3);
-  }
-}
-
 constexpr char kKey[] = "a key of 17 bytes";
 
 const uint64_t kHashAtLoad = HashString(kKey);
@@ -284,6 +263,139 @@ TEST(HashStringsTest, HashesDifferFromRunToRunAtTheSameAddresses) {
 }
 
 #endif
+
+struct Identity {
+  size_t operator()(uint64_t key) const { return key; }
+};
+
+constexpr int kNumbers = 640'000;
+
+// Sorts keys into 64 parts by a number of each, and expects as many in each.
+class Parts {
+ public:
+  void Add(uint32_t part) { ++counts_[part % counts_.size()]; }
+  void ExpectEven() const {
+    int all = 0;
+    for (const int count : counts_) all += count;
+    const double each = all / 64.0;
+    for (const int count : counts_) EXPECT_NEAR(count, each, each * 0.35);
+  }
+
+ private:
+  std::array<int, 64> counts_ = {};
+};
+
+// Keys in any steps; only those of one shard of sixteen.
+template <typename Hash, typename KeyOf>
+void ExpectSpread(KeyOf key_of) {
+  Parts shards;
+  Parts buckets;
+  Parts tags;
+  Parts shards_of_all;
+  for (uint64_t i = 0; i < kNumbers; ++i) {
+    const KeyHash hash = HashKey<Hash>(key_of(i));
+    shards_of_all.Add(hash.for_shard);
+    if (hash.for_shard % 16 != 5) continue;
+    shards.Add(hash.for_shard / 16);
+    buckets.Add(hash.for_index >> 26);
+    tags.Add(hash.for_index);
+  }
+  shards_of_all.ExpectEven();
+  shards.ExpectEven();
+  buckets.ExpectEven();
+  tags.ExpectEven();
+}
+
+TEST(KeyHashTest, NumbersAreSpreadWhereTheirHashIsTheNumber) {
+  for (const uint64_t step : {uint64_t{1}, uint64_t{64}, uint64_t{4096},
+                              uint64_t{1} << 32, uint64_t{1} << 40}) {
+    ExpectSpread<Identity>([step](uint64_t i) { return i * step; });
+  }
+}
+
+TEST(KeyHashTest, StringsAreSpread) {
+  ExpectSpread<DefaultHash<std::string>>(
+      [](uint64_t i) { return "user:" + std::to_string(1'000'000 + i); });
+}
+
+TEST(KeyHashTest, NumbersAreSpreadByTheDefaultHash) {
+  ExpectSpread<DefaultHash<uint64_t>>([](uint64_t i) { return i; });
+}
+
+constexpr size_t kLongestCompared = 70;
+
+// Each in memory of its own, so that AddressSanitizer sees a look beyond.
+TEST(EqualStringsTest, EqualAreEqualAtEveryLength) {
+  for (size_t size = 0; size <= kLongestCompared; ++size) {
+    const std::string a(size, 'x');
+    const std::string b(size, 'x');
+    EXPECT_TRUE(EqualStrings(a, b)) << size;
+  }
+}
+
+// Each among other bytes, so that a look beyond sees a difference.
+TEST(EqualStringsTest, WhatIsBesideTheStringsDoesNotCount) {
+  constexpr size_t kBeside = 40;
+  for (size_t size = 0; size <= kLongestCompared; ++size) {
+    const std::string a = std::string(kBeside, 'a') + std::string(size, 'x') +
+                          std::string(kBeside, 'b');
+    const std::string b = std::string(kBeside, 'c') + std::string(size, 'x') +
+                          std::string(kBeside, 'd');
+    EXPECT_TRUE(EqualStrings(std::string_view(a).substr(kBeside, size),
+                             std::string_view(b).substr(kBeside, size)))
+        << size;
+  }
+}
+
+TEST(EqualStringsTest, OneBitIsSeenWhereverItIs) {
+  for (size_t size = 1; size <= kLongestCompared; ++size) {
+    const std::string a(size, '\0');
+    for (size_t i = 0; i < size; ++i) {
+      for (int bit = 0; bit < 8; ++bit) {
+        std::string b = a;
+        b[i] = static_cast<char>(1 << bit);
+        EXPECT_FALSE(EqualStrings(a, b)) << size << ", byte " << i;
+      }
+    }
+  }
+}
+
+TEST(EqualStringsTest, StringsOfDifferentLengthsDiffer) {
+  const std::string a(kLongestCompared, 'x');
+  for (size_t size = 0; size < kLongestCompared; ++size) {
+    EXPECT_FALSE(EqualStrings(a, std::string_view(a).substr(0, size)));
+    EXPECT_FALSE(EqualStrings(std::string_view(a).substr(0, size), a));
+  }
+}
+
+TEST(EqualStringsTest, EmptyViewsOfNothingAreEqual) {
+  EXPECT_TRUE(EqualStrings(std::string_view(), std::string_view("")));
+}
+
+uint32_t FindInLoop(uint64_t low, uint64_t high, uint8_t byte) {
+  uint32_t found = 0;
+  for (int i = 0; i < 16; ++i) {
+    const uint64_t word = i < 8 ? low : high;
+    if ((word >> (i % 8 * 8) & 0xff) == byte) found |= 1u << i;
+  }
+  return found;
+}
+
+TEST(FindBytesTest, AgreesWithALoop) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 100'000; ++i) {
+    // Few values, so that neighbours are equal, and differ by one.
+    const uint64_t mask = i % 2 == 0 ? 0x0303030303030303 : ~uint64_t{0};
+    const uint64_t low = random() & mask;
+    const uint64_t high = random() & mask;
+    const auto byte = static_cast<uint8_t>(random() & mask);
+    const uint32_t expected = FindInLoop(low, high, byte);
+    ASSERT_EQ(FindBytes(low, high, byte), expected)
+        << low << " " << high << " " << int{byte};
+    ASSERT_EQ(FindBytesInWords(low, high, byte), expected)
+        << low << " " << high << " " << int{byte};
+  }
+}
 
 }  // namespace
 }  // namespace wheelcache::internal

@@ -1,9 +1,9 @@
-// Tests of RefreshBoard: who may refresh a key, and when again.
-
-#include "wheelcache/cache/internal/loads/refresh_board.h"
+// Who may refresh a key, and when again; and the gate of a cache that ends: who
+// is let in, and whom Close waits for.
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -13,9 +13,16 @@
 
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/cache/internal/loads/gate.h"
+#include "wheelcache/cache/internal/loads/refresh_board.h"
+#include "wheelcache/tests/testing/child.h"
+#include "wheelcache/tests/testing/notification.h"
+#include "wheelcache/wheel/base/at_fork.h"
 
 namespace wheelcache::internal {
 namespace {
+
+using testing::Notification;
 
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kMilli = 1'000'000;
@@ -189,6 +196,165 @@ TEST_F(RefreshBoardTest, ManyThreadsHoldAClaimOneAfterTheOther) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_GT(claimed.load(), 0);
+}
+
+class GateTest : public ::testing::Test {
+ protected:
+  bool Admits() { return Gate::Visit(&gate_).admitted(); }
+
+  Gate gate_;
+};
+
+TEST_F(GateTest, AdmitsUntilItIsClosed) {
+  EXPECT_TRUE(Admits());
+  EXPECT_FALSE(gate_.closed());
+  gate_.Close();
+  EXPECT_TRUE(gate_.closed());
+  EXPECT_FALSE(Admits());
+  gate_.Close();
+}
+
+TEST_F(GateTest, CloseWaitsForVisitsOfOthers) {
+  std::atomic<bool> left{false};
+  Notification inside;
+  std::thread visitor([&] {
+    const Gate::Visit visit(&gate_);
+    inside.Notify();
+    while (!gate_.closed()) std::this_thread::yield();
+    left.store(true);
+  });
+  inside.Wait();
+  gate_.Close();
+  EXPECT_TRUE(left.load());
+  visitor.join();
+}
+
+TEST_F(GateTest, VisitorsMayNestAndCloseTheirOwnGate) {
+  const Gate::Visit outer(&gate_);
+  std::optional<Gate::Visit> inner(&gate_);
+  gate_.Close();
+  EXPECT_TRUE(inner->admitted());
+  EXPECT_FALSE(Admits());
+  inner.reset();
+  gate_.Close();
+}
+
+TEST_F(GateTest, VisitorThatClosesItWaitsForOneThatDoesNot) {
+  std::atomic<bool> left{false};
+  Notification inside;
+  std::thread visitor([&] {
+    const Gate::Visit visit(&gate_);
+    inside.Notify();
+    while (!gate_.closed()) std::this_thread::yield();
+    for (int i = 0; i < 100; ++i) std::this_thread::yield();
+    left.store(true);
+  });
+  inside.Wait();
+  {
+    const Gate::Visit visit(&gate_);
+    gate_.Close();
+    EXPECT_TRUE(left.load());
+  }
+  visitor.join();
+}
+
+TEST_F(GateTest, VisitorsThatCloseItAtATimeDoNotWaitForEachOther) {
+  std::atomic<int> inside{0};
+  std::atomic<int> leaving{0};
+  const auto visit_and_close = [&] {
+    const Gate::Visit visit(&gate_);
+    ++inside;
+    while (inside.load() < 2) std::this_thread::yield();
+    gate_.Close();
+    for (int i = 0; i < 100; ++i) std::this_thread::yield();
+    ++leaving;
+  };
+  std::thread first(visit_and_close);
+  std::thread second(visit_and_close);
+  while (inside.load() < 2) std::this_thread::yield();
+  gate_.Close();  // Waits for both to leave, not for their calls of Close.
+  EXPECT_EQ(leaving.load(), 2);
+  first.join();
+  second.join();
+}
+
+TEST_F(GateTest, WhoIsOutsideWaitsForAVisitorThatClosesIt) {
+  Notification closing;
+  Notification may_leave;
+  std::atomic<bool> left{false};
+  std::thread visitor([&] {
+    const Gate::Visit visit(&gate_);
+    gate_.Close();
+    closing.Notify();
+    may_leave.Wait();
+    left.store(true);
+  });
+  closing.Wait();
+  may_leave.Notify();
+  gate_.Close();
+  EXPECT_TRUE(left.load());
+  visitor.join();
+}
+
+// Asks a question at a fork(), when all that is younger has prepared for it.
+class AtFork {
+ public:
+  explicit AtFork(std::function<void()> ask) : ask_(std::move(ask)) {}
+
+ private:
+  friend class internal::ForkRegistration;
+  void BeforeFork() { ask_(); }
+  void AfterForkInParent() {}
+  void AfterForkInChild() {}
+
+  const std::function<void()> ask_;
+  ForkRegistration fork_registration_{this};
+};
+
+// In the child, the gate would stay as it was in the middle of that.
+TEST_F(GateTest, NobodyComesInDuringAFork) {
+  std::optional<Gate> gate;
+  std::atomic<bool> forks{false};
+  std::atomic<bool> came_in{false};
+  bool came_in_during_the_fork = false;
+  const AtFork at_fork([&] {
+    forks.store(true);
+    for (int i = 0; i < 20'000 && !came_in.load(); ++i) {
+      std::this_thread::yield();
+    }
+    came_in_during_the_fork = came_in.load();
+  });
+  gate.emplace();
+  std::thread visitor([&] {
+    while (!forks.load()) std::this_thread::yield();
+    const Gate::Visit visit(&*gate);
+    came_in.store(true);
+  });
+  EXPECT_TRUE(testing::HoldsInChild(
+      [&] { return Gate::Visit(&*gate).admitted(); }, testing::Others::kRun));
+  visitor.join();
+  EXPECT_FALSE(came_in_during_the_fork);
+}
+
+TEST_F(GateTest, ChildOfForkForgetsTheVisitsOfOthers) {
+  Notification inside;
+  Notification may_leave;
+  std::thread visitor([&] {
+    const Gate::Visit visit(&gate_);
+    inside.Notify();
+    may_leave.Wait();
+  });
+  inside.Wait();
+  {
+    const Gate::Visit visit(&gate_);
+    EXPECT_TRUE(testing::HoldsInChild([&] {
+      gate_.Close();
+      return !Admits();
+    }));
+  }
+  may_leave.Notify();
+  visitor.join();
+  EXPECT_TRUE(Admits());
 }
 
 }  // namespace

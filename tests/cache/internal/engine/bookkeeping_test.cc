@@ -1,0 +1,493 @@
+// The books of a cache: its limits and the claims on them, counters, when
+// something is due, ticks, and what is remembered of evictions.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "wheelcache/cache/histogram.h"
+#include "wheelcache/cache/internal/engine/budget.h"
+#include "wheelcache/cache/internal/engine/counters.h"
+#include "wheelcache/cache/internal/engine/due_board.h"
+#include "wheelcache/cache/internal/engine/eviction_record.h"
+#include "wheelcache/cache/internal/engine/limits.h"
+#include "wheelcache/cache/internal/engine/shared_state.h"
+#include "wheelcache/cache/internal/engine/ticks.h"
+#include "wheelcache/cache/internal/entry/age.h"
+#include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/threads/thread_index.h"
+#include "wheelcache/cache/internal/threads/thread_record.h"
+#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/stats.h"
+#include "wheelcache/tests/testing/interruption.h"
+#include "wheelcache/tests/testing/notification.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache::internal {
+namespace {
+
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+TEST(BudgetTest, GivesRoomUpToTheLimits) {
+  Budget budget({2, 100});
+  EXPECT_TRUE(budget.TryTake({1, 60}));
+  EXPECT_FALSE(budget.TryTake({1, 41}));
+  EXPECT_TRUE(budget.TryTake({1, 40}));
+  EXPECT_FALSE(budget.TryTake({1, 0}));
+  EXPECT_FALSE(budget.TryTake({0, 1}));
+  EXPECT_TRUE(budget.TryTake({0, 0}));
+  EXPECT_EQ(budget.used(), (Room{2, 100}));
+  budget.Give({1, 60});
+  EXPECT_EQ(budget.used(), (Room{1, 40}));
+}
+
+TEST(BudgetTest, NoLimitIsNeverReached) {
+  Budget budget({kNoLimit, kNoLimit});
+  EXPECT_TRUE(budget.TryTake({kNoLimit - 1, kNoLimit - 1}));
+  EXPECT_TRUE(budget.TryTake({1, 1}));
+  EXPECT_FALSE(budget.TryTake({1, 1}));
+}
+
+TEST(BudgetTest, GivesTheRoomOfAHigherLimitAtOnce) {
+  Budget budget({1, 100});
+  ASSERT_TRUE(budget.TryTake({1, 100}));
+  budget.Raise({2, 0});
+  EXPECT_EQ(budget.limit(), (Room{3, 100}));
+  EXPECT_EQ(budget.used(), (Room{1, 100}));
+  EXPECT_TRUE(budget.TryTake({2, 0}));
+  EXPECT_FALSE(budget.TryTake({1, 0}));
+  budget.Raise({0, kNoLimit - 100});
+  EXPECT_TRUE(budget.TryTake({0, kNoLimit - 100}));
+  EXPECT_FALSE(budget.TryTake({0, 1}));
+  EXPECT_EQ(budget.used(), (Room{3, kNoLimit}));
+}
+
+TEST(BudgetTest, TellsTheUseOfEachLimitThatThereIs) {
+  Budget budget({10, 100});
+  ASSERT_TRUE(budget.TryTake({2, 30}));
+  EXPECT_EQ(budget.used_of({10, 100}), (Room{2, 30}));
+  EXPECT_EQ(budget.used_of({10, kNoLimit}), (Room{2, 0}));
+  EXPECT_EQ(budget.used_of({kNoLimit, 100}), (Room{0, 30}));
+}
+
+TEST(BudgetTest, HasRoomForAnotherOfTheSameSize) {
+  Budget budget({3, 100});
+  EXPECT_TRUE(budget.HasRoom());
+  ASSERT_TRUE(budget.TryTake({1, 50}));
+  EXPECT_TRUE(budget.HasRoom());
+  ASSERT_TRUE(budget.TryTake({0, 1}));
+  EXPECT_FALSE(budget.HasRoom()) << "49 bytes for one of 51";
+  budget.Raise({0, 2});
+  EXPECT_TRUE(budget.HasRoom());
+  ASSERT_TRUE(budget.TryTake({2, 0}));
+  EXPECT_FALSE(budget.HasRoom()) << "no entry more";
+}
+
+// What a thread has read of a limit before that falls must not help it.
+TEST(BudgetTest, LimitThatChangesIsNeverExceededByManyThreads) {
+  Budget budget({1000, 1000});
+  std::atomic<int64_t> taken{0};
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(t);
+      while (!done.load()) {
+        const Room room = {static_cast<int64_t>(random() % 40), 0};
+        if (!budget.TryTake(room)) continue;
+        taken.fetch_add(room.entries);
+        taken.fetch_sub(room.entries);
+        budget.Give(room);
+      }
+    });
+  }
+  for (int i = 0; i < 20'000; ++i) {
+    const Room kept = budget.TakeUpTo({980, 0});
+    EXPECT_EQ(kept.bytes, 0);
+    budget.Lower(kept);
+    // Of whoever has taken now, all of it is within the limit.
+    EXPECT_LE(taken.load(), 1000 - kept.entries);
+    EXPECT_LE(budget.used().entries, budget.limit().entries);
+    EXPECT_GE(budget.used().entries, 0);
+    budget.Raise(kept);
+  }
+  done.store(true);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(budget.used(), Room());
+  EXPECT_EQ(budget.limit(), (Room{1000, 1000}));
+}
+
+TEST(ClaimTest, LowersTheLimitsByWhatItHolds) {
+  Budget budget({10, 100});
+  Claim claim(&budget);
+  ASSERT_TRUE(budget.TryTake({8, 50}));
+  claim.CoverUpTo({5, 20});
+  EXPECT_EQ(budget.used(), (Room{10, 70}));
+  EXPECT_EQ(claim.LowerLimits({5, 20}), (Room{2, 20}));
+  EXPECT_EQ(budget.limit(), (Room{8, 80}));
+  EXPECT_EQ(budget.used(), (Room{8, 50}));
+  claim.Add({1, 10});
+  EXPECT_EQ(claim.LowerLimits({3, 0}), (Room{1, 0}));
+  claim.GiveBack();
+  EXPECT_EQ(budget.limit(), (Room{7, 80}));
+  EXPECT_EQ(budget.used(), (Room{7, 40}));
+  EXPECT_FALSE(budget.TryTake({1, 0}));
+}
+
+TEST(ClaimTest, CoversFromTheBudgetWhatItLacks) {
+  Budget budget({10, 100});
+  Claim claim(&budget);
+  EXPECT_TRUE(claim.Cover({1, 30}));
+  EXPECT_TRUE(claim.Cover({1, 50}));  // Twenty more.
+  EXPECT_EQ(budget.used(), (Room{1, 50}));
+  EXPECT_FALSE(claim.Cover({1, 101}));
+  EXPECT_EQ(claim.need(), (Room{1, 101}));
+  EXPECT_EQ(budget.used(), (Room{1, 50}));
+}
+
+TEST(ClaimTest, RoomOfARemovedEntryIsUsedBeforeTheBudgets) {
+  Budget budget({1, 100});
+  ASSERT_TRUE(budget.TryTake({1, 80}));  // The entry's.
+  Claim claim(&budget);
+  EXPECT_FALSE(claim.Cover({1, 90}));
+  claim.Add({1, 80});
+  EXPECT_TRUE(claim.Cover({1, 90}));
+  claim.Spend({1, 90});
+  claim.GiveBack();
+  EXPECT_EQ(budget.used(), (Room{1, 90}));
+}
+
+TEST(ClaimTest, WhatIsLeftGoesBackInTheEnd) {
+  Budget budget({10, 100});
+  {
+    Claim claim(&budget);
+    ASSERT_TRUE(claim.Cover({2, 70}));
+    claim.Spend({1, 40});
+  }
+  EXPECT_EQ(budget.used(), (Room{1, 40}));
+}
+
+// A smaller value in the place of a larger one needs less than nothing.
+TEST(ClaimTest, ReplacementThatShrinksGivesRoom) {
+  Budget budget({1, 100});
+  ASSERT_TRUE(budget.TryTake({1, 80}));
+  Claim claim(&budget);
+  EXPECT_TRUE(claim.Cover({0, -50}));
+  claim.Spend({0, -50});
+  claim.GiveBack();
+  EXPECT_EQ(budget.used(), (Room{1, 30}));
+}
+
+TEST(LimitsTest, NothingChangesDuringAFork) {
+  Budget budget({100, 1'000});
+  Limits limits(&budget);
+  testing::Notification runs;
+  limits.BeforeFork();
+  std::thread other([&] {
+    runs.Notify();
+    limits.SetTarget({200, 1'000});
+  });
+  runs.Wait();
+  for (int i = 0; i < 20'000 && budget.limit().entries == 100; ++i) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(budget.limit(), (Room{100, 1'000}));
+  limits.AfterForkInParent();
+  other.join();
+  EXPECT_EQ(budget.limit(), (Room{200, 1'000}));
+}
+
+TEST(DueBoardTest, NothingIsDueAtFirst) {
+  DueBoard board(/*shards=*/4);
+  EXPECT_FALSE(board.AnyDue(Clock::kNever - 1));
+  EXPECT_EQ(board.Earliest(), Clock::kNever);
+}
+
+// The bound is raised by those who ask, and must come down again.
+TEST(DueBoardTest, AnyDueFollowsTheCellsUpAndDown) {
+  DueBoard board(/*shards=*/2);
+  board.Set(0, 100);
+  EXPECT_TRUE(board.AnyDue(150));
+  board.Set(0, 300);
+  EXPECT_FALSE(board.AnyDue(150));
+  EXPECT_FALSE(board.AnyDue(299));
+  board.Set(1, 200);
+  EXPECT_FALSE(board.AnyDue(199));
+  EXPECT_TRUE(board.AnyDue(200));
+  board.Set(1, Clock::kNever);
+  EXPECT_FALSE(board.AnyDue(299));
+  EXPECT_TRUE(board.AnyDue(300));
+}
+
+using DueBoardRaceTest = InterruptedCacheEnvironment;
+
+// The cell is set to less than the bound is about to be.
+TEST_F(DueBoardRaceTest, BoundIsNotRaisedAboveACellThatWasSetMeanwhile) {
+  DueBoard board(/*shards=*/2);
+  board.Set(0, 100);
+  board.Set(0, 300);
+  At("due board: between the look and the bound", [&] { board.Set(1, 200); });
+  EXPECT_FALSE(board.AnyDue(150));
+  EXPECT_FALSE(board.AnyDue(199));
+  EXPECT_TRUE(board.AnyDue(200));
+}
+
+using Wide = __int128;
+
+constexpr int64_t kFirst = std::numeric_limits<int64_t>::min();
+constexpr int64_t kLast = Clock::kNever;
+constexpr int64_t kTickNanos[] = {1, 2, 3, 1'000'000, int64_t{86'400} << 30};
+
+// The tick that begins at the reading 0.
+Wide ZeroOf(const Ticks& ticks) { return ticks.Floor(0); }
+
+// Readings around those where ticks begin and where the range ends.
+std::vector<int64_t> Readings(int64_t tick_nanos) {
+  std::vector<int64_t> readings = {kFirst, kFirst + 1, kLast - 1, kLast};
+  for (const int64_t ticks : {-1000, -2, -1, 0, 1, 2, 1000}) {
+    for (const int64_t off : {-1, 0, 1}) {
+      readings.push_back(ticks * tick_nanos + off);
+    }
+  }
+  return readings;
+}
+
+TEST(TicksTest, ReadingLiesBetweenItsTicks) {
+  for (const int64_t tick_nanos : kTickNanos) {
+    const Ticks ticks(tick_nanos);
+    for (const int64_t nanos : Readings(tick_nanos)) {
+      const Wide floor = (ticks.Floor(nanos) - ZeroOf(ticks)) * tick_nanos;
+      const Wide ceil = (ticks.Ceil(nanos) - ZeroOf(ticks)) * tick_nanos;
+      EXPECT_LE(floor, nanos);
+      EXPECT_GT(floor + tick_nanos, nanos);
+      EXPECT_GE(ceil, nanos);
+      EXPECT_LT(ceil - tick_nanos, nanos);
+    }
+  }
+}
+
+TEST(TicksTest, TickBeginsAtItsReadingOrWhereTheReadingsEnd) {
+  for (const int64_t tick_nanos : kTickNanos) {
+    const Ticks ticks(tick_nanos);
+    for (const int64_t nanos : Readings(tick_nanos)) {
+      for (const uint64_t tick : {ticks.Floor(nanos), ticks.Ceil(nanos)}) {
+        const Wide begin = (tick - ZeroOf(ticks)) * tick_nanos;
+        const Wide expected = begin > kLast    ? kLast
+                              : begin < kFirst ? kFirst
+                                               : begin;
+        EXPECT_EQ(ticks.Nanos(tick), static_cast<int64_t>(expected));
+      }
+    }
+  }
+}
+
+constexpr Count kAll[] = {
+    Count::kHits,    Count::kMisses,   Count::kStamped,
+    Count::kSets,    Count::kExpired,  Count::kEvicted,
+    Count::kDeleted, Count::kReplaced, Count::kListenerExceptions};
+
+void InANewThread(const std::function<void()>& function) {
+  std::thread(function).join();
+}
+
+TEST(CountersTest, EachEventIsCountedApart) {
+  Counters counters;
+  const auto count = [&] {
+    int64_t times = 0;
+    for (const Count what : kAll) {
+      counters.ForThisThread().Add(what, ++times);
+    }
+  };
+  count();
+  InANewThread(count);
+  int64_t times = 0;
+  for (const Count what : kAll) EXPECT_EQ(counters.Sum(what), 2 * ++times);
+}
+
+TEST(CountersTest, AThreadCountsInAStripeOfItsOwnFromTheFirstEventOn) {
+  Counters counters;
+  for (int64_t i = 1; i <= 3; ++i) EXPECT_EQ(counters.Add(Count::kHits), i);
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    EXPECT_FALSE(HasThreadRecord());
+    for (int64_t i = 1; i <= 3; ++i) EXPECT_EQ(counters.Add(Count::kHits), i);
+    EXPECT_TRUE(HasThreadRecord());
+    done.store(true);
+  });
+  other.join();
+  EXPECT_TRUE(done.load());
+  EXPECT_EQ(counters.Add(Count::kHits), 4);
+  EXPECT_EQ(counters.Sum(Count::kHits), 7);
+}
+
+TEST(CountersTest, AThreadHasAStripeOfItsOwnInEachOfSeveral) {
+  Counters first;
+  Counters second;
+  const auto count_in_both = [&] {
+    for (int64_t i = 1; i <= 3; ++i) {
+      EXPECT_EQ(first.Add(Count::kHits), i);
+      EXPECT_EQ(second.Add(Count::kHits), i);
+    }
+  };
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    count_in_both();
+    // While this thread still has its index, which another would go on with.
+    std::thread(count_in_both).join();
+    done.store(true);
+  });
+  other.join();
+  EXPECT_TRUE(done.load());
+}
+
+TEST(CountersTest, AThreadGoesOnInTheStripeOfTheOneWhoseIndexItHas) {
+  Counters counters;
+  ThreadIndex();
+  for (int64_t i = 1; i <= 3; ++i) {
+    InANewThread([&] { EXPECT_EQ(counters.Add(Count::kHits), i); });
+  }
+  EXPECT_EQ(counters.Sum(Count::kHits), 3);
+}
+
+// Of those the last ones share a stripe.
+TEST(CountersTest, NothingIsLostHoweverManyThreadsThereAre) {
+  constexpr int kThreads = 40;
+  constexpr int kTimes = 10'000;
+  Counters counters;
+  std::atomic<int> ready{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      ThreadIndex();
+      ++ready;
+      while (ready.load() < kThreads) std::this_thread::yield();
+      for (int j = 0; j < kTimes; ++j) {
+        counters.Add(Count::kSets);
+        counters.Add(Count::kListenerExceptions);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(counters.Sum(Count::kSets), kThreads * kTimes);
+  EXPECT_EQ(counters.Sum(Count::kListenerExceptions), kThreads * kTimes);
+}
+
+// At its very end a thread has no index of its own.
+struct Late {
+  ~Late() { EXPECT_EQ(counters->Add(Count::kHits), expected); }
+  Counters* counters;
+  int64_t expected;
+};
+
+TEST(CountersTest, ThreadsAtTheirVeryEndShareAStripe) {
+  Counters counters;
+  for (int64_t i = 1; i <= 3; ++i) {
+    InANewThread([&] {
+      thread_local Late late = {&counters, i};  // Destroyed after the record.
+      (void)&late;
+      ThreadIndex();
+    });
+  }
+  EXPECT_EQ(counters.Sum(Count::kHits), 3);
+}
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+// The statistics after one eviction, at `now`.
+CacheStats Evict(int64_t created, int64_t deadline, int64_t now) {
+  EntryHeader entry;
+  entry.SetCreated(CreationTimeAt(created));
+  entry.deadline_nanos.store(deadline);
+  EvictionRecord record;
+  record.Add(entry, {now, CreationTimeAt(now)});
+  CacheStats stats;
+  record.AddTo(&stats);
+  EXPECT_EQ(stats.evictions, 1);
+  EXPECT_EQ(stats.eviction_age.count(), 1);
+  return stats;
+}
+
+// The bucket that has something.
+size_t BucketOf(const Histogram& histogram) {
+  size_t bucket = 0;
+  while (histogram.counts[bucket] == 0) ++bucket;
+  return bucket;
+}
+
+TEST(EvictionRecordTest, EveryAgeIsInTheBucketThatASearchFinds) {
+  for (int shift = 0; shift < 32; ++shift) {
+    for (int64_t steps :
+         {(int64_t{1} << shift) - 1, int64_t{1} << shift,
+          (int64_t{1} << shift) + 1, int64_t{3} << shift >> 1}) {
+      if (steps > int64_t{kMaxAge}) continue;
+      const int64_t age = steps * kAgeStepNanos;
+      size_t expected = 0;
+      while (expected < std::size(kEvictionAgeBounds) &&
+             static_cast<double>(age) / 1e9 >
+                 kEvictionAgeBounds[expected] + 1e-9) {
+        ++expected;
+      }
+      EXPECT_EQ(BucketOf(Evict(0, Clock::kNever, age).eviction_age), expected)
+          << steps;
+    }
+  }
+}
+
+TEST(EvictionRecordTest, PartOfTheLifeThatIsLeftIsInItsTenth) {
+  const auto bucket = [](int64_t lived, int64_t left) {
+    return BucketOf(Evict(0, lived + left, lived).eviction_life_left);
+  };
+  for (size_t tenth = 1; tenth <= 10; ++tenth) {
+    const auto left = static_cast<int64_t>(tenth) * kSecond;
+    // A bound belongs to the bucket below it.
+    EXPECT_EQ(bucket(10 * kSecond - left, left), tenth - 1);
+    if (tenth == 10) continue;
+    EXPECT_EQ(bucket(10 * kSecond - left, left + 1), tenth);
+    EXPECT_EQ(bucket(10 * kSecond - left, left - 1), tenth - 1);
+  }
+}
+
+TEST(EvictionRecordTest, WhatHasExpiredHasNothingLeft) {
+  for (int64_t late : {int64_t{0}, int64_t{1}, 5 * kSecond}) {
+    const CacheStats stats = Evict(0, kSecond, kSecond + late);
+    EXPECT_EQ(BucketOf(stats.eviction_life_left), 0u);
+  }
+  EXPECT_EQ(BucketOf(Evict(0, 0, 0).eviction_life_left), 0u);
+}
+
+TEST(EvictionRecordTest, WhatNeverExpiresHasAnAgeAndNoLife) {
+  const CacheStats stats = Evict(0, Clock::kNever, kSecond);
+  EXPECT_EQ(stats.eviction_life_left.count(), 0);
+  EXPECT_EQ(stats.eviction_life_left.sum, 0);
+}
+
+TEST(EvictionRecordTest, LivesOfAnyLengthAtAnyTimeDoNotOverflow) {
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  constexpr int64_t kMost = Clock::kNever - 1;
+  // Just stored, for 292 years.
+  EXPECT_EQ(BucketOf(Evict(0, kMost, 0).eviction_life_left), 9u);
+  EXPECT_EQ(BucketOf(Evict(kLeast, -2, kLeast).eviction_life_left), 9u);
+  // The greatest age, of twice that.
+  const int64_t age = int64_t{kMaxAge} * kAgeStepNanos;
+  const int64_t start = kLeast / kAgeStepNanos * kAgeStepNanos;
+  EXPECT_EQ(BucketOf(Evict(0, 2 * age, age).eviction_life_left), 4u);
+  EXPECT_EQ(
+      BucketOf(Evict(start, start + 2 * age, start + age).eviction_life_left),
+      4u);
+}
+
+// Weights, of which each entry may have one.
+TEST(PatienceForTest, IsNotSmallBecauseOfFewBytes) {
+  EXPECT_EQ(PatienceFor({kUnlimited, 1000}), 1024);
+  EXPECT_EQ(PatienceFor({160, 1000}), 10);
+}
+
+}  // namespace
+}  // namespace wheelcache::internal
