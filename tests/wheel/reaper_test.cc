@@ -655,7 +655,7 @@ TEST_F(ReaperFork, NoLockOfTheParentStopsTheChild) {
       reaper.Unregister(client.get());
     }
   });
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 30; ++i) {
     EXPECT_TRUE(HoldsInChild(
         [&] {
           const int before = steady.calls;

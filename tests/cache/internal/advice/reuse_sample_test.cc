@@ -448,9 +448,9 @@ TEST(ReuseSampleModelTest, FollowsDeletions) {
 
 TEST(ReuseSampleModelTest, SomeKeysStandForAll) {
   Workload work;
-  work.entries = 5'000;
-  work.keys = 80'000;
-  work.reads = 150'000;
+  work.entries = 3'000;
+  work.keys = 48'000;
+  work.reads = 90'000;
   EXPECT_LT(WorstError(work, /*seed=*/5), 0.02);
 }
 

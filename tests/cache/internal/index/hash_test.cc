@@ -86,7 +86,7 @@ TEST(HashStringsTest, TheLengthCounts) {
 // Half of all bits change, and each bit half of the time, with any bit of the
 // string.
 TEST(HashStringsTest, EachBitOfTheStringChangesHalfOfTheHash) {
-  constexpr int kStrings = 1000;
+  constexpr int kStrings = 400;
   std::mt19937_64 random(2);
   for (size_t size = kShortest; size <= kLongest; ++size) {
     std::vector<std::string> strings;
@@ -104,7 +104,7 @@ TEST(HashStringsTest, EachBitOfTheStringChangesHalfOfTheHash) {
         }
       }
       for (const int count : changes) {
-        EXPECT_NEAR(count, kStrings * 0.5, kStrings * 0.16)
+        EXPECT_NEAR(count, kStrings * 0.5, kStrings * 0.25)
             << size << " bytes, bit " << bit;
       }
     }
@@ -140,7 +140,7 @@ class Collisions {
   int high_ = 0;
 };
 
-constexpr int kKeys = 50'000;
+constexpr int kKeys = 20'000;
 
 TEST(HashStringsTest, NumberedKeysAreSpread) {
   for (const int digits : {8, 12, 16, 17, 24, 32}) {
@@ -166,7 +166,7 @@ TEST(HashStringsTest, ANumberAnywhereIsSpread) {
     for (size_t at = 0; at + 4 <= size; at += 4) {
       Collisions collisions;
       std::string s(size, '-');
-      for (uint32_t i = 0; i < 20'000; ++i) {
+      for (uint32_t i = 0; i < 8'000; ++i) {
         for (int byte = 0; byte < 4; ++byte) {
           s[at + byte] = static_cast<char>(i >> byte * 8);
         }

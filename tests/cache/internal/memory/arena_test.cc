@@ -46,7 +46,7 @@ TEST(ArenaTest, BlocksAreAlignedAndNotNull) {
 }
 
 TEST(ArenaTest, BlocksKeepWhatIsInThem) {
-  for (uint64_t seed = 1; seed <= 5; ++seed) {
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
     Arena arena;
@@ -78,7 +78,7 @@ TEST(ArenaTest, TheBlockThatWasFreedLastIsUsedFirst) {
 
 // Without what it was once divided into being left over.
 TEST(ArenaTest, MemoryServesOneSizeAfterTheOther) {
-  constexpr size_t kTotal = 8 << 20;
+  constexpr size_t kTotal = 4 << 20;
   Arena arena;
   for (const size_t bytes : {size_t{56}, size_t{4096}, size_t{136},
                              size_t{Arena::kMaxBytes}, size_t{16}}) {
@@ -122,7 +122,7 @@ TEST(ArenaTest, RandomSizesWasteLessThanATwentieth) {
     std::vector<std::pair<Arena::Ref, size_t>> blocks;
     size_t total = 0;
     size_t next = 0;
-    for (int i = 0; i < 200'000; ++i) {
+    for (int i = 0; i < 100'000; ++i) {
       const size_t bytes = 64 + random() % 4081;
       while (total + bytes > kTotal) {
         const size_t victim =
@@ -250,7 +250,7 @@ TEST(ArenaDepotTest, TheDepotGivesBackOneChainAtATime) {
 // One block of a page that the depot kept would keep the page.
 TEST(ArenaDepotTest, TheDepotIsEmptyWhileMemoryGoesBackToTheSystem) {
   Arena arena;
-  std::vector<Arena::Ref> refs(100'000);
+  std::vector<Arena::Ref> refs(50'000);
   for (Arena::Ref& ref : refs) ref = arena.Allocate(136);
   std::shuffle(refs.begin(), refs.end(), std::mt19937_64(1));
   size_t most = 0;
@@ -364,7 +364,7 @@ TEST(ArenaDepotTest, WhatNoStripeTakesOfAChainGoesBackToTheDepot) {
 TEST(ArenaThreadsTest, WhatOneThreadFreesAnotherCanUse) {
   Arena arena;
   std::vector<Arena::Ref> refs(10'000);
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 8; ++round) {
     for (Arena::Ref& ref : refs) ref = arena.Allocate(100);
     std::thread([&] {
       for (const Arena::Ref ref : refs) arena.Free(ref, 100);

@@ -285,7 +285,7 @@ TEST_F(BlockHeapTest, HoldsAgainstRandomHistories) {
     const uint32_t largest = uint32_t{2} << below(14);
     const uint32_t most = 64 * kMiB / (largest + 4);
     const bool grows = blocks.empty() || below(3) != 0;
-    for (uint32_t i = 0; i < std::min(most, 20'000u); ++i) {
+    for (uint32_t i = 0; i < std::min(most, 10'000u); ++i) {
       if (grows == (below(4) != 0)) {
         blocks.push_back(Allocate(2 + below(largest)));
       } else if (!blocks.empty()) {
