@@ -3,13 +3,12 @@
 import functools
 import re
 
-from . import chart
 from .programs import Run
-from .section import Section, duration, picture, table
+from .section import Section, duration, duration_chart, picture, table
 
 KEY = "calls"
 
-THREADS = [1, 2]
+THREADS = {1: "1 thread", 2: "2 threads"}
 
 # The program that measures them, what they are compared with, and the calls: {name in the program: title}.
 GROUPS = [
@@ -27,11 +26,7 @@ GROUPS = [
             "LoadManyMiss": "`Del` and `FindOrLoadMany`, 100 keys at a time",
         },
     ),
-    (
-        "conditional_benchmark",
-        ("Set", "`Set`"),
-        {"SetIf": "`Find` and `SetIf`", "Update": "`Update`"},
-    ),
+    ("conditional_benchmark", ("Set", "`Set`"), {"SetIf": "`Find` and `SetIf`", "Update": "`Update`"}),
     (
         "conditional_benchmark",
         ("DelAndSet", "`Del` and `Set`"),
@@ -59,116 +54,74 @@ is without it. The refreshes of 100,000 stale keys run on an executor with one t
 
 
 def runs(suite):
-    made = []
-    for number, (program, (base, _), calls) in enumerate(GROUPS):
+    for program, (base, _), calls in GROUPS:
         for threads in THREADS:
-            measure = functools.partial(_measure_throughput, suite, number, threads)
-            made.append(Run(f"calls/{program}/{base}/{threads}", measure))
-    made.append(Run("RefreshStorm", lambda: _measure_refresh_storm(suite)))
-    made.append(Run("whole_cache", lambda: _measure_whole_cache(suite)))
-    return made
+            benchmarks = {f"BM_{call}<wheelcache>/real_time/threads:{threads}": f"calls/{program}/{call}/{threads}"
+                          for call in [base, *calls]}  # fmt: skip
+            measure = functools.partial(suite.measure_interleaved, program, benchmarks)
+            yield Run(f"calls/{program}/{base}/{threads}", measure)
+    yield Run("RefreshStorm", lambda: suite.measure("load_benchmark", "^BM_RefreshStorm/", _refresh_storm))
+    yield Run("whole_cache", lambda: suite.measure("whole_cache_benchmark", ".", _whole_cache))
 
 
-def _measure_throughput(suite, number, threads):
-    """Measures the calls of a group, interleaved with what they are compared with."""
-    program, (base, _), calls = GROUPS[number]
-    benchmarks = {f"BM_{call}<wheelcache>/real_time/threads:{threads}": call for call in [base, *calls]}
-    values = {}
-    for benchmark, counters in suite.benchmark_in_pieces(program, benchmarks).items():
-        name = _name(number, benchmarks[benchmark], threads)
-        values[name] = counters["items_per_second"]
-        values[f"stolen/{name}"] = counters["stolen"]
-        values[f"shared/{name}"] = counters["shared"]
-    return values
+def _refresh_storm(result):
+    kind = ("calm", "storm")[int(re.search(r"refresh:(\d)", result["name"])[1])]
+    return f"RefreshStorm/{kind}", {f"/{percentile}": result[percentile] for percentile in PERCENTILES}
 
 
-def _measure_refresh_storm(suite):
-    values = {}
-    for result in suite.benchmark("load_benchmark", "^BM_RefreshStorm/"):
-        storm = int(re.search(r"refresh:(\d)", result["name"])[1])
-        name = f"RefreshStorm/{('calm', 'storm')[storm]}"
-        values.update((f"{name}/{percentile}", result[percentile]) for percentile in PERCENTILES)
-        values[f"stolen/{name}"] = result["stolen"]
-    return values
-
-
-def _measure_whole_cache(suite):
-    values = {}
-    for result in suite.benchmark("whole_cache_benchmark", "."):
-        storm, others = re.match(r"BM_(\w+)/\w+:(\d)", result["name"]).groups()
-        kind = "storm" if others == "1" else "alone"
-        values[f"{storm}/{kind}/nanos"] = result["real_time"] * 1e6
-        values[f"{storm}/{kind}/cpu_nanos_per_entry"] = result["cpu_ns"]
-        values[f"stolen/{storm}/{kind}"] = result["stolen"]
-        if others == "1":
-            for percentile in PERCENTILES:
-                values[f"{storm}/calm/{percentile}"] = result[f"calm_{percentile}"]
-                values[f"{storm}/storm/{percentile}"] = result[percentile]
-    return values
+def _whole_cache(result):
+    storm, others = re.match(r"BM_(\w+)/\w+:(\d)", result["name"]).groups()
+    values = {"/nanos": result["real_time"] * 1e6, "/cpu_nanos_per_entry": result["cpu_ns"]}
+    if others != "1":
+        return f"{storm}/alone", values
+    for percentile in PERCENTILES:
+        values |= {f"/{percentile}": result[percentile], f"/calm_{percentile}": result[f"calm_{percentile}"]}
+    return f"{storm}/storm", values
 
 
 def section(result):
-    calls, storms = _call_rows(result), _storm_rows(result)
-    blocks = []
+    calls = list(_call_rows(result))
+    storms = [storm for storm in STORMS if result.has(f"{storm}/storm/p50")]
+    blocks, charts = [], {}
     if calls:
-        heads = [f"{threads} thread{'s' * (threads > 1)}" for threads in THREADS]
-        blocks.append(table(["million keys per second", *heads, "compared with"], calls))
-    charts = {}
+        blocks.append(table(["million keys per second", *THREADS.values(), "compared with"], calls))
     if storms:
-        charts["Calls"] = _chart(result)
-        blocks += [picture(TITLE, "Calls"), table(["", *PERCENTILES, "p99.9, calm"], storms)]
+        charts["Calls"] = _chart(result, storms)
+        rows = [_storm_row(result, storm) for storm in storms]
+        blocks += [picture(TITLE, "Calls"), table(["", *PERCENTILES, "p99.9, calm"], rows)]
     return Section(TITLE, TEXT, blocks, [], charts) if blocks else None
 
 
 def _call_rows(result):
-    rows = []
-    for number, (_, (base, compared), calls) in enumerate(GROUPS):
+    for program, (base, compared), calls in GROUPS:
         for call, title in calls.items():
-            cells = [_cell(result, number, call, base, threads) for threads in THREADS]
+            names = [(f"calls/{program}/{call}/{threads}", f"calls/{program}/{base}/{threads}") for threads in THREADS]
+            cells = [f"{result.median(pair[0]) / 1e6:#.3g} ({result.ratio(*pair):.2f})" if result.has(*pair) else ""
+                     for pair in names]  # fmt: skip
             if any(cells):
-                rows.append([title, *cells, compared])
-    return rows
+                yield [title, *cells, compared]
 
 
-def _cell(result, number, call, base, threads):
-    name, base = _name(number, call, threads), _name(number, base, threads)
-    return f"{result.median(name) / 1e6:#.3g} ({result.ratio(name, base):.2f})" if result.has(name) else ""
+def _calm(result, storm):
+    """Returns the p99.9 without the storm: measured by itself, or before it in the same run."""
+    apart = f"{storm}/calm/p99.9"
+    return result.median(apart if result.has(apart) else f"{storm}/storm/calm_p99.9")
 
 
-def _name(number, call, threads):
-    return f"calls/{GROUPS[number][0]}/{call}/{threads}"
-
-
-def _storm_rows(result):
-    rows = []
-    for storm, (who, what) in STORMS.items():
-        if result.has(f"{storm}/storm/p50"):
-            figures = [*(f"{storm}/storm/{percentile}" for percentile in PERCENTILES), f"{storm}/calm/p99.9"]
-            cells = [duration(result.median(figure)) for figure in figures]
-            rows.append([f"{who} {what}{_length(result, storm)}", *cells])
-    return rows
-
-
-def _length(result, storm):
-    """Returns how long a call took while others were running, and its CPU time."""
+def _storm_row(result, storm):
     name = f"{storm}/storm"
-    if not result.has(f"{name}/nanos"):
-        return ""
-    nanos, cpu = (result.median(f"{name}/{figure}") for figure in ("nanos", "cpu_nanos_per_entry"))
-    return f" ({duration(nanos)}, {duration(cpu)})"
+    title = " ".join(STORMS[storm])
+    if result.has(f"{name}/nanos"):  # How long it took while others were running, and its CPU time.
+        nanos, cpu = (result.median(f"{name}/{figure}") for figure in ("nanos", "cpu_nanos_per_entry"))
+        title += f" ({duration(nanos)}, {duration(cpu)})"
+    figures = [result.median(f"{name}/{percentile}") for percentile in PERCENTILES]
+    return [title, *map(duration, [*figures, _calm(result, storm)])]
 
 
-def _chart(result):
-    measured = {storm: who.replace("`", "") for storm, (who, _) in STORMS.items() if result.has(f"{storm}/storm/p99.9")}
+def _chart(result, storms):
+    titles = {storm: f"{STORMS[storm][0]}, {storm}".replace("`", "") for storm in storms}
     series = {
-        kind: {f"{who}, {storm}": result.median(f"{storm}/{key}/p99.9") for storm, who in measured.items()}
-        for kind, key in (("calm", "calm"), ("meanwhile", "storm"))
+        "calm": {title: _calm(result, storm) for storm, title in titles.items()},
+        "meanwhile": {title: result.median(f"{storm}/storm/p99.9") for storm, title in titles.items()},
     }
-    return chart.grouped_bars(
-        "p99.9 of calls while another thread works on the whole cache",
-        "logarithmic",
-        list(series["calm"]),
-        series,
-        logarithmic=True,
-        write=duration,
-    )
+    return duration_chart("p99.9 of calls while another thread works on the whole cache", list(titles.values()), series)

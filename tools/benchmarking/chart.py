@@ -1,5 +1,6 @@
 """Draws charts of bars and of lines as self-contained SVG files, readable on light and dark backgrounds."""
 
+import dataclasses
 import html
 import math
 
@@ -16,7 +17,76 @@ GAP = 8  # Between the right edge of a plot and the axis labels of the next pane
 LETTER = 6.8  # Average width of a letter in the default fonts of browsers.
 
 
-class Plot:
+def short(value):
+    """Formats a number with three digits, and a letter for thousands, millions and billions."""
+    for factor, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= factor * 0.9995:
+            return f"{float(f'{value / factor:.3g}'):g}{letter}"
+    return f"{value:.3g}"
+
+
+@dataclasses.dataclass
+class Bars:
+    """Groups of bars: `series` is {name: {group: value}}, where a missing value leaves a gap."""
+
+    unit: str
+    groups: list
+    series: dict
+    line: float = None  # Of a dashed line across the plot.
+    heading: str = ""
+    logarithmic: bool = False
+    write: object = short  # Formats a value.
+    labelled: list = None  # The series whose bars have their value; without it, bars that are wide enough.
+
+    def values(self):
+        return [value for bars in self.series.values() for value in bars.values()]
+
+    def draw(self, plot, names):
+        group_width = (plot.right - plot.left) / len(self.groups)
+        for g, group in enumerate(self.groups):
+            present = [name for name in names if group in self.series.get(name, {})]
+            width = min(44, group_width * 0.84 / max(1, len(present)))
+            middle = plot.left + group_width * (g + 0.5)
+            x = middle - width * len(present) / 2
+            yield f'<text x="{middle:.1f}" y="{plot.bottom + 20}" text-anchor="middle">{html.escape(group)}</text>'
+            for name in present:
+                value = self.series[name][group]
+                y = plot.y(value)
+                color, height = COLORS[names.index(name)], plot.bottom - y
+                yield f'<rect x="{x + 1:.1f}" y="{y:.1f}" width="{width - 2:.1f}" height="{height:.1f}" fill="{color}"/>'
+                if (width >= LETTER * 5) if self.labelled is None else (name in self.labelled):
+                    at = f'x="{x + width / 2:.1f}" y="{y - 4:.1f}"'
+                    yield f'<text {at} text-anchor="middle" font-size="10">{self.write(value)}</text>'
+                x += width
+
+
+@dataclasses.dataclass
+class Lines:
+    """Lines over a horizontal axis from 0 to `length`: `series` is {name: values at equal distances}."""
+
+    unit: str
+    length: float
+    series: dict
+    line: float = None
+    heading: str = ""
+    logarithmic: bool = False
+    write: object = short
+
+    def values(self):
+        return [value for values in self.series.values() for value in values]
+
+    def draw(self, plot, names):
+        step = _round_step(self.length / 6)
+        for i in range(math.floor(self.length / step) + 1):
+            x = plot.left + (plot.right - plot.left) * step * i / self.length
+            yield f'<text x="{x:.1f}" y="{plot.bottom + 20}" text-anchor="middle">{short(step * i)}</text>'
+        for name, values in self.series.items():
+            step = (plot.right - plot.left) / len(values)
+            points = " ".join(f"{plot.left + step * (i + 0.5):.1f},{plot.y(value):.1f}" for i, value in enumerate(values))
+            yield f'<polyline points="{points}" fill="none" stroke="{COLORS[names.index(name)]}" stroke-width="1.5"/>'
+
+
+class _Plot:
     """The rectangle that bars or lines are drawn in, with its vertical axis: from 0, or over powers of ten."""
 
     def __init__(self, left, right, top, bottom, values, logarithmic):
@@ -45,124 +115,45 @@ def _round_step(at_least):
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= at_least)
 
 
-def grouped_bars(title, unit, groups, series, line=None, logarithmic=False, write=None):
-    """Returns the SVG of one chart.
-
-    `series` is {name: {group: value}}, where a missing value leaves a gap; `line` is (name, value), drawn as a dashed
-    line across the plot; `write` formats a value.
-    """
-    write = write or short
-    values = _values(series) + ([line[1]] if line else [])
-    plot = Plot(LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM, values, logarithmic)
-    parts = [
-        *_legend(list(series), line[0] if line else None),
-        *_plot(plot, unit, groups, series, write),
-        *([_dashed(plot, line[1])] if line else []),
-    ]
-    return _svg(title, HEIGHT, parts)
-
-
-def panels(title, unit, groups, charts, line_name):
-    """Returns the SVG of several charts, two in a row, with one legend and an axis each.
-
-    `charts` is {title: (series, value of the dashed line)}. Only bars of the first series are labelled with values.
-    """
-    names = list(dict.fromkeys(name for series, _ in charts.values() for name in series))
+def draw(title, charts, line_name=None):
+    """Returns the SVG of one chart, or of several, two in a row, with one legend and an axis each."""
+    names = list(dict.fromkeys(name for chart in charts for name in chart.series))
     parts = list(_legend(names, line_name))
-    for number, (heading, (series, line)) in enumerate(charts.items()):
-        plot = _panel(number, [*_values(series), line])
-        parts.append(_heading(plot, heading))
-        parts += _plot(plot, unit, groups, series, short, names, labelled=names[:1])
-        parts.append(_dashed(plot, line))
-    return _svg(title, _panels_height(charts), parts)
-
-
-def line_panels(title, unit, charts, line_name):
-    """Returns the SVG of several charts of lines, two in a row, with one legend and an axis each.
-
-    `charts` is {title: ({name: values}, length of the horizontal axis, value of the dashed line)}; the values of a line
-    are at equal distances.
-    """
-    names = list(dict.fromkeys(name for series, _, _ in charts.values() for name in series))
-    parts = list(_legend(names, line_name))
-    for number, (heading, (series, length, line)) in enumerate(charts.items()):
-        plot = _panel(number, [*(value for values in series.values() for value in values), line])
-        parts += [_heading(plot, heading), _unit(plot, unit), *_grid(plot, short), *_ruler(plot, length)]
-        parts += [_line(plot, values, COLORS[names.index(name)]) for name, values in series.items()]
-        parts.append(_dashed(plot, line))
-    return _svg(title, _panels_height(charts), parts)
-
-
-def _panel(number, values):
-    """Returns the plot of a chart by its number, from left to right and from top to bottom."""
-    width = (WIDTH - RIGHT + GAP) / 2
-    row, column = divmod(number, 2)
-    left = LEFT + column * width
-    top = PANELS_TOP + row * PANEL_HEIGHT + 40
-    return Plot(left, left + width - LEFT - GAP, top, top + PANEL_HEIGHT - 76, values, logarithmic=False)
-
-
-def _panels_height(charts):
-    return PANELS_TOP + PANEL_HEIGHT * math.ceil(len(charts) / 2)
-
-
-def _heading(plot, text):
-    return f'<text x="{plot.left:g}" y="{plot.top - 26}" font-size="13" font-weight="600">{_escaped(text)}</text>'
-
-
-def _svg(title, height, parts):
+    for number, chart in enumerate(charts):
+        parts += _panel(chart, names, _area(number, len(charts)))
+    height = HEIGHT if len(charts) == 1 else PANELS_TOP + PANEL_HEIGHT * math.ceil(len(charts) / 2)
     head = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img"'
         f' font-family="system-ui, sans-serif" font-size="12" fill="{TEXT}">',
-        f"<title>{_escaped(title)}</title>",
-        f'<text x="{LEFT}" y="20" font-size="15" font-weight="600">{_escaped(title)}</text>',
+        f"<title>{html.escape(title)}</title>",
+        f'<text x="{LEFT}" y="20" font-size="15" font-weight="600">{html.escape(title)}</text>',
     ]
     return "\n".join([*head, *parts, "</svg>", ""])
 
 
-def _escaped(text):
-    return html.escape(str(text))
+def _area(number, count):
+    """Returns left, right, top and bottom of the plot of a chart by its number."""
+    if count == 1:
+        return LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM
+    width = (WIDTH - RIGHT + GAP) / 2
+    row, column = divmod(number, 2)
+    left, top = LEFT + column * width, PANELS_TOP + row * PANEL_HEIGHT + 40
+    return left, left + width - LEFT - GAP, top, top + PANEL_HEIGHT - 76
 
 
-def _values(series):
-    return [value for bars in series.values() for value in bars.values()]
-
-
-def _plot(plot, unit, groups, series, write, names=None, labelled=None):
-    """Draws axis, groups and bars. `names` gives the order of colors, `labelled` the series to write values for."""
-    yield _unit(plot, unit)
-    yield from _grid(plot, write)
-    yield from _bars(plot, groups, series, write, names or list(series), labelled)
-
-
-def _unit(plot, unit):
-    return f'<text x="{plot.left:.0f}" y="{plot.top - 12}" font-size="11">{_escaped(unit)}</text>'
-
-
-def _dashed(plot, value):
-    y = plot.y(value)
-    return f'<path d="M{plot.left:.0f} {y:.1f}H{plot.right:.0f}" stroke="{TEXT}" stroke-dasharray="5 4"/>'
-
-
-def _grid(plot, write):
+def _panel(chart, names, area):
+    limit = [] if chart.line is None else [chart.line]
+    plot = _Plot(*area, [*chart.values(), *limit], chart.logarithmic)
+    if chart.heading:
+        yield f'<text x="{plot.left:g}" y="{plot.top - 26}" font-size="13" font-weight="600">{html.escape(chart.heading)}</text>'
+    yield f'<text x="{plot.left:.0f}" y="{plot.top - 12}" font-size="11">{html.escape(chart.unit)}</text>'
     for tick in plot.ticks:
         y = plot.y(tick)
         yield f'<path d="M{plot.left:.0f} {y:.1f}H{plot.right:.0f}" stroke="{TEXT}" stroke-opacity=".25"/>'
-        yield f'<text x="{plot.left - 8:.0f}" y="{y + 4:.1f}" text-anchor="end">{write(tick)}</text>'
-
-
-def _ruler(plot, length):
-    """Labels the horizontal axis, from 0 to `length`."""
-    step = _round_step(length / 6)
-    for i in range(math.floor(length / step) + 1):
-        x = plot.left + (plot.right - plot.left) * step * i / length
-        yield f'<text x="{x:.1f}" y="{plot.bottom + 20}" text-anchor="middle">{short(step * i)}</text>'
-
-
-def _line(plot, values, color):
-    step = (plot.right - plot.left) / len(values)
-    points = " ".join(f"{plot.left + step * (i + 0.5):.1f},{plot.y(value):.1f}" for i, value in enumerate(values))
-    return f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.5"/>'
+        yield f'<text x="{plot.left - 8:.0f}" y="{y + 4:.1f}" text-anchor="end">{chart.write(tick)}</text>'
+    yield from chart.draw(plot, names)
+    for value in limit:
+        yield f'<path d="M{plot.left:.0f} {plot.y(value):.1f}H{plot.right:.0f}" stroke="{TEXT}" stroke-dasharray="5 4"/>'
 
 
 def _legend(names, line):
@@ -176,33 +167,5 @@ def _legend(names, line):
             yield f'<rect x="{x:.0f}" y="{y - 6}" width="11" height="11" rx="2" fill="{COLORS[i]}"/>'
         else:
             yield f'<path d="M{x:.0f} {y}h12" stroke="{TEXT}" stroke-dasharray="5 2"/>'
-        yield f'<text x="{x + 16:.0f}" y="{y + 4}">{_escaped(name)}</text>'
+        yield f'<text x="{x + 16:.0f}" y="{y + 4}">{html.escape(name)}</text>'
         x += width
-
-
-def _bars(plot, groups, series, write, names, labelled):
-    group_width = (plot.right - plot.left) / len(groups)
-    for g, group in enumerate(groups):
-        present = [name for name in names if group in series.get(name, {})]
-        width = min(44, group_width * 0.84 / max(1, len(present)))
-        middle = plot.left + group_width * (g + 0.5)
-        x = middle - width * len(present) / 2
-        yield f'<text x="{middle:.1f}" y="{plot.bottom + 20}" text-anchor="middle">{_escaped(group)}</text>'
-        for name in present:
-            value = series[name][group]
-            y = plot.y(value)
-            color = COLORS[names.index(name)]
-            height = plot.bottom - y
-            yield f'<rect x="{x + 1:.1f}" y="{y:.1f}" width="{width - 2:.1f}" height="{height:.1f}" fill="{color}"/>'
-            if (width >= LETTER * 5) if labelled is None else (name in labelled):
-                at = f'x="{x + width / 2:.1f}" y="{y - 4:.1f}"'
-                yield f'<text {at} text-anchor="middle" font-size="10">{write(value)}</text>'
-            x += width
-
-
-def short(value):
-    """Formats a number with three digits, and a letter for thousands, millions and billions."""
-    for factor, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= factor * 0.9995:
-            return f"{float(f'{value / factor:.3g}'):g}{letter}"
-    return f"{value:.3g}"

@@ -3,7 +3,7 @@
 import ctypes.util
 import functools
 
-from . import chart, targets
+from . import chart
 from .programs import Run
 from .section import Section, Target, picture, table
 
@@ -50,26 +50,24 @@ farthest beyond."""
 def runs(suite):
     if suite.with_peers:
         suite.install(*(package for _, package in LIBRARIES.values()))
-    made = [Run("histories", lambda: _measure(suite, "--series"), once=True)]
+    yield Run("histories", functools.partial(_measure, suite, "--series"), once=True)
     for allocator, (name, _) in LIBRARIES.items():
         if library := ctypes.util.find_library(name):
-            measure = functools.partial(_measure_with, suite, allocator, library)
-            made.append(Run(f"histories/{allocator}", measure, once=True))
-    return made
+            # wheelcache alone, with another malloc.
+            measure = functools.partial(_measure, suite, "wheelcache/", LD_PRELOAD=library)
+            yield Run(f"histories/{allocator}", functools.partial(_renamed, allocator, measure), once=True)
 
 
-def _measure(suite, *arguments, environment=None):
-    lines = suite.output("memory_histories", *arguments, environment=environment).splitlines()
+def _measure(suite, argument, **environment):
+    lines = suite.output("memory_histories", argument, environment=environment).splitlines()
     values = {}
     for name, value in (line.split("\t") for line in lines):
         values[name] = list(map(float, value.split())) if name.endswith("/series") else float(value)
     return values
 
 
-def _measure_with(suite, allocator, library):
-    """Measures wheelcache alone, with another malloc."""
-    values = _measure(suite, "wheelcache/", environment={"LD_PRELOAD": library})
-    return {name.replace("/wheelcache/", f"/wheelcache_{allocator}/"): value for name, value in values.items()}
+def _renamed(allocator, measure):
+    return {name.replace("/wheelcache/", f"/wheelcache_{allocator}/"): value for name, value in measure().items()}
 
 
 def section(result):
@@ -82,8 +80,8 @@ def section(result):
     head = ["", "limit", "1 thread", "4 threads", *(ALLOCATORS[subject] for subject in subjects)]
     head += [*("RocksDB" for _ in peers), "thousand Sets/s, 1 and 4 threads"]
     rows = [_history_row(result, history, subjects + peers) for history in histories]
-    rows += [_other_row(result, other, subjects, len(peers)) for other in others]
-    charts = _charts(result, histories)
+    rows += [_other_row(result, other, subjects, [""] * len(peers)) for other in others]
+    charts = {"Histories": _chart(result, histories)} if histories else {}
     pictures = [picture(TITLE, name) for name in charts]
     return Section(TITLE, TEXT, [*pictures, table(head, rows)], [_target(result)], charts)
 
@@ -91,23 +89,25 @@ def section(result):
 class _Figure:
     """A measured figure and its limit, if it has one."""
 
-    def __init__(self, result, name, figure, unit=1):
+    def __init__(self, result, name, figure, unit):
         self.value = result.median(f"{name}/{figure}") / unit
-        limited = result.has(f"{name}/limit")
-        self.limit = result.median(f"{name}/limit") / unit if limited else None
+        self.limit = result.median(f"{name}/limit") / unit if result.has(f"{name}/limit") else None
 
     def excess(self):
         return self.value / (self.limit or 1)
 
     def text(self):
-        value = f"{self.value:.2f}" if self.value < 10 else f"{self.value:.0f}"
-        return f"**{value}**" if self.limit and self.value > self.limit else value
+        return f"**{_short(self.value)}**" if self.limit and self.value > self.limit else _short(self.value)
+
+
+def _short(value):
+    return f"{value:.2f}" if value < 10 else f"{value:.0f}"
 
 
 def _figures(result, subject, measurement):
     """Returns the figures of a measurement: one for each number of threads, or for each type."""
     prefix = f"histories/{subject}/{measurement}/"
-    figure, unit = OTHERS[measurement][1:] if measurement in OTHERS else ("worst", 1)
+    _, figure, unit = OTHERS.get(measurement, ("", "worst", 1))
     if measurement == "empty":
         prefix += "500/"  # The mean of so many.
     names = [name.rpartition("/")[0] for name in result.names(prefix) if name.endswith(f"/{figure}")]
@@ -135,11 +135,10 @@ def _history_row(result, history, others):
     ]
 
 
-def _other_row(result, other, subjects, empty):
+def _other_row(result, other, subjects, peers):
     worst = _worst(_figures(result, OURS, other))
-    limit = f"{worst.limit:.2f}" if worst.limit < 10 else f"{worst.limit:.0f}"
     cells = _cells(_worst(_figures(result, subject, other)) for subject in subjects)
-    return [OTHERS[other][0], limit, worst.text(), "", *cells, *[""] * empty, ""]
+    return [OTHERS[other][0], _short(worst.limit), worst.text(), "", *cells, *peers, ""]
 
 
 def _target(result):
@@ -151,26 +150,22 @@ def _target(result):
         for figure in _figures(result, subject, measurement).values()
     ]
     within = sum(figure.excess() <= 1 for figure in figures)
-    what = "Figures of resident memory through histories within their limits"
-    return Target(what, f"all {len(figures)}", targets.HISTORIES, f"{within}", within == len(figures))
+    what, origin = "Figures of resident memory through histories within their limits", "issue: limits of resident memory"
+    return Target(what, f"all {len(figures)}", origin, f"{within}", within == len(figures))
 
 
-def _charts(result, histories):
+def _chart(result, histories):
     """Draws the histories that come closest to their limits, under malloc of glibc."""
     worst = {history: _worst(_figures(result, OURS, history)) for history in histories}
     drawn = sorted(histories, key=lambda history: -worst[history].excess())[:PANELS]
     lines = {f"wheelcache, {'1 thread' if n == '1' else f'{n} threads'}": f"{OURS}/{{}}/{n}" for n in THREADS}
     lines["RocksDB LRUCache, 1 thread"] = f"{PEER}/{{}}/1"
-    charts = {}
-    for history in sorted(drawn, key=histories.index):
-        series = {title: f"histories/{name.format(history)}" for title, name in lines.items()}
-        present = {title: name for title, name in series.items() if result.has(f"{name}/series")}
-        if not present:
-            continue
-        volumes = result.median(f"{next(iter(present.values()))}/volumes")
-        values = {title: result.values[f"{name}/series"][-1] for title, name in present.items()}
-        charts[HISTORIES[history]] = (values, volumes, worst[history].limit)
-    if not charts:
-        return {}
     unit = "resident memory by bytes Set, both as multiples of max_bytes"
-    return {"Histories": chart.line_panels(TITLE, unit, charts, "limit")}
+    panels = []
+    for history in sorted(drawn, key=histories.index):
+        names = {title: f"histories/{name.format(history)}" for title, name in lines.items()}
+        series = {title: result.values[f"{name}/series"][-1] for title, name in names.items()
+                  if result.has(f"{name}/series")}  # fmt: skip
+        length = next(result.median(f"{names[title]}/volumes") for title in series)
+        panels.append(chart.Lines(unit, length, series, worst[history].limit, HISTORIES[history]))
+    return chart.draw(TITLE, panels, "limit")

@@ -1,5 +1,6 @@
 """Builds the benchmark programs and runs them, one part at a time."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -12,131 +13,126 @@ import time
 
 from .measurements import MOST_SHARED, MOST_STOLEN, PIECES
 
+# The quiet pieces that a throughput measurement needs.
+_LEAST_PIECES = 3
+
+# A busy machine may cause a benchmark to fail.
+_TRIES = 5
+
 
 class MeasurementFailed(Exception):
     """A benchmark reported an error, so its figures mean nothing."""
 
 
+@dataclasses.dataclass
 class Run:
-    """A set of benchmarks that runs in one process."""
+    """A set of benchmarks that runs in one process. `call` returns {name: value}."""
 
-    _TRIES = 5
-
-    def __init__(self, name, measure, once=False):
-        self.name = name
-        self._measure = measure
-        self._once = once
-
-    def rounds(self, rounds):
-        return 1 if self._once else rounds
+    name: str
+    call: object
+    once: bool = False  # Not in each round.
 
     def measure(self):
-        """Returns {name: value}. Tries again after a failure, which a busy machine may cause."""
-        for _ in range(self._TRIES - 1):
+        for left in reversed(range(_TRIES)):
             try:
-                return self._measure()
+                return self.call()
             except MeasurementFailed as failure:
-                print(f"\nbenchmark: {failure}; trying again", file=sys.stderr)
-        try:
-            return self._measure()
-        except MeasurementFailed as failure:
-            sys.exit(f"benchmark: {failure}")
+                if left == 0:
+                    sys.exit(f"benchmark: {failure}")
+                print(f"benchmark: {failure}; trying again", file=sys.stderr)
 
 
 def _is_quiet(piece):
     return piece["stolen"] <= MOST_STOLEN and piece["shared"] <= MOST_SHARED
 
 
-def _quietest(pieces, least):
-    """Returns the quiet pieces, or the `least` quietest ones if there are fewer."""
-    quiet = [piece for piece in pieces if _is_quiet(piece)]
-    if len(quiet) >= least:
-        return quiet
-    return sorted(pieces, key=lambda piece: max(piece["stolen"], piece["shared"]))[:least]
-
-
-def _medians(pieces):
-    """Returns {counter: median} of the numbers that all pieces have."""
+def _medians_of_quietest(pieces):
+    """Returns {counter: median} of the quiet pieces, or of the quietest ones if there are too few."""
+    loudness = [0 if _is_quiet(piece) else max(piece["stolen"], piece["shared"]) for piece in pieces]
+    count = max(_LEAST_PIECES, loudness.count(0))
+    kept = [piece for _, piece in sorted(zip(loudness, pieces), key=lambda pair: pair[0])][:count]
     counters = [name for name, value in pieces[0].items() if isinstance(value, (int, float))]
-    return {name: statistics.median(piece[name] for piece in pieces) for name in counters}
+    return {name: statistics.median(piece[name] for piece in kept) for name in counters}
 
 
-class Patience:
-    """The time left for repetitions.
+def exact(names):
+    """Returns the filter for these benchmarks."""
+    return f"^({'|'.join(map(re.escape, names))})$"
 
-    Each run gets an equal share of it, so that one busy quarter of an hour does not use up the time of later rounds.
-    """
 
-    def __init__(self, seconds):
-        self._left = seconds
-        self._share = 0
-
-    def share_among(self, runs):
-        """Begins the first of `runs` runs, which share the time left."""
-        self._share = self._left / runs
-
-    def lasts(self):
-        return self._share > 0
-
-    def spend(self, seconds):
-        self._left -= seconds
-        self._share -= seconds
+def numbers(output):
+    """Returns {name: value} of what programs of our own print."""
+    return {name: float(value) for name, value in (line.split("\t") for line in output.splitlines())}
 
 
 class Suite:
     """The benchmark programs of one configuration, and the ways of running them."""
 
-    # The quiet pieces that a throughput measurement needs.
-    _LEAST_PIECES = 3
-
-    def __init__(self, root, config, min_time, patience):
+    def __init__(self, root, config, min_time):
         self._root = root
         self._min_time = min_time
-        self._patience = patience
-        self._bazel("build", f"--config={config}", "//benchmarks/...")
+        self._call([root / "bazelw", "build", f"--config={config}", "//benchmarks/..."])
+        folder = self._call([root / "bazelw", "info", f"--config={config}", "bazel-bin"])
+        self._folder = pathlib.Path(folder.strip()) / "benchmarks"
         self.with_peers = config == "peers"
-        self._folder = pathlib.Path(self._bazel("info", f"--config={config}", "bazel-bin").strip()) / "benchmarks"
+        self.patience = 0  # Seconds left for repetitions.
 
-    def benchmark(self, program, pattern):
-        """Runs the benchmarks that match, and returns of each the repetition with the least CPU steal.
+    def measure(self, program, pattern, values_of):
+        """Runs the benchmarks that match, and of each keeps the repetition with the least CPU steal.
 
         Each repetition is a new process, so that all start from the same state. Only steal decides which one is kept,
-        never the figure that was measured.
+        never the figure that was measured. `values_of` returns, for a benchmark's results, the name and the values
+        {end of the name: value}.
         """
-        best = {result["name"]: result for result in self._benchmark_once(program, pattern)}
-        while self._patience.lasts():
-            names = [name for name, result in best.items() if result.get("stolen", 0) > MOST_STOLEN]
-            if not names:
+        best = {result["name"]: result for result in self._benchmark(program, pattern)}
+        while again := [name for name, result in best.items() if result.get("stolen", 0) > MOST_STOLEN]:
+            if not self._has_patience():
                 break
-            begin = time.monotonic()
-            for result in self._benchmark_once(program, f"^({'|'.join(map(re.escape, names))})$"):
+            for result in self._repeat(program, exact(again)):
                 best[result["name"]] = min(best[result["name"]], result, key=lambda result: result["stolen"])
-            self._patience.spend(time.monotonic() - begin)
-        return list(best.values())
+        values = {}
+        for result in best.values():
+            name, of_name = values_of(result)
+            values |= {name + end: value for end, value in of_name.items()}
+            if "stolen" in result:
+                values[f"stolen/{name}"] = result["stolen"]
+        return values
 
-    def benchmark_in_pieces(self, program, names):
-        """Runs benchmarks interleaved, and returns {name: counters}, medians of the pieces that had their cores alone.
+    def measure_interleaved(self, program, benchmarks):
+        """Runs {benchmark: name} interleaved, in pieces, and returns medians of those that had their cores alone.
 
         If one has too few such pieces, all benchmarks run again, because only figures of the same minutes compare. If
         one still has too few when the time is over, its quietest pieces count. The figure that was measured never
         decides.
         """
-        pieces = {name: [] for name in names}
-
-        def run():
-            for result in self._benchmark_once(program, f"^({'|'.join(map(re.escape, names))})$", PIECES):
+        pieces = {benchmark: [] for benchmark in benchmarks}
+        results = self._benchmark(program, exact(benchmarks), PIECES)
+        while True:
+            for result in results:
                 pieces[result["name"]].append(result)
-
-        run()
-        while any(sum(map(_is_quiet, results)) < self._LEAST_PIECES for results in pieces.values()):
-            if not self._patience.lasts():
+            enough = all(sum(map(_is_quiet, of_one)) >= _LEAST_PIECES for of_one in pieces.values())
+            if enough or not self._has_patience():
                 break
-            begin = time.monotonic()
-            run()
-            self._patience.spend(time.monotonic() - begin)
-        return {name: _medians(_quietest(results, self._LEAST_PIECES)) for name, results in pieces.items()}
+            results = self._repeat(program, exact(benchmarks), PIECES)
+        values = {}
+        for benchmark, name in benchmarks.items():
+            counters = _medians_of_quietest(pieces[benchmark])
+            values[name] = counters["items_per_second"]
+            values |= {f"{kind}/{name}": counters[kind] for kind in ("stolen", "shared")}
+            if "miss_ratio" in counters:
+                values[f"{name}/misses"] = counters["miss_ratio"]
+        return values
 
-    def _benchmark_once(self, program, pattern, pieces=1):
+    def _has_patience(self):
+        return self.patience > 0
+
+    def _repeat(self, *arguments):
+        begin = time.monotonic()
+        results = self._benchmark(*arguments)
+        self.patience -= time.monotonic() - begin
+        return results
+
+    def _benchmark(self, program, pattern, pieces=1):
         with tempfile.NamedTemporaryFile() as out:
             self.output(
                 program,
@@ -167,9 +163,6 @@ class Suite:
     def install(self, *packages):
         """Installs packages of Debian."""
         self._call([self._root / "tools" / "install_packages", *packages])
-
-    def _bazel(self, *arguments):
-        return self._call([self._root / "bazelw", *arguments])
 
     def _call(self, command, environment=None):
         """Runs a program and returns its output. If it fails, exits with its error output."""

@@ -1,10 +1,11 @@
-"""Writes RESULTS.md and its charts."""
+"""Makes RESULTS.md and its charts."""
 
+import itertools
 import statistics
 
-from . import topics
+from . import throughput, topics
 from .measurements import MOST_SHARED, MOST_STOLEN, PIECES
-from .section import target_table, unwrapped
+from .section import table, unwrapped
 
 # So that a reader gets through it. A section takes about ten lines of them.
 MOST_LINES = 200
@@ -23,46 +24,40 @@ Origins: *issue*, the issue that asks for the benchmarks; *prototype*, what the 
 *promise*, a guarantee in the documentation; *project*, set by the project itself."""
 
 
+def files(results, folder):
+    """Returns {path: text} of RESULTS.md, next to `folder`, and of the charts in it."""
+    sections = _sections(results)
+    charts = {name: svg for section in sections.values() for name, svg in section.charts.items()}
+    if svg := throughput.overview(results.get(throughput.KEY), results.get("memory")):
+        charts["overview"] = svg
+    pages = {folder.parent / "RESULTS.md": text(results)}
+    return pages | {folder / f"{name}.svg": svg for name, svg in charts.items()}
+
+
 def text(results):
     """Returns the report in Markdown, of {key of a section: its measurements}."""
     sections = _sections(results)
     targets = [target for section in sections.values() for target in section.targets]
-    reached = sum(target.reached for target in targets)
-    titles = {key: section.title for key, section in sections.items()}
-    parts = [f"# Results\n{unwrapped(HEAD)}"]
-    parts.append("\n".join([*_runs(results, titles), *_disturbances(results)]))
-    if "overview" in _charts(sections):
+    parts = [f"# Results\n{unwrapped(HEAD)}", "\n".join([*_runs(results, sections), *_disturbances(results)])]
+    if throughput.KEY in sections:
         parts.append("![Overview](results/overview.svg)")
     if targets:
+        reached = sum(target.reached for target in targets)
         parts.append(f"## {reached} of {len(targets)} targets reached\n{unwrapped(ORIGINS)}")
-        parts.append(target_table(targets))
+        groups = itertools.groupby(targets, lambda target: (target.what, target.origin))
+        rows = [_target_row(list(group)) for _, group in groups]
+        parts.append(table(["", "target", "measured", "", "origin of the target"], rows))
     for section in sections.values():
         parts += section.parts()
     return "\n\n".join(parts) + "\n"
 
 
-def write(results, folder):
-    """Writes the report next to `folder`, and the charts into it."""
-    page(folder).write_text(text(results))
-    charts = _charts(_sections(results))
-    for old in folder.glob("*.svg"):
-        if old.stem not in charts:
-            old.unlink()
-    for name, drawn in charts.items():
-        (folder / f"{name}.svg").write_text(drawn)
-
-
-def page(folder):
-    return folder.parent / "RESULTS.md"
-
-
 def faults(results, folder):
     """Returns what is wrong with the report that is stored: it must come from the measurements, and be short."""
-    stored = page(folder).read_text()
-    found = []
-    if stored != text(results):
-        found.append("RESULTS.md is not what the measurements give: run tools/benchmark --report")
-    if (lines := stored.count("\n")) > MOST_LINES:
+    made = files(results, folder)
+    found = [f"{path.name} is not what the measurements give: run tools/benchmark --report"
+             for path, wanted in made.items() if not path.exists() or path.read_text() != wanted]  # fmt: skip
+    if (lines := text(results).count("\n")) > MOST_LINES:
         found.append(f"RESULTS.md has {lines} lines, must have at most {MOST_LINES}")
     return found
 
@@ -73,37 +68,32 @@ def _sections(results):
     return {key: section for key, section in made.items() if section}
 
 
-def _charts(sections):
-    return {name: drawn for section in sections.values() for name, drawn in section.charts.items()}
+def _target_row(targets):
+    first = targets[0]
+    outcomes = ["reached" if target.reached else "**missed**" for target in targets]
+    return [
+        first.what + (f": {', '.join(target.case for target in targets)}" if first.case else ""),
+        "; ".join(target.target for target in targets),
+        "; ".join(target.measured for target in targets),
+        outcomes[0] if len(set(outcomes)) == 1 else "; ".join(outcomes),
+        first.origin,
+    ]
 
 
-def _runs(results, titles):
-    def run(result):
-        said = result.machine
-        return (
+def _runs(results, sections):
+    """Returns a line for each run that sections are of."""
+    groups = {}
+    for key in sections:
+        said = results[key].machine
+        run = (
             f"{said['Command']}, commit {said['Commit']}, {said['Date']}, load before {said['Load before']}, on "
             f"{said['Processor']}; memory {said['Memory']}; {said['Kernel']}, {said['Libraries']}"
         )
-
-    lines = []
-    for of, named, keys in _origins(results, titles, run):
+        groups.setdefault(run, []).append(key)
+    for run, keys in groups.items():
         rounds = max(results[key].rounds() for key in keys)
-        lines.append(f"- Run{of}: {rounds} {'round' if rounds == 1 else 'rounds'} of {named}")
-    return lines
-
-
-def _origins(results, titles, describe):
-    """Returns, for each run that `describe` tells apart, which sections are of it, its name and their keys.
-
-    If all sections are of one, it does not say so.
-    """
-    groups = {}
-    for key in titles:
-        groups.setdefault(describe(results[key]), []).append(key)
-    return [
-        (f" of {'; '.join(titles[key] for key in keys)}" if len(groups) > 1 else "", named, keys)
-        for named, keys in groups.items()
-    ]
+        of = f" of {'; '.join(sections[key].title for key in keys)}" if len(groups) > 1 else ""
+        yield f"- Run{of}: {rounds} {'round' if rounds == 1 else 'rounds'} of {run}"
 
 
 def _disturbances(results):

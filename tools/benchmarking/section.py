@@ -1,8 +1,23 @@
 """A section of the report, and the pieces it consists of."""
 
 import dataclasses
-import itertools
 import statistics
+
+from . import chart
+
+
+@dataclasses.dataclass
+class Section:
+    """Text and blocks are in Markdown; the text may be wrapped, the blocks are tables, lists and pictures."""
+
+    title: str
+    text: str
+    blocks: list
+    targets: list = dataclasses.field(default_factory=list)
+    charts: dict = dataclasses.field(default_factory=dict)  # The SVG by the name of its file.
+
+    def parts(self):
+        return [f"## {self.title}\n{unwrapped(self.text)}", *self.blocks]
 
 
 @dataclasses.dataclass
@@ -19,40 +34,26 @@ class Target:
     reached: bool
     case: str = ""
 
-    def outcome(self):
-        return "reached" if self.reached else "**missed**"
+
+def spread(figures):
+    """Formats the median, with the minimum and the maximum in brackets."""
+    middle = f"{statistics.median(figures):.2f}"
+    return f"{middle} ({min(figures):.2f} to {max(figures):.2f})" if len(figures) > 1 else middle
 
 
-def target_table(targets):
-    """Returns the table of all targets."""
-    groups = itertools.groupby(targets, lambda target: (target.what, target.origin))
-    return table(["", "target", "measured", "", "origin of the target"], [_row(list(group)) for _, group in groups])
+def at_least(what, least, origin, figures, case="", limit="{:g}", write=spread):
+    """A target for the median of figures; `limit` and `write` format both."""
+    return Target(what, limit.format(least), origin, write(figures), statistics.median(figures) >= least, case)
 
 
-def _row(targets):
-    first = targets[0]
-    outcomes = [target.outcome() for target in targets]
-    return [
-        first.what + (f": {', '.join(target.case for target in targets)}" if first.case else ""),
-        "; ".join(target.target for target in targets),
-        "; ".join(target.measured for target in targets),
-        outcomes[0] if len(set(outcomes)) == 1 else "; ".join(outcomes),
-        first.origin,
-    ]
+def at_most(what, most, origin, figures, case="", limit="{:g}", write=spread):
+    reached = statistics.median(figures) <= most
+    return Target(what, f"at most {limit.format(most)}", origin, write(figures), reached, case)
 
 
-@dataclasses.dataclass
-class Section:
-    """Text and blocks are in Markdown; the text may be wrapped, the blocks are tables, lists and pictures."""
-
-    title: str
-    text: str
-    blocks: list
-    targets: list = dataclasses.field(default_factory=list)
-    charts: dict = dataclasses.field(default_factory=dict)  # The SVG by the name of its file.
-
-    def parts(self):
-        return [f"## {self.title}\n{unwrapped(self.text)}", *self.blocks]
+def in_format(text):
+    """Formats the median of figures, for the above."""
+    return lambda figures: text.format(statistics.median(figures))
 
 
 def unwrapped(text):
@@ -70,15 +71,14 @@ def table(head, rows):
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def spread(ratios):
-    """Formats the median, with the minimum and the maximum in brackets."""
-    middle = f"{statistics.median(ratios):.2f}"
-    return f"{middle} ({min(ratios):.2f} to {max(ratios):.2f})" if len(ratios) > 1 else middle
-
-
 def duration(nanos):
     """Formats a duration with three digits."""
     for unit, name in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
         if nanos >= unit * 0.9995:
             return f"{float(f'{nanos / unit:.3g}'):g} {name}"
     return f"{nanos:.0f} ns"
+
+
+def duration_chart(title, groups, series):
+    """Returns the SVG of durations, {name: {group: nanoseconds}}."""
+    return chart.draw(title, [chart.Bars("logarithmic", groups, series, logarithmic=True, write=duration)])

@@ -2,20 +2,18 @@
 
 import functools
 import re
-import statistics
 
-from . import chart, targets
+from . import chart
 from .measurements import FLOOR
 from .programs import Run
-from .section import Section, Target, spread, table
+from .section import Section, at_least, table
 
 KEY = "throughput"
 
 PROGRAM = "cache_benchmark"
 BENCHMARK = re.compile(r"BM_(?P<workload>\w+)<(?P<subject>\w+)>/real_time/threads:(?P<threads>\d+)")
 
-OURS = "wheelcache"
-THREADS = [1, 2, 4, 8]
+THREADS = {threads: "1 thread" if threads == 1 else f"{threads} threads" for threads in (1, 2, 4, 8)}
 
 TEXT = """\
 Of the subjects, those without a limit grow, and those without an order are told the oldest key, and erase it;
@@ -34,14 +32,16 @@ WORKLOADS = {
         "TTL of 30 s, Zipf 0.99 over twice as many keys as fit, from the state of a cache in long use. A Set follows"
         " each miss.",
     ),
-    "SetExisting": (
-        "Set of resident keys",
-        "TTL of 60 s, uniform keys. A new string replaces the old one.",
-    ),
-    "SetNew": (
-        "Set of new keys",
-        "The cache is full, so each Set evicts an entry.",
-    ),
+    "SetExisting": ("Set of resident keys", "TTL of 60 s, uniform keys. A new string replaces the old one."),
+    "SetNew": ("Set of new keys", "The cache is full, so each Set evicts an entry."),
+}
+
+# Operations per second by number of threads, as a ratio to the floor on one thread.
+TARGETS = {
+    "GetHit": {1: 1.0, 2: 2.0, 8: 2.0},
+    "Mixed": {1: 1.0, 2: 1.7, 8: 1.7},
+    "SetExisting": {1: 0.95, 2: 1.9, 8: 1.9},
+    "SetNew": {1: 1.35, 2: 1.7, 8: 1.75},
 }
 
 # The overview: fewer workloads and numbers of threads, and subjects by the names of their libraries.
@@ -51,7 +51,6 @@ OVERVIEW = {
     "SetExisting": "Set of resident keys",
     "SetNew": "Set of new keys, each evicts",
 }
-OVERVIEW_THREADS = [1, 2, 8]
 LIBRARIES = {
     "wheelcache": "wheelcache",
     "sharded_mutex": "hash map + LRU list, 16 mutexes",
@@ -65,149 +64,108 @@ LIBRARIES = {
 def runs(suite):
     """Returns a run for each workload and number of threads."""
     groups = {}
-    for name in suite.list(PROGRAM):
-        if match := BENCHMARK.fullmatch(name):
-            groups.setdefault((match["workload"], match["threads"]), []).append(name)
-    return [
-        Run(f"{workload}/{threads}", functools.partial(_measure, suite, workload, threads, names))
-        for (workload, threads), names in groups.items()
-    ]
+    for benchmark in suite.list(PROGRAM):
+        if match := BENCHMARK.fullmatch(benchmark):
+            name = f"{match['workload']}/{match['subject']}/{match['threads']}"
+            groups.setdefault((match["workload"], match["threads"]), {})[benchmark] = name
+    return [Run(f"{workload}/{threads}", functools.partial(_measure, suite, workload, threads, benchmarks))
+            for (workload, threads), benchmarks in groups.items()]  # fmt: skip
 
 
 def _measure(suite, workload, threads, benchmarks):
     """Measures all subjects on `threads` threads, interleaved with the floor on one."""
     floor = f"BM_{workload}<{FLOOR}>/real_time/threads:1"
-    values = {}
-    for benchmark, counters in suite.benchmark_in_pieces(PROGRAM, dict.fromkeys([*benchmarks, floor])).items():
-        names = [f"floor/{workload}/{threads}"] if benchmark == floor else []
-        if benchmark in benchmarks:
-            names.append(f"{workload}/{BENCHMARK.fullmatch(benchmark)['subject']}/{threads}")
-        values.update(dict.fromkeys(names, counters["items_per_second"]))
-        values[f"{names[-1]}/misses"] = counters["miss_ratio"]
-        values[f"stolen/{names[-1]}"] = counters["stolen"]
-        values[f"shared/{names[-1]}"] = counters["shared"]
-    return values
+    name = f"floor/{workload}/{threads}"
+    values = suite.measure_interleaved(PROGRAM, {floor: name, **benchmarks})
+    return {name: values[benchmarks[floor]], **values} if floor in benchmarks else values
 
 
 def section(result):
-    workloads = [key for key in WORKLOADS if _floors(result, key)]
+    workloads = [key for key in WORKLOADS if result.names(f"floor/{key}/")]
     if not workloads:
         return None
-    names = [name.split("/") for key in workloads for name in result.names(f"{key}/")]
-    subjects = list(dict.fromkeys(name[1] for name in names))
     heads = [WORKLOADS[key][0] for key in workloads]
-    others = [subject for subject in subjects if subject != FLOOR]
+    subjects = list(dict.fromkeys(subject for key in workloads for subject in result.parts(f"{key}/", 1)))
 
-    def rows(cell, shown):
-        return [[f"`{subject}`", *(_cell(result, key, subject, cell) for key in workloads)] for subject in shown]
+    def rows(shown, write):
+        return [[f"`{subject}`", *(_cell(result, key, subject, write) for key in workloads)] for subject in shown]
 
-    charts = {key: _chart(result, key) for key in workloads}
-    if overview := _overview(result):
-        charts["overview"] = overview
+    rates = rows(subjects, lambda name, _: f"{result.median(name) / 1e6:#.3g}")
+    ratios = rows([subject for subject in subjects if subject != FLOOR], lambda *names: f"{result.ratio(*names):.2f}")
     return Section(
         "Throughput",
         TEXT,
         [
             "\n".join(_described(result, key) for key in workloads),
-            table(["million operations per second", *heads], rows(_rate, subjects)),
-            table(["ratio to the floor", *heads], rows(_ratio, others)),
+            table(["million operations per second", *heads], rates),
+            table(["ratio to the floor", *heads], ratios),
         ],
         [target for key in workloads for target in _targets(result, key)],
-        charts,
+        {key: _chart(result, key) for key in workloads},
     )
-
-
-def _overview(result):
-    """Returns a chart of wheelcache and its peers in each workload, or nothing where none was measured."""
-    charts = {}
-    for key, title in OVERVIEW.items():
-        if not _floors(result, key):
-            continue
-        series = {
-            library: {
-                _threads(threads): result.median(f"{key}/{subject}/{threads}")
-                for threads in OVERVIEW_THREADS
-                if result.has(f"{key}/{subject}/{threads}")
-            }
-            for subject, library in LIBRARIES.items()
-            if result.names(f"{key}/{subject}/")
-        }
-        charts[title] = (series, result.median(_floors(result, key)[0]))
-    if not charts:
-        return None
-    return chart.panels(
-        f"Throughput: a million entries, 21-byte keys, 64-byte values; {_cpu(result)}",
-        "operations per second",
-        [_threads(threads) for threads in OVERVIEW_THREADS],
-        charts,
-        "absl::flat_hash_map without a lock, one thread",
-    )
-
-
-def _cpu(result):
-    """Returns the name of the CPU and its number of cores, without the sizes of its caches."""
-    return ", ".join(result.machine["Processor"].split(", ")[:2])
 
 
 def _described(result, key):
     """Returns the item of a workload in the list of them."""
     title, text = WORKLOADS[key]
     if key == "Mixed":
-        subjects = [name.split("/")[1] for name in result.names(f"{key}/") if name.endswith("/1/misses")]
-        misses = [f"`{subject}` {result.median(f'{key}/{subject}/1/misses'):.1%}" for subject in subjects]
+        names = {name.split("/")[1]: name for name in result.names(f"{key}/") if name.endswith("/1/misses")}
+        misses = [f"`{subject}` {share:.1%}" for subject, share in result.medians(names).items()]
         text += f" Misses on one thread: {', '.join(misses)}." if misses else ""
     return f"- {title} ([chart](results/{key}.svg)): {text}"
 
 
-def _chart(result, key):
-    subjects = list(dict.fromkeys(name.split("/")[1] for name in result.names(f"{key}/")))
-    series = {
-        subject: {
-            _threads(threads): result.median(f"{key}/{subject}/{threads}")
-            for threads in THREADS
-            if result.has(f"{key}/{subject}/{threads}")
-        }
-        for subject in subjects
-        if subject != FLOOR
+def _floor(result, key):
+    return next(result.median(name) for threads in THREADS if result.has(name := f"floor/{key}/{threads}"))
+
+
+def _bars(result, key, subjects, threads):
+    """Returns {title: {number of threads: operations per second}} of {subject: title}."""
+    return {
+        title: result.medians({THREADS[count]: f"{key}/{subject}/{count}" for count in threads})
+        for subject, title in subjects.items()
     }
-    floor = (f"{FLOOR}, one thread", result.median(_floors(result, key)[0]))
-    return chart.grouped_bars(WORKLOADS[key][0], "operations per second", list(map(_threads, THREADS)), series, floor)
+
+
+def _chart(result, key):
+    subjects = {subject: subject for subject in result.parts(f"{key}/", 1) if subject != FLOOR}
+    series = _bars(result, key, subjects, THREADS)
+    bars = chart.Bars("operations per second", list(THREADS.values()), series, _floor(result, key))
+    return chart.draw(WORKLOADS[key][0], [bars], f"{FLOOR}, one thread")
+
+
+def overview(result, memory):
+    """Returns a chart of wheelcache and its peers in each workload, and of their memory; nothing of none."""
+    threads = [1, 2, 8]
+    panels = []
+    for key, heading in OVERVIEW.items():
+        if result and result.names(f"floor/{key}/"):
+            measured = {subject: library for subject, library in LIBRARIES.items() if result.names(f"{key}/{subject}/")}
+            groups, series = [THREADS[count] for count in threads], _bars(result, key, measured, threads)
+            panels.append(chart.Bars("operations per second", groups, series, _floor(result, key), heading,
+                                     labelled=["wheelcache"]))  # fmt: skip
+    if not panels:
+        return None
+    floor = f"per_entry/strings/{FLOOR}"
+    if memory and memory.has(floor):
+        group = "a full cache, everything included"
+        series = {library: memory.medians({group: f"per_entry/strings/{subject}"})
+                  for subject, library in LIBRARIES.items()}  # fmt: skip
+        panels.append(chart.Bars("resident bytes per entry", [group], series, memory.median(floor), "Memory"))
+    cpu, cores = re.match(r"(.*?)(?: \(.*\))?, (\d+ cores)", result.machine["Processor"]).groups()
+    title = f"{cores}, {cpu}: throughput and memory; a million entries, 21-byte keys, 64-byte values"
+    return chart.draw(title, panels, "absl::flat_hash_map without a lock, one thread")
 
 
 def _targets(result, key):
-    reached = []
-    for threads, least in targets.THROUGHPUT.get(key, {}).items():
-        name = f"{key}/{OURS}/{threads}"
-        if result.has(name):
-            ratios = result.ratios(name, _floor(key, threads))
+    for threads, least in TARGETS.get(key, {}).items():
+        if result.has(name := f"{key}/wheelcache/{threads}"):
+            ratios = result.ratios(name, f"floor/{key}/{threads}")
             what = f"{WORKLOADS[key][0]}; threads"
-            enough = statistics.median(ratios) >= least
-            reached.append(Target(what, f"{least:.2f}", targets.FLOOR, spread(ratios), enough, f"{threads}"))
-    return reached
+            yield at_least(what, least, "issue: ratio to the floor", ratios, f"{threads}", "{:.2f}")
 
 
-def _floor(key, threads):
-    """Names the measurement of the floor that was interleaved with the subjects on so many threads."""
-    return f"floor/{key}/{threads}"
-
-
-def _floors(result, key):
-    return [_floor(key, threads) for threads in THREADS if result.has(_floor(key, threads))]
-
-
-def _cell(result, key, subject, cell):
-    """Returns the figures of a subject, one for each number of threads that anything was measured on."""
-    measured = [threads for threads in THREADS if result.has(f"{key}/{subject}/{threads}")]
-    return ", ".join(cell(result, f"{key}/{subject}/{threads}", _floor(key, threads)) for threads in measured)
-
-
-def _rate(result, name, _):
-    return f"{result.median(name) / 1e6:#.3g}"
-
-
-def _ratio(result, name, floor):
-    return f"{result.ratio(name, floor):.2f}"
-
-
-def _threads(threads):
-    return "1 thread" if threads == 1 else f"{threads} threads"
+def _cell(result, key, subject, write):
+    """Returns the figures of a subject, one for each number of threads that it was measured on."""
+    names = [(f"{key}/{subject}/{threads}", f"floor/{key}/{threads}") for threads in THREADS]
+    return ", ".join(write(*pair) for pair in names if result.has(*pair))

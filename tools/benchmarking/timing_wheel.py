@@ -1,18 +1,16 @@
 """The section on timers."""
 
 import re
-import statistics
 
-from . import chart, targets
+from . import chart
 from .programs import Run
-from .section import Section, Target, picture, spread, table
+from .section import Section, at_least, at_most, picture, table
 
 KEY = "wheel"
 
 PROGRAM = "timing_wheel_benchmark"
 
-OURS = "PointerWheel"
-BASE = "MultimapTimers"
+OURS, BASE = "PointerWheel", "MultimapTimers"
 
 SUBJECTS = {
     "PointerWheel": "TimingWheel",
@@ -24,12 +22,23 @@ SUBJECTS = {
 }
 
 # Stored, but not shown: their neighbours tell the same.
-HIDDEN = {
-    ("Expire", "step:1 until:300"),
-    ("IdleJump", "ticks:1"),
-    ("IdleJump", "ticks:1000"),
-    ("NextWakeup", "pending:1000"),
-    ("NextWakeup", "pending:30000"),
+HIDDEN = {"Expire/step:1 until:300", "IdleJump/ticks:1", "IdleJump/ticks:1000", "NextWakeup/pending:1000",
+          "NextWakeup/pending:30000"}  # fmt: skip
+
+# How many times as fast as another structure an operation of the wheel is at least.
+MULTIMAP, HEAP = "project: ratio to std::multimap", "project: no slower than a heap"
+SPEED_UPS = {
+    "Fill": ("MultimapTimers", 80, MULTIMAP),
+    "Add": ("MultimapTimers", 20, MULTIMAP),
+    "Move": ("MultimapTimers", 30, MULTIMAP),
+    "Cancel": ("MultimapTimers", 22, MULTIMAP),
+    "Expire": ("HeapTimers", 1, HEAP),
+}
+
+# The largest ratio of the time of an operation with one argument to that with another.
+FLAT = {
+    "IdleJump": ("ticks:100000000", "ticks:1", 3, "promise: cost independent of ticks passed"),
+    "NextWakeup": ("pending:1000000", "pending:1000", 1.5, "promise: cost independent of pending timers"),
 }
 
 TEXT = """\
@@ -40,66 +49,48 @@ round, all subjects run in one process, next to each other for each operation.""
 
 
 def runs(suite):
-    return [Run("TimingWheel", lambda: _measure(suite))] if suite.has(PROGRAM) else []
+    return [Run("TimingWheel", lambda: suite.measure(PROGRAM, ".", _values))] if suite.has(PROGRAM) else []
 
 
-def _measure(suite):
-    values = {}
-    for result in suite.benchmark(PROGRAM, "."):
-        operation, subject, arguments = re.match(r"BM_(\w+)<(\w+)>/?(.*?)/?iterations", result["name"]).groups()
-        name = f"TimingWheel/{operation}/{arguments.replace('/', ' ')}/{subject}"
-        values[name] = result["real_time"]
-        if "stolen" in result:
-            values[f"stolen/{name}"] = result["stolen"]
-    return values
+def _values(result):
+    operation, subject, arguments = re.match(r"BM_(\w+)<(\w+)>/?(.*?)/?iterations", result["name"]).groups()
+    return _name(f"{operation}/{arguments.replace('/', ' ')}", subject), {"": result["real_time"]}
+
+
+def _name(operation, subject):
+    """An operation is its name and its arguments, such as "Expire/step:1 until:300"."""
+    return f"TimingWheel/{operation}/{subject}"
 
 
 def section(result):
-    operations = list(dict.fromkeys(tuple(name.split("/")[1:3]) for name in result.names("TimingWheel/")))
+    names = [name.split("/") for name in result.names("TimingWheel/")]
+    operations = list(dict.fromkeys(f"{name[1]}/{name[2]}" for name in names))
     if not operations:
         return None
-    rows = [
-        [_title(*operation), *(_cell(result, operation, subject) for subject in SUBJECTS)]
-        for operation in operations
-        if operation not in HIDDEN
-    ]
-    compared = [operation for operation in operations if all(result.has(_name(operation, s)) for s in (OURS, BASE))]
-    series = {
-        title: {
-            operation[0]: result.median(_name(operation, subject))
-            for operation in reversed(compared)
-            if result.has(_name(operation, subject))
-        }
-        for subject, title in SUBJECTS.items()
-    }
-    groups = list(dict.fromkeys(operation[0] for operation in compared))
-    drawn = chart.grouped_bars("Timers", "nanoseconds, logarithmic", groups, series, logarithmic=True)
-    reached = _targets(result, compared) + _flat_targets(result, compared)
+    rows = [[_title(operation), *(_cell(result, operation, subject) for subject in SUBJECTS)]
+            for operation in operations if operation not in HIDDEN]  # fmt: skip
+    compared = [operation for operation in operations if result.has(_name(operation, OURS), _name(operation, BASE))]
+    # Of those with the same name, the first is drawn.
+    drawn = {operation.partition("/")[0]: operation for operation in reversed(compared)}
+    series = {title: result.medians({name: _name(operation, subject) for name, operation in drawn.items()})
+              for subject, title in SUBJECTS.items()}  # fmt: skip
+    groups = list(dict.fromkeys(operation.partition("/")[0] for operation in compared))
+    bars = chart.Bars("nanoseconds, logarithmic", groups, series, logarithmic=True)
     blocks = [picture("Timing wheel", "TimingWheel"), table(["", *SUBJECTS.values()], rows)]
-    return Section("Timing wheel", TEXT, blocks, reached, {"TimingWheel": drawn})
+    return Section("Timing wheel", TEXT, blocks, list(_targets(result, compared)),
+                   {"TimingWheel": chart.draw("Timers", [bars])})  # fmt: skip
 
 
 def _targets(result, operations):
-    reached = []
     for operation in operations:
-        peer, least, origin = targets.TIMING_WHEEL.get(operation[0], (None, None, None))
+        peer, least, origin = SPEED_UPS.get(operation.partition("/")[0], (None, None, None))
         if peer and result.has(_name(operation, peer)):
-            speedups = result.ratios(_name(operation, peer), _name(operation, OURS))
-            what = f"{_title(*operation)}: speed-up over {SUBJECTS[peer]}"
-            enough = statistics.median(speedups) >= least
-            reached.append(Target(what, f"{least}", origin, spread(speedups), enough))
-    return reached
-
-
-def _flat_targets(result, operations):
-    reached = []
-    for name, (far, near, most, origin) in targets.TIMING_WHEEL_FLAT.items():
-        if (name, far) in operations and (name, near) in operations:
-            ratios = result.ratios(_name((name, far), OURS), _name((name, near), OURS))
-            what = f"{name}: {far} to {near}"
-            flat = statistics.median(ratios) <= most
-            reached.append(Target(what, f"at most {most:g}", origin, spread(ratios), flat))
-    return reached
+            speed_ups = result.ratios(_name(operation, peer), _name(operation, OURS))
+            yield at_least(f"{_title(operation)}: speed-up over {SUBJECTS[peer]}", least, origin, speed_ups)
+    for operation, (far, near, most, origin) in FLAT.items():
+        names = [_name(f"{operation}/{arguments}", OURS) for arguments in (far, near)]
+        if result.has(*names):
+            yield at_most(f"{operation}: {far} to {near}", most, origin, result.ratios(*names))
 
 
 def _cell(result, operation, subject):
@@ -110,9 +101,5 @@ def _cell(result, operation, subject):
     return f"{nanos} ({chart.short(result.ratio(base, name))})" if result.has(base) and subject != BASE else nanos
 
 
-def _name(operation, subject):
-    return f"TimingWheel/{operation[0]}/{operation[1]}/{subject}"
-
-
-def _title(operation, arguments):
-    return f"{operation}, {arguments}" if arguments else operation
+def _title(operation):
+    return ", ".join(filter(None, operation.split("/")))
