@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/options.h"
@@ -83,10 +82,7 @@ double HitRatioOnTrace(const LoadedTrace& trace, int64_t entries,
 }
 
 void PlayTrace(const Trace& named) {
-  const absl::StatusOr<std::string> path = replay::FindRealTrace(named.name);
-  if (!path.ok()) return;
-  replay::DecompressedTrace source(*path);
-  const auto trace = LoadedTrace::Load(source.reader());
+  const auto trace = replay::LoadRealTrace(named.name);
   if (!trace.ok()) return;
   const auto next_reads = replay::NextReads(*trace, /*read_through=*/true);
   for (const int64_t entries : named.entries) {

@@ -1,5 +1,5 @@
 // The reference simulators on sequences that were worked out by hand.
-// //tests/tools/trace_replay:reference_traces_test plays real traces.
+// //tests/tools/trace_replay:real_traces_test plays real traces.
 
 #include <algorithm>
 #include <cstddef>

@@ -16,9 +16,9 @@
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/request.h"
 #include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/simulated_clock.h"
 
-namespace wheelcache {
-namespace replay {
+namespace wheelcache::replay {
 
 absl::StatusOr<std::unique_ptr<TraceCache>> CreateTraceCache(
     const ReplayOptions& options, Clock* clock) {
@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<TraceCache>> CreateTraceCache(
   cache.name = "trace_replay";
   cache.max_entries = options.max_entries;
   cache.max_bytes = options.max_bytes;
-  cache.policy = options.policy;
+  cache.policy = options.policy.policy;
   cache.advise = options.advise;
   cache.default_ttl = options.ttl;
   cache.jitter = options.jitter;
@@ -39,6 +39,17 @@ absl::StatusOr<std::unique_ptr<TraceCache>> CreateTraceCache(
     return value.key_size + value.value_size;
   };
   return TraceCache::Create(std::move(cache), std::move(hooks));
+}
+
+absl::StatusOr<int64_t> OverheadPerEntry(const ReplayOptions& options) {
+  ReplayOptions unlimited = options;
+  unlimited.max_entries = unlimited.max_bytes = kUnlimited;
+  SimulatedClock clock;
+  absl::StatusOr<std::unique_ptr<TraceCache>> cache =
+      CreateTraceCache(unlimited, &clock);
+  if (!cache.ok()) return cache.status();
+  (*cache)->Set("", TracedValue());
+  return (*cache)->bytes();
 }
 
 Player::Player(TraceCache& cache, const ReplayOptions& options)
@@ -127,5 +138,4 @@ void Player::Set(const Request& request, TracedValue value,
   counts_.peak_bytes = std::max(counts_.peak_bytes, cache_.bytes());
 }
 
-}  // namespace replay
-}  // namespace wheelcache
+}  // namespace wheelcache::replay

@@ -27,8 +27,7 @@
 #include "wheelcache/tools/trace_replay/request.h"
 #include "wheelcache/wheel/clock.h"
 
-namespace wheelcache {
-namespace replay {
+namespace wheelcache::replay {
 
 struct TracedValue {
   uint64_t key_size = 0;
@@ -41,6 +40,10 @@ using TraceCache = Cache<std::string, TracedValue>;
 // clock must outlive it.
 absl::StatusOr<std::unique_ptr<TraceCache>> CreateTraceCache(
     const ReplayOptions& options, Clock* clock);
+
+// Returns what such a cache charges for an entry besides the sizes in the
+// trace.
+absl::StatusOr<int64_t> OverheadPerEntry(const ReplayOptions& options);
 
 struct PlayerCounts {
   int64_t requests = 0;
@@ -84,7 +87,6 @@ class Player {
   PlayerCounts counts_;
 };
 
-}  // namespace replay
-}  // namespace wheelcache
+}  // namespace wheelcache::replay
 
 #endif  // WHEELCACHE_TOOLS_TRACE_REPLAY_PLAYER_H_

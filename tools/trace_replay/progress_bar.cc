@@ -10,10 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "wheelcache/tools/trace_replay/number_format.h"
+#include "wheelcache/cache/internal/status/format.h"
 
-namespace wheelcache {
-namespace replay {
+namespace wheelcache::replay {
 
 std::string ProgressLine(std::optional<double> share, int64_t requests,
                          std::chrono::duration<double> elapsed) {
@@ -25,7 +24,7 @@ std::string ProgressLine(std::optional<double> share, int64_t requests,
     line = absl::StrFormat("[%s%s] %3.0f%%  ", std::string(filled, '#'),
                            std::string(kWidth - filled, '.'), 100 * done);
   }
-  absl::StrAppend(&line, WithThousands(requests), " requests");
+  absl::StrAppend(&line, internal::FormatCount(requests), " requests");
   if (share.has_value() && *share > 0) {
     const double remaining = elapsed.count() * (1 / *share - 1);
     absl::StrAppendFormat(&line, ", %.0f s left", std::max(remaining, 0.0));
@@ -52,5 +51,4 @@ void ProgressBar::Draw(const std::string& line) const {
       write(descriptor_, text.data(), text.size());
 }
 
-}  // namespace replay
-}  // namespace wheelcache
+}  // namespace wheelcache::replay

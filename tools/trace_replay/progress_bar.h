@@ -14,8 +14,7 @@
 #include <optional>
 #include <string>
 
-namespace wheelcache {
-namespace replay {
+namespace wheelcache::replay {
 
 // Returns the text of the bar. `share` is the fraction done, from 0 to 1;
 // without it, the text is the number of requests alone.
@@ -42,7 +41,6 @@ class ProgressBar {
   Clock::time_point next_draw_ = start_;
 };
 
-}  // namespace replay
-}  // namespace wheelcache
+}  // namespace wheelcache::replay
 
 #endif  // WHEELCACHE_TOOLS_TRACE_REPLAY_PROGRESS_BAR_H_

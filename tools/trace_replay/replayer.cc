@@ -4,24 +4,123 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "wheelcache/cache/stats.h"
-#include "wheelcache/tools/trace_replay/barrier.h"
 #include "wheelcache/tools/trace_replay/player.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/request.h"
-#include "wheelcache/tools/trace_replay/request_batch.h"
+#include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
-namespace wheelcache {
-namespace replay {
+namespace wheelcache::replay {
 namespace {
+
+// A reusable barrier with a completion, as C++20's std::barrier has one.
+class Barrier {
+ public:
+  explicit Barrier(int threads) : threads_(threads) {}
+
+  // Blocks until all threads have called this. The last one to arrive runs its
+  // completion, before any of them is released.
+  void Pass(const std::function<void()>& completion = [] {}) {
+    MutexLock lock(&mu_);
+    if (++waiting_ == threads_) {
+      completion();
+      waiting_ = 0;
+      ++generation_;
+      all_arrived_.SignalAll();
+      return;
+    }
+    const int64_t generation = generation_;
+    while (generation == generation_) all_arrived_.Wait(&mu_);
+  }
+
+ private:
+  const int threads_;
+
+  Mutex mu_;
+  CondVar all_arrived_;
+  int waiting_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t generation_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+// A batch of requests, each assigned to a worker; those for a key have the same
+// one. Requests are read a batch at a time, so that the measured time of a
+// replay excludes reading.
+class RequestBatch {
+ public:
+  explicit RequestBatch(int workers) : workers_(workers) {}
+
+  // Replaces the batch by the next requests of `source`. Returns false if there
+  // are none.
+  absl::StatusOr<bool> Fill(RequestSource& source);
+
+  size_t size() const { return items_.size(); }
+  int worker(size_t i) const { return items_[i].worker; }
+  int64_t timestamp_seconds(size_t i) const {
+    return items_[i].request.timestamp_seconds;
+  }
+
+  // The key is valid until the next Fill.
+  Request operator[](size_t i) const {
+    Request request = items_[i].request;
+    request.key = absl::string_view(keys_).substr(items_[i].key_begin,
+                                                  items_[i].key_length);
+    return request;
+  }
+
+ private:
+  struct Item {
+    Request request;  // Its key dangles; the bytes are in keys_.
+    size_t key_begin;
+    size_t key_length;
+    int worker;
+  };
+
+  int WorkerOf(absl::string_view key) const;
+
+  const int workers_;
+  std::vector<Item> items_;
+  std::string keys_;
+};
+
+absl::StatusOr<bool> RequestBatch::Fill(RequestSource& source) {
+  // Few enough to leave most of a core's private caches to the cache under
+  // test.
+  constexpr size_t kMaxRequests = 4096;
+  constexpr size_t kMaxKeyBytes = 1 << 20;
+  items_.clear();
+  keys_.clear();
+  Request request;
+  while (items_.size() < kMaxRequests && keys_.size() < kMaxKeyBytes) {
+    absl::StatusOr<bool> more = source.Next(request);
+    if (!more.ok()) return more.status();
+    if (!*more) break;
+    items_.push_back(
+        {request, keys_.size(), request.key.size(), WorkerOf(request.key)});
+    keys_.append(request.key.data(), request.key.size());
+  }
+  return !items_.empty();
+}
+
+// Not by absl::Hash, which selects the cache's shards: each worker would have
+// shards to itself, and their locks would never be contended.
+int RequestBatch::WorkerOf(absl::string_view key) const {
+  if (workers_ == 1) return 0;
+  const std::string_view bytes(key.data(), key.size());
+  return static_cast<int>(std::hash<std::string_view>()(bytes) % workers_);
+}
 
 void Merge(const PlayerCounts& from, PlayerCounts& into) {
   into.requests += from.requests;
@@ -177,8 +276,8 @@ absl::StatusOr<ReplayResult> Replay(RequestSource& source,
   result.evictions = stats.evictions;
   result.expirations = stats.expirations;
   result.advice = stats.advice;
+  result.bad_lines = source.bad_lines();
   return result;
 }
 
-}  // namespace replay
-}  // namespace wheelcache
+}  // namespace wheelcache::replay

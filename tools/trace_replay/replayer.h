@@ -31,14 +31,14 @@
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/request.h"
 
-namespace wheelcache {
-namespace replay {
+namespace wheelcache::replay {
 
 struct ReplayResult {
   PlayerCounts counts;  // Of all threads.
   int64_t evictions = 0;
   int64_t expirations = 0;
   std::optional<CacheAdvice> advice;  // If the options ask for it.
+  std::optional<int64_t> bad_lines;   // If the source may skip them.
   // Wall-clock time of the replay, excluding that of reading requests.
   absl::Duration elapsed;
 
@@ -55,7 +55,6 @@ absl::StatusOr<ReplayResult> Replay(RequestSource& source,
                                     const ReplayOptions& options,
                                     const ProgressListener& progress = {});
 
-}  // namespace replay
-}  // namespace wheelcache
+}  // namespace wheelcache::replay
 
 #endif  // WHEELCACHE_TOOLS_TRACE_REPLAY_REPLAYER_H_

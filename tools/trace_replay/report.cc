@@ -1,64 +1,69 @@
 #include "wheelcache/tools/trace_replay/report.h"
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "wheelcache/cache/internal/status/format.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/tools/load_testing/latency_histogram.h"
-#include "wheelcache/tools/trace_replay/flags.h"
-#include "wheelcache/tools/trace_replay/number_format.h"
-#include "wheelcache/tools/trace_replay/policies.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/replayer.h"
+#include "wheelcache/tools/trace_replay/sweep.h"
+#include "wheelcache/tools/trace_replay/sweep_advice.h"
 
-namespace wheelcache {
-namespace replay {
+namespace wheelcache::replay {
 namespace {
 
+using internal::FormatCount;
+
+absl::string_view NameOf(absl::string_view trace) {
+  if (trace.empty()) return "built-in workload";
+  return trace == "-" ? "standard input" : trace;
+}
+
 std::string Limits(const ReplayOptions& options) {
-  std::string limits;
+  std::vector<std::string> limits;
   if (options.max_entries != kUnlimited) {
-    absl::StrAppend(&limits, WithThousands(options.max_entries), " entries");
+    limits.push_back(FormatCount(options.max_entries) + " entries");
   }
   if (options.max_bytes != kUnlimited) {
-    absl::StrAppend(&limits, limits.empty() ? "" : " and ",
-                    WithThousands(options.max_bytes), " bytes");
+    limits.push_back(FormatCount(options.max_bytes) + " bytes");
   }
-  return limits;
+  return absl::StrJoin(limits, " and ");
 }
 
 std::string Counted(int64_t count, absl::string_view noun) {
   return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
 }
 
-absl::string_view TitleOf(EvictionPolicy policy) {
-  for (const Policy& known : kPolicies) {
-    if (known.policy == policy) return known.title;
-  }
-  return "";
-}
-
-std::string Title(const Settings& settings) {
-  const ReplayOptions& options = settings.replay;
-  return absl::StrCat(
-      settings.trace.empty()  ? "built-in workload"
-      : settings.trace == "-" ? "standard input"
-                              : settings.trace,
-      ": at most ", Limits(options), ", ", TitleOf(options.policy), ", TTL ",
-      absl::FormatDuration(options.ttl), ", jitter ", options.jitter, ", ",
-      options.shards == 0 ? "shards by size" : Counted(options.shards, "shard"),
-      ", ", Counted(options.threads, "thread"));
-}
-
 void AppendRow(std::string& table, absl::string_view label,
                absl::string_view value) {
   absl::StrAppendFormat(&table, "  %-20s%16s\n", label, value);
+}
+
+// Returns a duration like "940 ns", "1.25 us", "17.3 ms" or "2.00 s", with
+// three significant digits.
+std::string ShortDuration(int64_t nanos) {
+  if (nanos < 1000) return absl::StrCat(nanos, " ns");
+  double value = static_cast<double>(nanos) / 1000;
+  absl::string_view unit = "us";
+  for (absl::string_view larger : {"ms", "s"}) {
+    // From 999.5 on, rounding would print four digits.
+    if (value < 999.5) break;
+    value /= 1000;
+    unit = larger;
+  }
+  const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  return absl::StrFormat("%.*f %s", decimals, value, unit);
 }
 
 void AppendLatencies(std::string& table, absl::string_view label,
@@ -72,24 +77,75 @@ void AppendLatencies(std::string& table, absl::string_view label,
   absl::StrAppend(&table, "\n");
 }
 
+std::string JsonBadLines(std::optional<int64_t> bad_lines) {
+  if (!bad_lines.has_value()) return "";
+  return absl::StrCat(", \"bad_lines\": ", *bad_lines);
+}
+
+// The hit ratios with one TTL.
+void AppendTable(std::string& text, const Sweep& sweep,
+                 const SweepSection& section, size_t chosen_limit) {
+  constexpr int kColumn = 16;
+  absl::StrAppend(&text, "\nTTL ", absl::FormatDuration(section.ttl), "\n");
+  absl::StrAppendFormat(&text, "  %*s", kColumn, sweep.limit_name());
+  for (const SweepCurve& curve : section.curves) {
+    absl::StrAppendFormat(&text, "%*s", kColumn, curve.title);
+  }
+  for (size_t i = 0; i < sweep.limits.size(); ++i) {
+    absl::StrAppendFormat(&text, "\n  %*s", kColumn,
+                          FormatCount(sweep.limits[i]));
+    for (const SweepCurve& curve : section.curves) {
+      absl::StrAppendFormat(&text, "%*.4f", kColumn,
+                            sweep.hit_ratio(curve.hits[i]));
+    }
+    if (i == chosen_limit) absl::StrAppend(&text, "  knee");
+  }
+  absl::StrAppend(&text, "\n");
+}
+
+// An object with these members and the figures of a curve.
+std::string JsonCurve(const Sweep& sweep, absl::string_view members,
+                      const SweepCurve& curve) {
+  const auto ratio = [&](std::string* out, int64_t hits) {
+    absl::StrAppendFormat(out, "%.6f", sweep.hit_ratio(hits));
+  };
+  return absl::StrCat("{", members, ", \"hits\": [",
+                      absl::StrJoin(curve.hits, ", "), "], \"hit_ratios\": [",
+                      absl::StrJoin(curve.hits, ", ", ratio), "]}");
+}
+
+std::string JsonChoice(const Sweep& sweep, const SweepChoice& choice) {
+  const SweepSection& section = sweep.sections[choice.section];
+  const SweepCurve& curve = section.curves[choice.policy];
+  return absl::StrFormat(
+      R"({"limit": %d, "policy": "%s", "ttl": "%s", "hit_ratio": %.6f})",
+      sweep.limits[choice.limit], curve.name, absl::FormatDuration(section.ttl),
+      sweep.hit_ratio(curve.hits[choice.limit]));
+}
+
 }  // namespace
 
-std::string TableReport(const Settings& settings, const ReplayResult& result,
-                        std::optional<int64_t> bad_lines) {
+std::string ReplayTable(absl::string_view trace, const ReplayOptions& options,
+                        const ReplayResult& result) {
   const PlayerCounts& counts = result.counts;
-  std::string table = absl::StrCat(Title(settings), "\n\n");
-  AppendRow(table, "requests", WithThousands(counts.requests));
-  AppendRow(table, "hits", WithThousands(counts.hits));
-  AppendRow(table, "misses", WithThousands(counts.misses));
+  std::string table = absl::StrCat(
+      NameOf(trace), ": at most ", Limits(options), ", ", options.policy.title,
+      ", TTL ", absl::FormatDuration(options.ttl), ", jitter ", options.jitter,
+      ", ",
+      options.shards == 0 ? "shards by size" : Counted(options.shards, "shard"),
+      ", ", Counted(options.threads, "thread"), "\n\n");
+  AppendRow(table, "requests", FormatCount(counts.requests));
+  AppendRow(table, "hits", FormatCount(counts.hits));
+  AppendRow(table, "misses", FormatCount(counts.misses));
   AppendRow(table, "hit ratio", absl::StrFormat("%.4f", result.hit_ratio()));
-  AppendRow(table, "evictions", WithThousands(result.evictions));
-  AppendRow(table, "expirations", WithThousands(result.expirations));
-  AppendRow(table, "peak entries", WithThousands(counts.peak_entries));
-  AppendRow(table, "peak bytes", WithThousands(counts.peak_bytes));
+  AppendRow(table, "evictions", FormatCount(result.evictions));
+  AppendRow(table, "expirations", FormatCount(result.expirations));
+  AppendRow(table, "peak entries", FormatCount(counts.peak_entries));
+  AppendRow(table, "peak bytes", FormatCount(counts.peak_bytes));
   AppendRow(table, "requests per second",
-            WithThousands(std::llround(result.requests_per_second())));
-  if (bad_lines.has_value()) {
-    AppendRow(table, "bad lines skipped", WithThousands(*bad_lines));
+            FormatCount(std::llround(result.requests_per_second())));
+  if (result.bad_lines.has_value()) {
+    AppendRow(table, "bad lines skipped", FormatCount(*result.bad_lines));
   }
   absl::StrAppendFormat(&table, "\n  %-8s%10s%10s%10s\n", "latency", "p50",
                         "p99", "p99.9");
@@ -98,22 +154,68 @@ std::string TableReport(const Settings& settings, const ReplayResult& result,
   return table;
 }
 
-std::string JsonReport(const ReplayResult& result,
-                       std::optional<int64_t> bad_lines) {
+std::string ReplayJson(const ReplayResult& result) {
   const PlayerCounts& counts = result.counts;
-  std::string json = absl::StrFormat(
+  return absl::StrFormat(
       R"({"requests": %d, "hits": %d, "misses": %d, "hit_ratio": %.6f, )"
       R"("evictions": %d, "expirations": %d, "peak_entries": %d, )"
-      R"("peak_bytes": %d, "requests_per_second": %.0f)",
+      R"("peak_bytes": %d, "requests_per_second": %.0f%s})"
+      "\n",
       counts.requests, counts.hits, counts.misses, result.hit_ratio(),
       result.evictions, result.expirations, counts.peak_entries,
-      counts.peak_bytes, result.requests_per_second());
-  if (bad_lines.has_value()) {
-    absl::StrAppend(&json, ", \"bad_lines\": ", *bad_lines);
-  }
-  absl::StrAppend(&json, "}\n");
-  return json;
+      counts.peak_bytes, result.requests_per_second(),
+      JsonBadLines(result.bad_lines));
 }
 
-}  // namespace replay
-}  // namespace wheelcache
+std::string SweepTable(absl::string_view trace, const Sweep& sweep) {
+  std::string text = absl::StrCat(
+      NameOf(trace), ": hit ratio by ", sweep.limit_name(), "\n",
+      FormatCount(sweep.requests), " requests, ", FormatCount(sweep.reads),
+      " reads, ", FormatCount(sweep.keys), " keys");
+  if (sweep.bad_lines.has_value()) {
+    absl::StrAppend(&text, ", ", FormatCount(*sweep.bad_lines),
+                    " bad lines skipped");
+  }
+  absl::StrAppend(&text, "\n");
+  const SweepChoice choice = Choose(sweep);
+  for (const SweepSection& section : sweep.sections) {
+    AppendTable(text, sweep, section, choice.limit);
+  }
+  absl::StrAppend(&text, "\n", Advise(sweep, choice), "\n");
+  return text;
+}
+
+std::string SweepJson(const Sweep& sweep) {
+  std::vector<std::string> curves;
+  std::vector<std::string> bounds;
+  std::vector<std::string> samples;
+  for (const SweepSection& section : sweep.sections) {
+    const std::string ttl =
+        absl::StrCat("\"ttl\": \"", absl::FormatDuration(section.ttl), "\"");
+    for (size_t i = 0; i < sweep.policies.size(); ++i) {
+      const SweepCurve& curve = section.curves[i];
+      curves.push_back(JsonCurve(
+          sweep, absl::StrCat("\"policy\": \"", curve.name, "\", ", ttl),
+          curve));
+    }
+    bounds.push_back(JsonCurve(sweep, ttl, section.bound()));
+    if (!section.sample.has_value()) continue;
+    const std::string limits = absl::StrJoin(section.sample->limits, ", ");
+    samples.push_back(
+        JsonCurve(sweep, absl::StrCat(ttl, ", \"limits\": [", limits, "]"),
+                  *section.sample));
+  }
+  const SweepChoice choice = Choose(sweep);
+  return absl::StrCat(
+      "{\"requests\": ", sweep.requests, ", \"reads\": ", sweep.reads,
+      ", \"keys\": ", sweep.keys, ", \"by\": \"",
+      sweep.by == SweepBy::kEntries ? "entries" : "bytes",
+      "\",\n \"limits\": [", absl::StrJoin(sweep.limits, ", "),
+      "],\n \"curves\": [", absl::StrJoin(curves, ",\n  "),
+      "],\n \"bounds\": [", absl::StrJoin(bounds, ",\n  "),
+      "],\n \"samples\": [", absl::StrJoin(samples, ",\n  "),
+      "],\n \"choice\": ", JsonChoice(sweep, choice), ",\n \"advice\": \"",
+      Advise(sweep, choice), "\"", JsonBadLines(sweep.bad_lines), "}\n");
+}
+
+}  // namespace wheelcache::replay

@@ -1,33 +1,40 @@
-// Formats the result of a replay as a table for people or JSON for programs.
+// Formats a replay or a sweep as tables for people or as JSON for programs. All
+// end in a line break. Where bad lines may be skipped, their number is
+// reported.
 
 #ifndef WHEELCACHE_TOOLS_TRACE_REPLAY_REPORT_H_
 #define WHEELCACHE_TOOLS_TRACE_REPLAY_REPORT_H_
 
-#include <cstdint>
-#include <optional>
 #include <string>
 
-#include "wheelcache/tools/trace_replay/flags.h"
+#include "absl/strings/string_view.h"
+#include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/replayer.h"
+#include "wheelcache/tools/trace_replay/sweep.h"
 
-namespace wheelcache {
-namespace replay {
-
-// Both end in a line break. `bad_lines`, the number of lines skipped, is
-// reported if present.
+namespace wheelcache::replay {
 
 // Returns a title that says what was replayed and how, and a table of counts
-// and latencies.
-std::string TableReport(const Settings& settings, const ReplayResult& result,
-                        std::optional<int64_t> bad_lines);
+// and latencies. `trace` is "-" for standard input, empty for the built-in
+// workload.
+std::string ReplayTable(absl::string_view trace, const ReplayOptions& options,
+                        const ReplayResult& result);
 
 // Returns one object with the keys requests, hits, misses, hit_ratio,
 // evictions, expirations, peak_entries, peak_bytes, requests_per_second and, if
 // present, bad_lines.
-std::string JsonReport(const ReplayResult& result,
-                       std::optional<int64_t> bad_lines);
+std::string ReplayJson(const ReplayResult& result);
 
-}  // namespace replay
-}  // namespace wheelcache
+// Returns a title with the name of the trace, a table of hit ratios for each
+// TTL, and the advice.
+std::string SweepTable(absl::string_view trace, const Sweep& sweep);
+
+// Returns one object with the keys requests, reads, keys, by, limits, curves,
+// bounds, samples, choice, advice and, if present, bad_lines. A curve has a
+// policy, a ttl, limits, and their hits and hit_ratios; a bound and a sample,
+// of what Cache::Advise tells of LRU, have all but a policy.
+std::string SweepJson(const Sweep& sweep);
+
+}  // namespace wheelcache::replay
 
 #endif  // WHEELCACHE_TOOLS_TRACE_REPLAY_REPORT_H_

@@ -17,8 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace wheelcache {
-namespace replay {
+namespace wheelcache::replay {
 
 // The operations of memcached's protocol, as cache traces name them.
 enum class Operation : uint8_t {
@@ -57,11 +56,10 @@ class RequestSource {
   // if the total is unknown.
   virtual std::optional<double> progress() const = 0;
 
-  // Returns the number of malformed requests skipped so far.
-  virtual int64_t bad_lines() const { return 0; }
+  // Returns the number of malformed lines skipped so far, if they may be.
+  virtual std::optional<int64_t> bad_lines() const { return std::nullopt; }
 };
 
-}  // namespace replay
-}  // namespace wheelcache
+}  // namespace wheelcache::replay
 
 #endif  // WHEELCACHE_TOOLS_TRACE_REPLAY_REQUEST_H_

@@ -1,15 +1,16 @@
 #include "wheelcache/tools/trace_replay/sweep.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -17,65 +18,47 @@
 #include "wheelcache/cache/options.h"
 #include "wheelcache/tools/trace_replay/bounds.h"
 #include "wheelcache/tools/trace_replay/loaded_trace.h"
-#include "wheelcache/tools/trace_replay/parallel.h"
 #include "wheelcache/tools/trace_replay/player.h"
-#include "wheelcache/tools/trace_replay/policies.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/replayer.h"
 #include "wheelcache/tools/trace_replay/request.h"
-#include "wheelcache/tools/trace_replay/sweep_limits.h"
-#include "wheelcache/tools/trace_replay/sweep_options.h"
 #include "wheelcache/wheel/base/mutex.h"
-#include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache::replay {
 namespace {
 
-// Adds up what the threads have done.
-class Progress {
- public:
-  // Loading the trace counts as one job.
-  Progress(size_t jobs, const SweepListener& listener)
-      : jobs_(static_cast<double>(jobs) + 1), listener_(listener) {}
+// Calls run(0) to run(jobs - 1), in this order, each on one of `threads`
+// threads, the caller's included. Returns when all have returned.
+template <typename Run>
+void RunInParallel(int threads, size_t jobs, Run run) {
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i; (i = next.fetch_add(1)) < jobs;) run(i);
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads; ++i) others.emplace_back(work);
+  work();
+  for (std::thread& other : others) other.join();
+}
 
-  void Load(std::optional<double> done, int64_t requests) {
-    loaded_ = requests;
-    if (listener_) listener_(Part(done), requests);
+int64_t WithTwoDigits(double number) {
+  const double unit = std::pow(10, std::floor(std::log10(number)) - 1);
+  return std::llround(std::round(number / unit) * unit);
+}
+
+// How many caches tell of all limits: each of a half to four times its own.
+constexpr int kSampledCaches = 3;
+
+// Returns the limits of those caches, ascending: a quarter of the largest, a
+// 32nd and a 256th, so that together they tell of all limits from a 512th on.
+std::vector<int64_t> SampledLimits(int64_t largest) {
+  std::vector<int64_t> limits;
+  for (int i = 0; i < kSampledCaches; ++i) {
+    limits.push_back(std::max<int64_t>((largest / 4) >> (3 * i), 1));
   }
-
-  // A job has gone on by a part of it, and replayed so many requests.
-  void Add(double part, int64_t requests) {
-    MutexLock lock(&mu_);
-    done_ += part;
-    replayed_ += requests;
-    if (listener_) listener_((done_ + 1) / jobs_, loaded_ + replayed_);
-  }
-
- private:
-  std::optional<double> Part(std::optional<double> done) const {
-    if (!done.has_value()) return std::nullopt;
-    return *done / jobs_;
-  }
-
-  const double jobs_;
-  const SweepListener& listener_;
-  int64_t loaded_ = 0;  // Before there is a second thread.
-
-  Mutex mu_;
-  double done_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t replayed_ ABSL_GUARDED_BY(mu_) = 0;
-};
-
-// What the cache charges for an entry besides the sizes in the trace.
-absl::StatusOr<int64_t> OverheadOfAnEntry(const ReplayOptions& options) {
-  ReplayOptions unlimited = options;
-  unlimited.max_entries = unlimited.max_bytes = kUnlimited;
-  SimulatedClock clock;
-  absl::StatusOr<std::unique_ptr<TraceCache>> cache =
-      CreateTraceCache(unlimited, &clock);
-  if (!cache.ok()) return cache.status();
-  (*cache)->Set("", TracedValue());
-  return (*cache)->bytes();
+  std::reverse(limits.begin(), limits.end());
+  limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
+  return limits;
 }
 
 // The charges of all keys, each at its largest.
@@ -92,186 +75,170 @@ int64_t BytesOfAllKeys(const LoadedTrace& trace, int64_t overhead) {
   return bytes;
 }
 
-// How many caches tell of all limits: each of a half to four times its own.
-constexpr int kSampledCaches = 3;
-
-class Sweeper {
- public:
-  Sweeper(const SweepOptions& options, const SweepListener& listener)
-      : options_(options), progress_(NumberOfJobs(options), listener) {}
-
-  absl::StatusOr<Sweep> Run(RequestSource& source);
-
- private:
-  // A job replays the trace once, or finds the bound for one limit.
-  static size_t NumberOfJobs(const SweepOptions& options) {
-    const size_t sizes = options.sizes;
-    const size_t samples = HasLru(options) ? kSampledCaches : 0;
-    return sizes +
-           options.ttls.size() * (sizes * options.policies.size() + samples);
-  }
-  static bool HasLru(const SweepOptions& options) {
-    return absl::c_any_of(options.policies, [](const Policy& policy) {
-      return policy.policy == EvictionPolicy::kLru;
-    });
-  }
-
-  bool by_bytes() const { return options_.by == SweepBy::kBytes; }
-
-  absl::Status Plan(const LoadedTrace& trace);
-  void Bound(const LoadedTrace& trace);
-  absl::Status ReplayAll(const LoadedTrace& trace);
-  ReplayOptions OptionsOf(const SweepCurve& curve, int64_t limit) const;
-  void AddPoints(int64_t limit, const CacheAdvice& advice);
-  absl::Status SampleAll(const LoadedTrace& trace);
-  absl::StatusOr<ReplayResult> Play(const LoadedTrace& trace,
-                                    const ReplayOptions& options);
-
-  const SweepOptions& options_;
-  Progress progress_;
-  int64_t overhead_ = 0;
-  Sweep sweep_;
-};
-
-absl::StatusOr<Sweep> Sweeper::Run(RequestSource& source) {
-  absl::StatusOr<LoadedTrace> trace = LoadedTrace::Load(
-      source,
-      [&](int64_t requests) { progress_.Load(source.progress(), requests); });
-  if (!trace.ok()) return trace.status();
-  progress_.Load(1, static_cast<int64_t>(trace->size()));
-  absl::Status status = Plan(*trace);
-  if (!status.ok()) return status;
-  Bound(*trace);
-  status = ReplayAll(*trace);
-  if (status.ok() && HasLru(options_)) status = SampleAll(*trace);
-  if (!status.ok()) return status;
-  return std::move(sweep_);
-}
-
-absl::Status Sweeper::Plan(const LoadedTrace& trace) {
-  absl::StatusOr<int64_t> overhead = OverheadOfAnEntry(options_.replay);
-  if (!overhead.ok()) return overhead.status();
-  overhead_ = *overhead;
-  sweep_.by = options_.by;
-  sweep_.requests = static_cast<int64_t>(trace.size());
-  sweep_.reads = trace.reads();
-  sweep_.keys = static_cast<int64_t>(trace.keys());
-  int64_t largest =
-      by_bytes() ? options_.replay.max_bytes : options_.replay.max_entries;
-  if (largest == kUnlimited) {
-    largest = by_bytes() ? BytesOfAllKeys(trace, overhead_) : sweep_.keys;
-  }
-  sweep_.limits = SweepLimits(std::max<int64_t>(largest, 1), options_.sizes);
-  return absl::OkStatus();
-}
-
-void Sweeper::Bound(const LoadedTrace& trace) {
-  const bool read_through = options_.replay.read_through;
-  const size_t sizes = sweep_.limits.size();
-  const std::vector<uint32_t> next_reads = NextReads(trace, read_through);
-  std::vector<int64_t> without_ttl(sizes);
-  if (by_bytes()) {
-    without_ttl = MostHitsByBytes(trace, next_reads, sweep_.limits, overhead_);
-    progress_.Add(static_cast<double>(sizes), 0);
-  } else {
-    RunInParallel(options_.replay.threads, sizes, [&](size_t i) {
-      without_ttl[i] = MostHits(next_reads, sweep_.limits[i]);
-      progress_.Add(1, 0);
-    });
-  }
-  for (const absl::Duration ttl : options_.ttls) {
-    const int64_t most =
-        MostHitsByTtl(trace, {ttl, options_.replay.jitter, read_through});
-    SweepBound bound = {ttl, without_ttl};
-    for (int64_t& hits : bound.hits) hits = std::min(hits, most);
-    sweep_.bounds.push_back(std::move(bound));
-  }
-}
-
-absl::Status Sweeper::ReplayAll(const LoadedTrace& trace) {
-  const size_t sizes = sweep_.limits.size();
-  for (const absl::Duration ttl : options_.ttls) {
-    for (const Policy& policy : options_.policies) {
-      sweep_.curves.push_back({policy, ttl, std::vector<int64_t>(sizes)});
-    }
-  }
-  const size_t cells = sweep_.curves.size() * sizes;
-  std::vector<absl::Status> statuses(cells);
-  RunInParallel(options_.replay.threads, cells, [&](size_t cell) {
-    SweepCurve& curve = sweep_.curves[cell / sizes];
-    const size_t limit = cell % sizes;
-    const auto result = Play(trace, OptionsOf(curve, sweep_.limits[limit]));
-    statuses[cell] = result.status();
-    if (result.ok()) curve.hits[limit] = result->counts.hits;
-  });
-  absl::Status first;
-  for (const absl::Status& status : statuses) first.Update(status);
-  return first;
-}
-
-absl::Status Sweeper::SampleAll(const LoadedTrace& trace) {
-  const std::vector<int64_t> limits =
-      SampledLimits(sweep_.limits.back(), kSampledCaches);
-  std::vector<absl::StatusOr<ReplayResult>> results(options_.ttls.size() *
-                                                    limits.size());
-  RunInParallel(options_.replay.threads, results.size(), [&](size_t i) {
-    SweepCurve curve;
-    curve.policy.policy = EvictionPolicy::kLru;
-    curve.ttl = options_.ttls[i / limits.size()];
-    ReplayOptions replay = OptionsOf(curve, limits[i % limits.size()]);
-    replay.advise = true;
-    results[i] = Play(trace, replay);
-  });
-  // Jobs that there were not.
-  progress_.Add(static_cast<double>(options_.ttls.size() * kSampledCaches -
-                                    results.size()),
-                0);
-  absl::Status first;
-  for (size_t i = 0; i < results.size(); ++i) {
-    first.Update(results[i].status());
-    if (i % limits.size() == 0) {
-      sweep_.samples.push_back({options_.ttls[i / limits.size()], {}, {}});
-    }
-    if (!results[i].ok() || !results[i]->advice.has_value()) continue;
-    AddPoints(limits[i % limits.size()], *results[i]->advice);
-  }
-  return first;
-}
-
 // Adds what a cache with this limit says, as far as the axis goes.
-void Sweeper::AddPoints(int64_t limit, const CacheAdvice& advice) {
-  SweepSample& sample = sweep_.samples.back();
+void AddPoints(int64_t limit, const CacheAdvice& advice, const Sweep& sweep,
+               SweepCurve& sample) {
   const std::pair<int64_t, double> points[] = {{limit / 2, advice.half},
                                                {limit, advice.same},
                                                {2 * limit, advice.twice},
                                                {4 * limit, advice.four_times}};
   for (const auto& [at, ratio] : points) {
-    if (at < sweep_.limits.front() || at > sweep_.limits.back()) continue;
+    if (at < sweep.limits.front() || at > sweep.limits.back()) continue;
     if (!sample.limits.empty() && at <= sample.limits.back()) continue;
     sample.limits.push_back(at);
-    sample.hit_ratios.push_back(ratio);
+    sample.hits.push_back(
+        std::llround(ratio * static_cast<double>(sweep.reads)));
   }
 }
 
-ReplayOptions Sweeper::OptionsOf(const SweepCurve& curve, int64_t limit) const {
-  ReplayOptions replay = options_.replay;
-  (by_bytes() ? replay.max_bytes : replay.max_entries) = limit;
-  replay.policy = curve.policy.policy;
-  replay.ttl = curve.ttl;
-  replay.threads = 1;
-  return replay;
+class Sweeper {
+ public:
+  Sweeper(const LoadedTrace& trace, const SweepOptions& options,
+          const SweepListener& listener)
+      : trace_(trace), options_(options), listener_(listener) {}
+
+  absl::StatusOr<Sweep> Run();
+
+ private:
+  // A replay, and what it found.
+  struct Job {
+    ReplayOptions options;
+    absl::Status status;
+    int64_t hits = 0;
+    std::optional<CacheAdvice> advice;
+  };
+
+  absl::Status Plan();
+  void AddJob(const Policy& policy, absl::Duration ttl, int64_t limit,
+              bool advise);
+  void ReplayAll();
+  void Bound();
+
+  bool by_bytes() const { return options_.by == SweepBy::kBytes; }
+
+  const LoadedTrace& trace_;
+  const SweepOptions& options_;
+  const SweepListener& listener_;
+  int64_t overhead_ = 0;
+  Sweep sweep_;
+  std::vector<Job> jobs_;
+};
+
+absl::StatusOr<Sweep> Sweeper::Run() {
+  absl::Status status = Plan();
+  if (!status.ok()) return status;
+  const bool has_lru = absl::c_any_of(options_.policies, [](const Policy& p) {
+    return p.policy == EvictionPolicy::kLru;
+  });
+  std::vector<int64_t> sampled;
+  if (has_lru) sampled = SampledLimits(sweep_.limits.back());
+  for (const absl::Duration ttl : options_.ttls) {
+    for (const Policy& policy : options_.policies) {
+      for (const int64_t limit : sweep_.limits) {
+        AddJob(policy, ttl, limit, /*advise=*/false);
+      }
+    }
+    for (const int64_t limit : sampled) {
+      AddJob(kPolicies[0], ttl, limit, /*advise=*/true);
+    }
+  }
+  ReplayAll();
+  for (const Job& job : jobs_) status.Update(job.status);
+  if (!status.ok()) return status;
+
+  auto job = jobs_.begin();
+  for (const absl::Duration ttl : options_.ttls) {
+    SweepSection section;
+    section.ttl = ttl;
+    for (const Policy& policy : options_.policies) {
+      SweepCurve curve = {policy.name, policy.title, sweep_.limits, {}};
+      for (size_t i = 0; i < sweep_.limits.size(); ++i, ++job) {
+        curve.hits.push_back(job->hits);
+      }
+      section.curves.push_back(std::move(curve));
+    }
+    if (has_lru) section.sample = {"sample", "LRU, from a sample", {}, {}};
+    for (size_t i = 0; i < sampled.size(); ++i, ++job) {
+      if (!job->advice.has_value()) continue;
+      AddPoints(sampled[i], *job->advice, sweep_, *section.sample);
+    }
+    sweep_.sections.push_back(std::move(section));
+  }
+  Bound();
+  return std::move(sweep_);
 }
 
-absl::StatusOr<ReplayResult> Sweeper::Play(const LoadedTrace& trace,
-                                           const ReplayOptions& options) {
-  LoadedTrace::Reader reader(trace);
-  int64_t before = 0;
-  return Replay(reader, options, [&](int64_t played) {
-    progress_.Add(static_cast<double>(played - before) /
-                      static_cast<double>(trace.size()),
-                  played - before);
-    before = played;
+absl::Status Sweeper::Plan() {
+  absl::StatusOr<int64_t> overhead = OverheadPerEntry(options_.replay);
+  if (!overhead.ok()) return overhead.status();
+  overhead_ = *overhead;
+  sweep_.by = options_.by;
+  sweep_.requests = static_cast<int64_t>(trace_.size());
+  sweep_.reads = trace_.reads();
+  sweep_.keys = static_cast<int64_t>(trace_.keys());
+  sweep_.policies = options_.policies;
+  int64_t largest =
+      by_bytes() ? options_.replay.max_bytes : options_.replay.max_entries;
+  if (largest == kUnlimited) {
+    largest = by_bytes() ? BytesOfAllKeys(trace_, overhead_) : sweep_.keys;
+  }
+  sweep_.limits = SweepLimits(std::max<int64_t>(largest, 1), options_.sizes);
+  return absl::OkStatus();
+}
+
+void Sweeper::AddJob(const Policy& policy, absl::Duration ttl, int64_t limit,
+                     bool advise) {
+  Job job;
+  job.options = options_.replay;
+  (by_bytes() ? job.options.max_bytes : job.options.max_entries) = limit;
+  job.options.policy = policy;
+  job.options.ttl = ttl;
+  job.options.threads = 1;
+  job.options.advise = advise;
+  jobs_.push_back(std::move(job));
+}
+
+void Sweeper::ReplayAll() {
+  // Loading the trace was a job, too.
+  const double all = static_cast<double>(trace_.size()) *
+                     static_cast<double>(jobs_.size() + 1);
+  Mutex mu;
+  int64_t played = sweep_.requests;  // Guarded by mu.
+  RunInParallel(options_.replay.threads, jobs_.size(), [&](size_t i) {
+    LoadedTrace::Reader reader(trace_);
+    int64_t before = 0;
+    const auto result = Replay(reader, jobs_[i].options, [&](int64_t now) {
+      MutexLock lock(&mu);
+      played += now - before;
+      before = now;
+      if (listener_) listener_(static_cast<double>(played) / all, played);
+    });
+    jobs_[i].status = result.status();
+    if (!result.ok()) return;
+    jobs_[i].hits = result->counts.hits;
+    jobs_[i].advice = result->advice;
   });
+}
+
+void Sweeper::Bound() {
+  const bool read_through = options_.replay.read_through;
+  const std::vector<uint32_t> next_reads = NextReads(trace_, read_through);
+  std::vector<int64_t> without_ttl(sweep_.limits.size());
+  if (by_bytes()) {
+    without_ttl = MostHitsByBytes(trace_, next_reads, sweep_.limits, overhead_);
+  } else {
+    RunInParallel(options_.replay.threads, without_ttl.size(), [&](size_t i) {
+      without_ttl[i] = MostHits(next_reads, sweep_.limits[i]);
+    });
+  }
+  for (SweepSection& section : sweep_.sections) {
+    const int64_t most = MostHitsByTtl(
+        trace_, {section.ttl, options_.replay.jitter, read_through});
+    SweepCurve bound = {"bound", by_bytes() ? "Upper bound" : "Belady's bound",
+                        sweep_.limits, without_ttl};
+    for (int64_t& hits : bound.hits) hits = std::min(hits, most);
+    section.curves.push_back(std::move(bound));
+  }
 }
 
 }  // namespace
@@ -279,7 +246,36 @@ absl::StatusOr<ReplayResult> Sweeper::Play(const LoadedTrace& trace,
 absl::StatusOr<Sweep> RunSweep(RequestSource& source,
                                const SweepOptions& options,
                                const SweepListener& listener) {
-  return Sweeper(options, listener).Run(source);
+  // Few keys have fewer limits, which are known only then.
+  const size_t most_jobs =
+      options.ttls.size() *
+      (options.sizes * options.policies.size() + kSampledCaches);
+  const auto loading = [&](int64_t requests) {
+    if (!listener) return;
+    std::optional<double> done = source.progress();
+    if (done.has_value()) *done /= static_cast<double>(most_jobs + 1);
+    listener(done, requests);
+  };
+  absl::StatusOr<LoadedTrace> trace = LoadedTrace::Load(source, loading);
+  if (!trace.ok()) return trace.status();
+  absl::StatusOr<Sweep> sweep = Sweeper(*trace, options, listener).Run();
+  if (sweep.ok()) sweep->bad_lines = source.bad_lines();
+  return sweep;
+}
+
+std::vector<int64_t> SweepLimits(int64_t largest, int count) {
+  constexpr double kSpan = 256;
+  const auto top = static_cast<double>(largest);
+  std::vector<int64_t> limits;
+  for (int i = 0; i + 1 < count; ++i) {
+    const double part =
+        std::pow(kSpan, static_cast<double>(i) / (count - 1) - 1);
+    const int64_t limit = WithTwoDigits(std::max(top * part, 1.0));
+    const int64_t last = limits.empty() ? 0 : limits.back();
+    if (limit > last && limit < largest) limits.push_back(limit);
+  }
+  limits.push_back(largest);
+  return limits;
 }
 
 }  // namespace wheelcache::replay

@@ -5,10 +5,10 @@
 //   options.ttls = {absl::Minutes(1), absl::InfiniteDuration()};
 //   absl::StatusOr<Sweep> sweep = RunSweep(source, options);
 //   if (!sweep.ok()) return sweep.status();
-//   for (const SweepCurve& curve : sweep->curves) Draw(sweep->limits, curve);
+//   for (const SweepSection& section : sweep->sections) Draw(section.curves);
 //
-// Guarantees: each figure is that of a Replay of the same requests with the
-// same options and that limit, TTL and policy.
+// Guarantees: each figure of a policy is that of a Replay of the same requests
+// with the same options and that limit, TTL and policy.
 //
 // Threads: RunSweep starts options.replay.threads - 1 threads and joins them
 // before it returns.
@@ -24,36 +24,52 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "wheelcache/tools/trace_replay/policies.h"
+#include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/request.h"
-#include "wheelcache/tools/trace_replay/sweep_options.h"
 
 namespace wheelcache::replay {
 
+// The limit that differs.
+enum class SweepBy { kEntries, kBytes };
+
+struct SweepOptions {
+  // Of every replay, except for the TTL, the policy and the limit that is
+  // swept: here that is the largest, and kUnlimited stands for what holds all
+  // keys. Its threads are replays at a time.
+  ReplayOptions replay;
+
+  SweepBy by = SweepBy::kEntries;
+  int sizes = 16;  // The number of limits; at least 2.
+  std::vector<absl::Duration> ttls = {absl::InfiniteDuration()};  // Ascending.
+  // The first is what the others are compared with.
+  std::vector<Policy> policies = {std::begin(kPolicies), std::end(kPolicies)};
+};
+
 // The hits with each limit.
 struct SweepCurve {
-  Policy policy;
-  absl::Duration ttl;
-  std::vector<int64_t> hits;
-};
-
-// The hits that no policy exceeds.
-struct SweepBound {
-  absl::Duration ttl;
-  std::vector<int64_t> hits;
-};
-
-// What a few LRU caches said of other limits than their own (Cache::Advise),
-// from samples of their keys.
-struct SweepSample {
-  absl::Duration ttl;
+  absl::string_view name;       // That of the policy, "bound" or "sample".
+  absl::string_view title;      // For people.
   std::vector<int64_t> limits;  // Ascending.
-  std::vector<double> hit_ratios;
+  std::vector<int64_t> hits;
+};
+
+// What a sweep tells of one TTL.
+struct SweepSection {
+  absl::Duration ttl;
+  // One for each policy, and the hits that no policy exceeds.
+  std::vector<SweepCurve> curves;
+  // What a few LRU caches said of other limits than their own (Cache::Advise),
+  // from samples of their keys; nothing if LRU is not among the policies.
+  std::optional<SweepCurve> sample;
+
+  const SweepCurve& bound() const { return curves.back(); }
 };
 
 struct Sweep {
@@ -61,17 +77,18 @@ struct Sweep {
   int64_t requests = 0;
   int64_t reads = 0;
   int64_t keys = 0;
-  std::vector<int64_t> limits;     // Ascending.
-  std::vector<SweepBound> bounds;  // One for each TTL.
-  std::vector<SweepCurve> curves;  // Those of a TTL follow each other.
-  // One for each TTL, or none if LRU is not among the policies.
-  std::vector<SweepSample> samples;
+  std::optional<int64_t> bad_lines;  // If the source may skip them.
+  std::vector<Policy> policies;
+  std::vector<int64_t> limits;         // Ascending; of all but the samples.
+  std::vector<SweepSection> sections;  // One for each TTL.
 
-  // The number of curves of each TTL.
-  size_t policies() const { return curves.size() / bounds.size(); }
   double hit_ratio(int64_t hits) const {
     return reads == 0 ? 0
                       : static_cast<double>(hits) / static_cast<double>(reads);
+  }
+  // The name of the limit that is swept.
+  absl::string_view limit_name() const {
+    return by == SweepBy::kEntries ? "max_entries" : "max_bytes";
   }
 };
 
@@ -84,6 +101,12 @@ using SweepListener =
 absl::StatusOr<Sweep> RunSweep(RequestSource& source,
                                const SweepOptions& options,
                                const SweepListener& listener = {});
+
+// Returns `count` limits up to `largest`, from a 256th of it on, each larger
+// than the one before by the same factor. All but the last have two significant
+// digits. Those that would be equal are one, so there may be fewer.
+// REQUIRES: largest >= 1 and count >= 2.
+std::vector<int64_t> SweepLimits(int64_t largest, int count);
 
 }  // namespace wheelcache::replay
 

@@ -4,14 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "wheelcache/cache/internal/status/format.h"
 #include "wheelcache/tools/trace_replay/sweep.h"
-#include "wheelcache/tools/trace_replay/sweep_options.h"
 
 namespace wheelcache::replay {
 namespace {
@@ -21,16 +19,51 @@ using internal::FormatCount;
 using internal::FormatSeconds;
 using internal::FormatShare;
 
-double RatioAt(const Sweep& sweep, size_t curve, size_t limit) {
-  return sweep.hit_ratio(sweep.curves[curve].hits[limit]);
+std::string Points(double ratio) {
+  return absl::StrFormat("%.1f points", 100 * ratio);
+}
+
+// The hit ratio of a curve with any limit from the smallest to the largest one,
+// between two of them by the logarithm.
+double RatioBetween(const Sweep& sweep, const SweepCurve& curve, double limit) {
+  size_t i = 1;
+  while (static_cast<double>(curve.limits[i]) < limit) ++i;
+  const double begin = std::log(static_cast<double>(curve.limits[i - 1]));
+  const double end = std::log(static_cast<double>(curve.limits[i]));
+  const double part = (std::log(limit) - begin) / (end - begin);
+  return (1 - part) * sweep.hit_ratio(curve.hits[i - 1]) +
+         part * sweep.hit_ratio(curve.hits[i]);
+}
+
+bool TwiceIsBeyond(const SweepCurve& curve, size_t limit) {
+  return curve.limits[limit] > curve.limits.back() / 2;
+}
+
+// What twice a limit gains, or the largest if that is less.
+double GainOfTwice(const Sweep& sweep, const SweepCurve& curve, size_t limit) {
+  const double twice =
+      TwiceIsBeyond(curve, limit)
+          ? sweep.hit_ratio(curve.hits.back())
+          : RatioBetween(sweep, curve,
+                         2 * static_cast<double>(curve.limits[limit]));
+  return twice - sweep.hit_ratio(curve.hits[limit]);
+}
+
+std::string WhatMoreGains(const Sweep& sweep, const SweepCurve& curve,
+                          size_t limit) {
+  if (limit + 1 == curve.limits.size()) return "no larger limit was tried";
+  return absl::StrCat(
+      TwiceIsBeyond(curve, limit) ? "the largest limit" : "twice as much",
+      " would gain ", Points(GainOfTwice(sweep, curve, limit)));
 }
 
 std::string Limit(const Sweep& sweep, int64_t limit) {
-  if (sweep.by == SweepBy::kEntries) {
-    return absl::StrCat("max_entries = ", FormatCount(limit));
+  std::string text =
+      absl::StrCat(sweep.limit_name(), " = ", FormatCount(limit));
+  if (sweep.by == SweepBy::kBytes) {
+    absl::StrAppend(&text, " (", FormatBytes(limit), ")");
   }
-  return absl::StrCat("max_bytes = ", FormatCount(limit), " (",
-                      FormatBytes(limit), ")");
+  return text;
 }
 
 std::string Ttl(absl::Duration ttl) {
@@ -38,52 +71,16 @@ std::string Ttl(absl::Duration ttl) {
   return absl::StrCat("a TTL of ", FormatSeconds(absl::ToDoubleSeconds(ttl)));
 }
 
-// The curve of the same TTL and the first policy.
-size_t FirstPolicyOf(const Sweep& sweep, size_t curve) {
-  return curve / sweep.policies() * sweep.policies();
-}
-
-std::string Points(double ratio) {
-  return absl::StrFormat("%.1f points", 100 * ratio);
-}
-
-// The hit ratio of a curve with any limit from the smallest to the largest one.
-double RatioBetween(const Sweep& sweep, size_t curve, double limit) {
-  size_t i = 1;
-  while (static_cast<double>(sweep.limits[i]) < limit) ++i;
-  const double begin = std::log(static_cast<double>(sweep.limits[i - 1]));
-  const double end = std::log(static_cast<double>(sweep.limits[i]));
-  const double part = (std::log(limit) - begin) / (end - begin);
-  return (1 - part) * RatioAt(sweep, curve, i - 1) +
-         part * RatioAt(sweep, curve, i);
-}
-
-// What more would gain.
-std::string Doubled(const Sweep& sweep, const SweepChoice& choice) {
-  const double ratio = RatioAt(sweep, choice.curve, choice.limit);
-  const size_t last = sweep.limits.size() - 1;
-  if (choice.limit == last) return "no larger limit was tried.";
-  const double doubled = 2 * static_cast<double>(sweep.limits[choice.limit]);
-  if (doubled > static_cast<double>(sweep.limits[last])) {
-    return absl::StrCat("the largest limit would gain ",
-                        Points(RatioAt(sweep, choice.curve, last) - ratio),
-                        ".");
-  }
-  return absl::StrCat(
-      "twice as much would gain ",
-      Points(RatioBetween(sweep, choice.curve, doubled) - ratio), ".");
-}
-
 }  // namespace
 
-size_t FindKnee(const Sweep& sweep, const std::vector<int64_t>& hits) {
-  const double slope = static_cast<double>(hits.back()) /
-                       static_cast<double>(sweep.limits.back());
+size_t FindKnee(const Sweep& sweep, const SweepCurve& curve) {
+  const double slope = static_cast<double>(curve.hits.back()) /
+                       static_cast<double>(curve.limits.back());
   size_t knee = 0;
   double highest = -1;
-  for (size_t i = 0; i < hits.size(); ++i) {
-    const double above = static_cast<double>(hits[i]) -
-                         slope * static_cast<double>(sweep.limits[i]);
+  for (size_t i = 0; i < curve.hits.size(); ++i) {
+    const double above = static_cast<double>(curve.hits[i]) -
+                         slope * static_cast<double>(curve.limits[i]);
     if (above <= highest) continue;
     highest = above;
     knee = i;
@@ -92,25 +89,27 @@ size_t FindKnee(const Sweep& sweep, const std::vector<int64_t>& hits) {
 }
 
 SweepChoice Choose(const Sweep& sweep) {
-  const size_t first =
-      sweep.curves.size() - sweep.policies();  // Of the longest TTL.
-  const size_t knee = FindKnee(sweep, sweep.curves[first].hits);
-  SweepChoice choice = {first, knee};
-  double best = RatioAt(sweep, first, knee) + kWorthAPolicy;
-  for (size_t curve = first + 1; curve < sweep.curves.size(); ++curve) {
-    if (RatioAt(sweep, curve, knee) < best) continue;
-    best = RatioAt(sweep, curve, knee);
-    choice.curve = curve;
+  const auto ratio = [&](size_t section, size_t policy, size_t limit) {
+    return sweep.hit_ratio(sweep.sections[section].curves[policy].hits[limit]);
+  };
+  const size_t longest = sweep.sections.size() - 1;  // Of the TTLs.
+  const auto knee = [&](size_t policy) {
+    return FindKnee(sweep, sweep.sections[longest].curves[policy]);
+  };
+  SweepChoice choice;
+  choice.limit = knee(0);
+  double best = ratio(longest, 0, choice.limit) + kWorthAPolicy;
+  for (size_t policy = 1; policy < sweep.policies.size(); ++policy) {
+    if (ratio(longest, policy, choice.limit) < best) continue;
+    best = ratio(longest, policy, choice.limit);
+    choice.policy = policy;
   }
-  choice.limit = FindKnee(sweep, sweep.curves[choice.curve].hits);
+  choice.limit = knee(choice.policy);
   const double enough =
-      RatioAt(sweep, choice.curve, choice.limit) - kWorthLongerTtl;
-  // From the shortest TTL on.
-  size_t curve = choice.curve % sweep.policies();
-  while (RatioAt(sweep, curve, choice.limit) <= enough) {
-    curve += sweep.policies();
+      ratio(longest, choice.policy, choice.limit) - kWorthLongerTtl;
+  while (ratio(choice.section, choice.policy, choice.limit) <= enough) {
+    ++choice.section;
   }
-  choice.curve = curve;
   return choice;
 }
 
@@ -118,20 +117,21 @@ std::string Advise(const Sweep& sweep, const SweepChoice& choice) {
   if (sweep.reads == 0) {
     return "The trace has no reads, so no limit is better than another.";
   }
-  const SweepCurve& curve = sweep.curves[choice.curve];
-  const double ratio = RatioAt(sweep, choice.curve, choice.limit);
-  const size_t first = FirstPolicyOf(sweep, choice.curve);
+  const SweepSection& section = sweep.sections[choice.section];
+  const SweepCurve& curve = section.curves[choice.policy];
+  const SweepCurve& first = section.curves[0];
+  const double ratio = sweep.hit_ratio(curve.hits[choice.limit]);
   std::string than_first;
-  if (first != choice.curve) {
-    than_first =
-        absl::StrFormat(", %.1f points more than with %s",
-                        100 * (ratio - RatioAt(sweep, first, choice.limit)),
-                        sweep.curves[first].policy.title);
+  if (choice.policy != 0) {
+    than_first = absl::StrCat(
+        ", ", Points(ratio - sweep.hit_ratio(first.hits[choice.limit])),
+        " more than with ", first.title);
   }
-  return absl::StrCat("Choose ", Limit(sweep, sweep.limits[choice.limit]), ", ",
-                      curve.policy.code, " and ", Ttl(curve.ttl), ": ",
-                      FormatShare(ratio), " of the reads hit", than_first, "; ",
-                      Doubled(sweep, choice));
+  return absl::StrCat("Choose ", Limit(sweep, curve.limits[choice.limit]), ", ",
+                      sweep.policies[choice.policy].code, " and ",
+                      Ttl(section.ttl), ": ", FormatShare(ratio),
+                      " of the reads hit", than_first, "; ",
+                      WhatMoreGains(sweep, curve, choice.limit), ".");
 }
 
 }  // namespace wheelcache::replay

@@ -9,9 +9,7 @@
 #define WHEELCACHE_TOOLS_TRACE_REPLAY_SWEEP_ADVICE_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
-#include <vector>
 
 #include "wheelcache/tools/trace_replay/sweep.h"
 
@@ -23,14 +21,15 @@ inline constexpr double kWorthLongerTtl = 0.01;
 inline constexpr double kWorthAPolicy = 0.005;
 
 struct SweepChoice {
-  size_t curve = 0;  // In the curves of the sweep.
-  size_t limit = 0;  // In its limits.
+  size_t section = 0;  // In the sections of the sweep.
+  size_t policy = 0;   // In its policies.
+  size_t limit = 0;    // In its limits.
 };
 
 // Returns the number of the limit at the knee of a curve: where it is highest
 // above the straight line from no hits at zero to the largest limit. From there
 // on, what is added to a limit gains less than it does on average.
-size_t FindKnee(const Sweep& sweep, const std::vector<int64_t>& hits);
+size_t FindKnee(const Sweep& sweep, const SweepCurve& curve);
 
 // The policy is the first, unless another one gains kWorthAPolicy at the knee
 // of the first; the limit is at the knee of its curve, both with the longest

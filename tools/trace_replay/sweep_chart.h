@@ -1,6 +1,6 @@
-// Draws the curves of a sweep for one TTL, as SVG within HTML. Colours come
-// from the page's style sheet: each line has the class line and its number,
-// series0 and so on, bound, or sampled.
+// Draws the curves of a sweep as SVG within HTML. Colours come from the page's
+// style sheet: each curve has a class of its own, whose line and points are of
+// the classes line and point.
 
 #ifndef WHEELCACHE_TOOLS_TRACE_REPLAY_SWEEP_CHART_H_
 #define WHEELCACHE_TOOLS_TRACE_REPLAY_SWEEP_CHART_H_
@@ -19,23 +19,18 @@ namespace wheelcache::replay {
 struct SweepLine {
   std::string css_class;
   std::string title;  // HTML.
-  const std::vector<int64_t>* hits;
-};
-
-// The line of a sample.
-inline constexpr absl::string_view kSampledClass = "sampled";
-inline constexpr absl::string_view kSampledTitle = "LRU, from a sample";
-
-struct SweepChart {
-  std::string name;  // HTML; for those who do not see the picture.
-  std::vector<SweepLine> lines;
-  size_t chosen_limit;  // Marked by a line down.
-  // Of a sample; null for none.
-  const SweepSample* sample = nullptr;
+  const SweepCurve* curve;
 };
 
 // The limits have a logarithmic axis. All charts of a sweep have the same axes.
-std::string DrawSweepChart(const Sweep& sweep, const SweepChart& chart);
+// The chosen limit, by its number, is marked by a line down. `name` is HTML,
+// for those who do not see the picture.
+std::string DrawSweepChart(const Sweep& sweep, absl::string_view name,
+                           const std::vector<SweepLine>& lines,
+                           size_t chosen_limit);
+
+// Returns a limit of the sweep as people read it.
+std::string LimitText(const Sweep& sweep, int64_t limit);
 
 }  // namespace wheelcache::replay
 

@@ -16,13 +16,10 @@
 #include "wheelcache/tools/trace_replay/sweep.h"
 #include "wheelcache/tools/trace_replay/sweep_advice.h"
 #include "wheelcache/tools/trace_replay/sweep_chart.h"
-#include "wheelcache/tools/trace_replay/sweep_options.h"
-#include "wheelcache/tools/trace_replay/sweep_report.h"
 
 namespace wheelcache::replay {
 namespace {
 
-using internal::FormatBytes;
 using internal::FormatCount;
 using internal::FormatShare;
 
@@ -58,15 +55,16 @@ constexpr absl::string_view kStyle = R"css(
 @media (min-width: 48rem) { .chart .axis { font-size: 8px; } }
 )css";
 
-std::string TtlName(absl::Duration ttl) {
-  if (ttl == absl::InfiniteDuration()) return "No TTL";
-  return absl::StrCat("TTL ",
-                      internal::FormatSeconds(absl::ToDoubleSeconds(ttl)));
+// Keeps numbers and their units on one line, and what is set to a number.
+std::string WithoutBreaks(absl::string_view text) {
+  return absl::StrReplaceAll(internal::KeepUnits(text),
+                             {{" = ", "&nbsp;=&nbsp;"}});
 }
 
-std::string LimitText(const Sweep& sweep, int64_t limit) {
-  if (sweep.by == SweepBy::kEntries) return FormatCount(limit);
-  return FormatBytes(limit);
+std::string TtlName(absl::Duration ttl) {
+  if (ttl == absl::InfiniteDuration()) return "No TTL";
+  return WithoutBreaks(absl::StrCat(
+      "TTL ", internal::FormatSeconds(absl::ToDoubleSeconds(ttl))));
 }
 
 // The style sheet has colours for so many lines; they repeat.
@@ -76,167 +74,154 @@ std::string SeriesClass(size_t i) {
 }
 
 // The lines of a TTL: its policies and its bound.
-std::vector<SweepLine> LinesOf(const Sweep& sweep, size_t ttl) {
+std::vector<SweepLine> LinesOf(const SweepSection& section) {
   std::vector<SweepLine> lines;
-  for (size_t i = 0; i < sweep.policies(); ++i) {
-    const SweepCurve& curve = sweep.curves[ttl * sweep.policies() + i];
+  for (const SweepCurve& curve : section.curves) {
     lines.push_back(
-        {SeriesClass(i), std::string(curve.policy.title), &curve.hits});
+        {SeriesClass(lines.size()), std::string(curve.title), &curve});
   }
-  lines.push_back(
-      {"bound", std::string(BoundName(sweep)), &sweep.bounds[ttl].hits});
+  lines.back().css_class = "bound";
   return lines;
 }
 
 // The curves of the chosen policy, one for each TTL.
-std::vector<SweepLine> LinesByTtl(const Sweep& sweep,
-                                  const SweepChoice& choice) {
+std::vector<SweepLine> LinesByTtl(const Sweep& sweep, size_t policy) {
   std::vector<SweepLine> lines;
-  const size_t policy = choice.curve % sweep.policies();
-  for (size_t ttl = 0; ttl < sweep.bounds.size(); ++ttl) {
-    const SweepCurve& curve = sweep.curves[ttl * sweep.policies() + policy];
-    lines.push_back({SeriesClass(ttl), TtlName(curve.ttl), &curve.hits});
+  for (const SweepSection& section : sweep.sections) {
+    lines.push_back({SeriesClass(lines.size()), TtlName(section.ttl),
+                     &section.curves[policy]});
   }
   return lines;
 }
 
-std::string LegendItem(absl::string_view css_class, absl::string_view title) {
-  return absl::StrCat("<span class=\"", css_class, "\">", title, "</span>\n");
-}
-
-std::string Legend(const std::vector<SweepLine>& lines, bool has_sample) {
+std::string Legend(const std::vector<SweepLine>& lines) {
   std::string items;
   for (const SweepLine& line : lines) {
-    items += LegendItem(line.css_class, line.title);
+    absl::StrAppend(&items, "<span class=\"", line.css_class, "\">", line.title,
+                    "</span>\n");
   }
-  if (has_sample) items += LegendItem(kSampledClass, kSampledTitle);
   return absl::StrCat("<div class=\"legend quiet\">\n", items, "</div>\n");
 }
 
-// What the cells of a column are named after.
-std::string ColumnName(const Sweep& sweep, size_t ttl, size_t column) {
-  if (column == sweep.policies()) return "bound";
-  return std::string(sweep.curves[ttl * sweep.policies() + column].policy.name);
-}
-
-std::string Row(const Sweep& sweep, const std::vector<SweepLine>& lines,
-                size_t ttl, size_t limit) {
-  std::string cells;
-  for (size_t i = 0; i < lines.size(); ++i) {
-    absl::StrAppendFormat(
-        &cells, "<td class=\"number\" data-metric=\"%s %d\">%s</td>",
-        ColumnName(sweep, ttl, i), sweep.limits[limit],
-        FormatShare(sweep.hit_ratio((*lines[i].hits)[limit])));
+// The figures are in columns, one for each curve.
+std::string Table(absl::string_view first_head,
+                  const std::vector<SweepCurve>& curves,
+                  absl::string_view rows) {
+  std::string head(first_head);
+  for (const SweepCurve& curve : curves) {
+    absl::StrAppend(&head, "<th class=\"number\">", curve.title, "</th>");
   }
-  return absl::StrCat("<td class=\"number\" title=\"",
-                      FormatCount(sweep.limits[limit]), "\">",
-                      LimitText(sweep, sweep.limits[limit]), "</td>", cells);
+  return absl::StrCat("<div class=\"wide\"><table>\n<tr>", head, "</tr>\n",
+                      rows, "</table></div>\n");
 }
 
-std::string Table(const Sweep& sweep, const SweepChoice& choice, size_t ttl) {
-  const std::vector<SweepLine> lines = LinesOf(sweep, ttl);
-  std::string html =
-      absl::StrCat("<div class=\"wide\"><table>\n<tr><th class=\"number\">",
-                   LimitName(sweep), "</th>");
-  for (const SweepLine& line : lines) {
-    absl::StrAppend(&html, "<th class=\"number\">", line.title, "</th>");
+absl::string_view RowTag(bool chosen) {
+  return chosen ? "<tr class=\"chosen-row\">" : "<tr>";
+}
+
+// The hit ratios with one TTL, a row for each limit.
+std::string LimitTable(const Sweep& sweep, const SweepSection& section,
+                       size_t chosen_limit) {
+  std::string rows;
+  for (size_t i = 0; i < sweep.limits.size(); ++i) {
+    absl::StrAppend(&rows, RowTag(i == chosen_limit),
+                    "<td class=\"number\" title=\"",
+                    FormatCount(sweep.limits[i]), "\">",
+                    LimitText(sweep, sweep.limits[i]), "</td>");
+    for (const SweepCurve& curve : section.curves) {
+      absl::StrAppendFormat(
+          &rows, "<td class=\"number\" data-metric=\"%s %d\">%s</td>",
+          curve.name, sweep.limits[i],
+          FormatShare(sweep.hit_ratio(curve.hits[i])));
+    }
+    rows += "</tr>\n";
   }
-  html += "</tr>\n";
-  for (size_t limit = 0; limit < sweep.limits.size(); ++limit) {
-    absl::StrAppend(
-        &html, limit == choice.limit ? "<tr class=\"chosen-row\">" : "<tr>",
-        Row(sweep, lines, ttl, limit), "</tr>\n");
-  }
-  html += "</table></div>\n";
-  return html;
-}
-
-std::string ChartName(const Sweep& sweep, absl::string_view name) {
-  return absl::StrCat("Hit ratio by ", LimitName(sweep), ", ", name);
-}
-
-std::string Section(const Sweep& sweep, const SweepChoice& choice, size_t ttl) {
-  const absl::Duration value = sweep.bounds[ttl].ttl;
-  const std::string name = TtlName(value);
-  const std::vector<SweepLine> lines = LinesOf(sweep, ttl);
-  SweepChart chart = {ChartName(sweep, name), lines, choice.limit};
-  if (!sweep.samples.empty()) chart.sample = &sweep.samples[ttl];
-  return absl::StrCat(
-      "<section class=\"card\" data-cache=\"", absl::FormatDuration(value),
-      "\" data-id=\"1\">\n<h2>", name, "</h2>\n",
-      Legend(lines, chart.sample != nullptr), "<div class=\"charts\">\n<div>",
-      DrawSweepChart(sweep, chart), "</div>\n<div>", Table(sweep, choice, ttl),
-      "</div>\n</div>\n</section>\n");
+  return Table(
+      absl::StrCat("<th class=\"number\">", sweep.limit_name(), "</th>"),
+      section.curves, rows);
 }
 
 // The hit ratios with the chosen limit, a row for each TTL.
 std::string TtlTable(const Sweep& sweep, const SweepChoice& choice) {
-  const auto cell = [&](const std::vector<int64_t>& hits) {
-    return absl::StrCat("<td class=\"number\">",
-                        FormatShare(sweep.hit_ratio(hits[choice.limit])),
-                        "</td>");
-  };
-  std::string html =
-      absl::StrCat("<div class=\"wide\"><table>\n<tr><th>With ",
-                   LimitText(sweep, sweep.limits[choice.limit]), "</th>");
-  for (const SweepLine& line : LinesOf(sweep, 0)) {
-    absl::StrAppend(&html, "<th class=\"number\">", line.title, "</th>");
+  std::string rows;
+  for (size_t i = 0; i < sweep.sections.size(); ++i) {
+    absl::StrAppend(&rows, RowTag(i == choice.section), "<td>",
+                    TtlName(sweep.sections[i].ttl), "</td>");
+    for (const SweepCurve& curve : sweep.sections[i].curves) {
+      absl::StrAppend(&rows, "<td class=\"number\">",
+                      FormatShare(sweep.hit_ratio(curve.hits[choice.limit])),
+                      "</td>");
+    }
+    rows += "</tr>\n";
   }
-  for (size_t ttl = 0; ttl < sweep.bounds.size(); ++ttl) {
-    const bool chosen = ttl == choice.curve / sweep.policies();
-    absl::StrAppend(&html, "</tr>\n<tr", chosen ? " class=\"chosen-row\"" : "",
-                    "><td>", TtlName(sweep.bounds[ttl].ttl), "</td>");
-    for (const SweepLine& line : LinesOf(sweep, ttl)) html += cell(*line.hits);
+  return Table(
+      absl::StrCat("<th>With ",
+                   WithoutBreaks(LimitText(sweep, sweep.limits[choice.limit])),
+                   "</th>"),
+      sweep.sections[0].curves, rows);
+}
+
+// A chart with its legend, beside a table.
+std::string ChartAndTable(const Sweep& sweep, absl::string_view name,
+                          const std::vector<SweepLine>& lines,
+                          size_t chosen_limit, absl::string_view table) {
+  return absl::StrCat(
+      Legend(lines), "<div class=\"charts\">\n<div>",
+      DrawSweepChart(
+          sweep, absl::StrCat("Hit ratio by ", sweep.limit_name(), ", ", name),
+          lines, chosen_limit),
+      "</div>\n<div>", table, "</div>\n</div>\n");
+}
+
+std::string Section(const Sweep& sweep, const SweepSection& section,
+                    size_t chosen_limit) {
+  const std::string name = TtlName(section.ttl);
+  std::vector<SweepLine> lines = LinesOf(section);
+  if (section.sample.has_value()) {
+    lines.push_back(
+        {"sampled", std::string(section.sample->title), &*section.sample});
   }
-  html += "</tr>\n</table></div>\n";
-  return html;
+  return absl::StrCat("<section class=\"card\" data-cache=\"",
+                      absl::FormatDuration(section.ttl),
+                      "\" data-id=\"1\">\n<h2>", name, "</h2>\n",
+                      ChartAndTable(sweep, name, lines, chosen_limit,
+                                    LimitTable(sweep, section, chosen_limit)),
+                      "</section>\n");
 }
 
 // What a longer TTL gains, if there are several.
 std::string CompareTtls(const Sweep& sweep, const SweepChoice& choice) {
-  if (sweep.bounds.size() < 2) return "";
-  const std::vector<SweepLine> lines = LinesByTtl(sweep, choice);
+  if (sweep.sections.size() < 2) return "";
   return absl::StrCat(
       "<div class=\"card\">\n<h2>All TTLs, ",
-      sweep.curves[choice.curve].policy.title, "</h2>\n",
-      Legend(lines, /*has_sample=*/false), "<div class=\"charts\">\n<div>",
-      DrawSweepChart(sweep,
-                     {ChartName(sweep, "for each TTL"), lines, choice.limit}),
-      "</div>\n<div>", TtlTable(sweep, choice), "</div>\n</div>\n</div>\n");
+      sweep.policies[choice.policy].title, "</h2>\n",
+      ChartAndTable(sweep, "for each TTL", LinesByTtl(sweep, choice.policy),
+                    choice.limit, TtlTable(sweep, choice)),
+      "</div>\n");
 }
 
 std::string Tile(absl::string_view title, absl::string_view big,
                  absl::string_view small) {
-  return absl::StrCat("<div class=\"tile\"><h3>", title, "</h3><b>", big,
-                      "</b><span class=\"quiet\">", small, "</span></div>\n");
+  return absl::StrCat("<div class=\"tile\"><h3>", title, "</h3><b>",
+                      WithoutBreaks(big), "</b><span class=\"quiet\">", small,
+                      "</span></div>\n");
 }
 
 std::string Tiles(const Sweep& sweep, const SweepChoice& choice) {
-  const SweepCurve& curve = sweep.curves[choice.curve];
-  const SweepBound& bound = sweep.bounds[choice.curve / sweep.policies()];
+  const SweepSection& section = sweep.sections[choice.section];
+  const SweepCurve& curve = section.curves[choice.policy];
+  const auto ratio = [&](const SweepCurve& of) {
+    return FormatShare(sweep.hit_ratio(of.hits[choice.limit]));
+  };
   return absl::StrCat(
       "<div class=\"card tiles\">\n",
       Tile("Limit", LimitText(sweep, sweep.limits[choice.limit]),
-           LimitName(sweep)),
-      Tile("Hit ratio", FormatShare(sweep.hit_ratio(curve.hits[choice.limit])),
-           "of the reads"),
-      Tile("Policy", curve.policy.title, TtlName(curve.ttl)),
-      Tile(BoundName(sweep),
-           FormatShare(sweep.hit_ratio(bound.hits[choice.limit])),
+           sweep.limit_name()),
+      Tile("Hit ratio", ratio(curve), "of the reads"),
+      Tile("Policy", curve.title, TtlName(section.ttl)),
+      Tile(section.bound().title, ratio(section.bound()),
            "no policy hits more often"),
       "</div>\n");
-}
-
-// Keeps numbers and their units on one line.
-std::string WithoutBreaks(absl::string_view text) {
-  return absl::StrReplaceAll(text,
-                             {{" %", "&nbsp;%"}, {" = ", "&nbsp;=&nbsp;"}});
-}
-
-std::string Summary(const Sweep& sweep) {
-  return absl::StrCat(FormatCount(sweep.requests), " requests, ",
-                      FormatCount(sweep.reads), " reads, ",
-                      FormatCount(sweep.keys), " keys");
 }
 
 }  // namespace
@@ -244,17 +229,20 @@ std::string Summary(const Sweep& sweep) {
 std::string SweepPage(absl::string_view trace, const Sweep& sweep) {
   const SweepChoice choice = Choose(sweep);
   const std::string name = internal::EscapeHtml(trace);
+  const std::string summary = absl::StrCat(
+      FormatCount(sweep.requests), " requests, ", FormatCount(sweep.reads),
+      " reads, ", FormatCount(sweep.keys), " keys");
   std::string page = absl::StrCat(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, "
       "initial-scale=1\">\n<title>Hit ratios of ",
       name, "</title>\n<style>", internal::kStyleSheet, kStyle,
-      "</style>\n</head>\n<body>\n<h1>Hit ratio by ", LimitName(sweep),
-      "</h1>\n<p class=\"quiet\">", name, ": ", Summary(sweep),
+      "</style>\n</head>\n<body>\n<h1>Hit ratio by ", sweep.limit_name(),
+      "</h1>\n<p class=\"quiet\">", name, ": ", WithoutBreaks(summary),
       "</p>\n<p class=\"advice\">", WithoutBreaks(Advise(sweep, choice)),
       "</p>\n", Tiles(sweep, choice), CompareTtls(sweep, choice));
-  for (size_t ttl = 0; ttl < sweep.bounds.size(); ++ttl) {
-    page += Section(sweep, choice, ttl);
+  for (const SweepSection& section : sweep.sections) {
+    page += Section(sweep, section, choice.limit);
   }
   page += "</body>\n</html>\n";
   return page;

@@ -13,8 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
-namespace wheelcache {
-namespace replay {
+namespace wheelcache::replay {
 namespace {
 
 enum Column {
@@ -131,5 +130,4 @@ absl::StatusOr<Request> ParseTraceLine(absl::string_view line) {
   return request;
 }
 
-}  // namespace replay
-}  // namespace wheelcache
+}  // namespace wheelcache::replay

@@ -19,8 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "wheelcache/tools/trace_replay/request.h"
 
-namespace wheelcache {
-namespace replay {
+namespace wheelcache::replay {
 
 // 285 years: timestamps may count from 1970 or from the start of the trace, and
 // fit 63 bits in nanoseconds.
@@ -33,7 +32,6 @@ inline constexpr size_t kMaxTraceLineBytes = 64 << 10;
 // The client_id is validated and dropped.
 absl::StatusOr<Request> ParseTraceLine(absl::string_view line);
 
-}  // namespace replay
-}  // namespace wheelcache
+}  // namespace wheelcache::replay
 
 #endif  // WHEELCACHE_TOOLS_TRACE_REPLAY_TRACE_LINE_H_

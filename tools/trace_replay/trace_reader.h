@@ -4,11 +4,7 @@
 //   absl::StatusOr<std::unique_ptr<TraceReader>> trace =
 //       TraceReader::Open("oltp.csv");
 //   if (!trace.ok()) return trace.status();
-//   Request request;
-//   while (true) {
-//     absl::StatusOr<bool> more = (*trace)->Next(request);
-//     ...
-//   }
+//   absl::StatusOr<bool> more = (*trace)->Next(request);
 //
 // Errors: a malformed line is an InvalidArgument error that begins with the
 // name of the trace and the number of the line. With BadLines::kSkip, such
@@ -17,12 +13,13 @@
 //
 // Threads: thread-compatible.
 //
-// Cost: one sequential pass; memory is that of a LineReader.
+// Cost: one sequential pass, in the memory of one line.
 
 #ifndef WHEELCACHE_TOOLS_TRACE_REPLAY_TRACE_READER_H_
 #define WHEELCACHE_TOOLS_TRACE_REPLAY_TRACE_READER_H_
 
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,11 +27,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "wheelcache/tools/trace_replay/line_reader.h"
 #include "wheelcache/tools/trace_replay/request.h"
 
-namespace wheelcache {
-namespace replay {
+namespace wheelcache::replay {
 
 enum class BadLines { kReject, kSkip };
 
@@ -44,27 +39,33 @@ class TraceReader : public RequestSource {
   static absl::StatusOr<std::unique_ptr<TraceReader>> Open(
       const std::string& path, BadLines bad_lines = BadLines::kReject);
 
-  // Takes ownership of an open descriptor. `name` stands for it in errors.
-  TraceReader(int descriptor, std::string name, BadLines bad_lines);
   ~TraceReader() override;
 
   absl::StatusOr<bool> Next(Request& request) override;
   std::optional<double> progress() const override;
-  int64_t bad_lines() const override { return bad_line_count_; }
+  std::optional<int64_t> bad_lines() const override;
 
  private:
-  // Returns `status` prefixed with the name and the number of the last line.
-  absl::Status BadLine(const absl::Status& status) const;
+  TraceReader(FILE* file, std::string name, BadLines bad_lines);
 
-  const int descriptor_;
+  // Reads a line without its "\n" or "\r\n" into line_, or returns false at the
+  // end. The last line needs no line break.
+  absl::StatusOr<bool> NextLine();
+
+  // An error that begins with the name and the number of the last line.
+  absl::Status BadLine(absl::string_view message) const;
+
+  FILE* const file_;
   const std::string name_;
   const BadLines bad_lines_;
   const int64_t total_bytes_;  // 0 if unknown, as for a pipe.
-  LineReader lines_;
+  // Longer lines than may be valid are cut.
+  std::string line_;
+  int64_t line_number_ = 0;
+  int64_t bytes_read_ = 0;
   int64_t bad_line_count_ = 0;
 };
 
-}  // namespace replay
-}  // namespace wheelcache
+}  // namespace wheelcache::replay
 
 #endif  // WHEELCACHE_TOOLS_TRACE_REPLAY_TRACE_READER_H_

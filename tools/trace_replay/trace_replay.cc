@@ -1,42 +1,256 @@
 // Replays an access trace through a cache and reports hits, evictions,
 // expirations, memory and speed, or sweeps over limits, TTLs and policies.
-// help_text.cc has the text of --help.
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
-#include "wheelcache/tools/trace_replay/command_line.h"
-#include "wheelcache/tools/trace_replay/flags.h"
-#include "wheelcache/tools/trace_replay/help_text.h"
-#include "wheelcache/tools/trace_replay/output_file.h"
+#include "absl/time/time.h"
+#include "wheelcache/cache/options.h"
 #include "wheelcache/tools/trace_replay/progress_bar.h"
+#include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/replayer.h"
 #include "wheelcache/tools/trace_replay/report.h"
 #include "wheelcache/tools/trace_replay/request.h"
 #include "wheelcache/tools/trace_replay/sweep.h"
-#include "wheelcache/tools/trace_replay/sweep_options.h"
 #include "wheelcache/tools/trace_replay/sweep_page.h"
-#include "wheelcache/tools/trace_replay/sweep_report.h"
 #include "wheelcache/tools/trace_replay/trace_reader.h"
+#include "wheelcache/tools/trace_replay/usage.h"
 #include "wheelcache/tools/trace_replay/workload.h"
 
-namespace wheelcache {
-namespace replay {
+ABSL_FLAG(std::string, trace, "",
+          "The trace to replay; - for standard input. By default the built-in "
+          "workload.");
+ABSL_FLAG(std::optional<int64_t>, max_entries, std::nullopt,
+          "The most entries that the cache may hold, at least 1. By default "
+          "50000, or no limit if --max_bytes is given.");
+ABSL_FLAG(std::optional<int64_t>, max_bytes, std::nullopt,
+          "The most bytes that the cache may hold, at least 1; see \"Bytes\" "
+          "above. By default no limit.");
+ABSL_FLAG(std::vector<std::string>, policy, {},
+          "The eviction policy: lru, the default, or scan_resistant. With "
+          "--sweep also both, separated by a comma, as by default.");
+ABSL_FLAG(std::vector<std::string>, ttl, {"inf"},
+          "The TTL of a value whose request names none (0): 90s, 5m, 1h30m, a "
+          "number of seconds, or inf. With --sweep also several, separated by "
+          "commas.");
+ABSL_FLAG(double, jitter, 0.05,
+          "Each TTL is varied at random by up to this fraction of it, from 0 "
+          "to 1, with a fixed seed.");
+ABSL_FLAG(int, shards, 0,
+          "Independently locked parts of the cache, a power of two up to 256; "
+          "0 for the cache's own choice. LRU order is exact with 1.");
+ABSL_FLAG(std::optional<int>, threads, std::nullopt,
+          "Threads, 1 to 256. Keys are partitioned among them, so that the "
+          "requests for a key keep their order. By default 1. With --sweep: "
+          "replays at a time, by default as many as there are cores.");
+ABSL_FLAG(bool, sweep, false,
+          "Replay with many limits and print the hit ratio of each; see "
+          "\"Sweep\" above. Needs --trace.");
+ABSL_FLAG(std::string, by, "",
+          "The limit that a sweep varies: entries or bytes. By default bytes "
+          "if --max_bytes alone is given, else entries.");
+ABSL_FLAG(std::optional<int>, sizes, std::nullopt,
+          "The number of limits of a sweep, 2 to 256. By default 16.");
+ABSL_FLAG(std::string, html, "",
+          "Write the curves of a sweep to a page of its own.");
+ABSL_FLAG(bool, read_through, true,
+          "After a get or gets that misses, set the value.");
+ABSL_FLAG(bool, skip_bad_lines, false,
+          "Skip malformed lines and count them. By default the first one is an "
+          "error.");
+ABSL_FLAG(bool, json, false, "Print one JSON object instead of the table.");
+ABSL_FLAG(bool, progress, true,
+          "Show a progress bar if standard error is a terminal.");
+
+namespace wheelcache::replay {
 namespace {
 
-enum ExitStatus { kDone = 0, kCannotPrint = 1, kBadInput = 2 };
+enum ExitStatus { kDone = 0, kBadFlagOrOutput = 1, kBadTrace = 2 };
+
+ExitStatus Fail(ExitStatus exit_status, absl::string_view message) {
+  const std::string line = absl::StrCat("trace_replay: ", message, "\n");
+  std::fputs(line.c_str(), stderr);
+  return exit_status;
+}
+
+// A flag, its value, and the rule that it breaks.
+absl::Status BadFlag(absl::string_view flag, absl::string_view value,
+                     absl::string_view rule) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", flag, "=", value, ": must be ", rule));
+}
+
+absl::Status CheckRange(absl::string_view flag, std::optional<int64_t> value,
+                        int64_t min, int64_t max) {
+  if (!value.has_value() || (*value >= min && *value <= max)) {
+    return absl::OkStatus();
+  }
+  return BadFlag(flag, absl::StrCat(*value),
+                 max == kUnlimited ? absl::StrCat("at least ", min)
+                                   : absl::StrCat("from ", min, " to ", max));
+}
+
+absl::Status CheckNumbers() {
+  absl::Status status = CheckRange(
+      "max_entries", absl::GetFlag(FLAGS_max_entries), 1, kUnlimited);
+  status.Update(
+      CheckRange("max_bytes", absl::GetFlag(FLAGS_max_bytes), 1, kUnlimited));
+  status.Update(CheckRange("threads", absl::GetFlag(FLAGS_threads), 1, 256));
+  status.Update(CheckRange("sizes", absl::GetFlag(FLAGS_sizes), 2, 256));
+  const int shards = absl::GetFlag(FLAGS_shards);
+  if (shards < 0 || shards > 256 || (shards & (shards - 1)) != 0) {
+    status.Update(BadFlag("shards", absl::StrCat(shards),
+                          "a power of two up to 256, or 0 for the cache's own "
+                          "choice"));
+  }
+  const double jitter = absl::GetFlag(FLAGS_jitter);
+  // Written so that NaN is invalid.
+  if (!(jitter >= 0 && jitter <= 1)) {
+    status.Update(BadFlag("jitter", absl::StrCat(jitter), "from 0 to 1"));
+  }
+  return status;
+}
+
+// Flags that make no sense together, or without another.
+absl::Status CheckCombination() {
+  absl::string_view rule;
+  if (absl::GetFlag(FLAGS_sweep)) {
+    if (absl::GetFlag(FLAGS_trace).empty()) {
+      rule = "--sweep needs a trace: --trace=FILE";
+    }
+  } else if (!absl::GetFlag(FLAGS_by).empty()) {
+    rule = "--by needs --sweep";
+  } else if (absl::GetFlag(FLAGS_sizes).has_value()) {
+    rule = "--sizes needs --sweep";
+  } else if (!absl::GetFlag(FLAGS_html).empty()) {
+    rule = "--html needs --sweep";
+  } else if (absl::GetFlag(FLAGS_ttl).size() > 1) {
+    rule = "several TTLs in --ttl need --sweep";
+  } else if (absl::GetFlag(FLAGS_policy).size() > 1) {
+    rule = "several policies in --policy need --sweep";
+  }
+  return rule.empty() ? absl::OkStatus() : absl::InvalidArgumentError(rule);
+}
+
+absl::StatusOr<std::vector<absl::Duration>> Ttls() {
+  std::vector<absl::Duration> ttls;
+  for (const std::string& text : absl::GetFlag(FLAGS_ttl)) {
+    int64_t seconds;
+    absl::Duration ttl;
+    if (absl::SimpleAtoi(text, &seconds)) {
+      ttl = absl::Seconds(seconds);
+    } else if (!absl::ParseDuration(text, &ttl)) {
+      ttl = absl::ZeroDuration();
+    }
+    if (ttl <= absl::ZeroDuration()) {
+      return BadFlag("ttl", absl::StrJoin(absl::GetFlag(FLAGS_ttl), ","),
+                     "a duration above 0, such as 90s, 5m or inf; a plain "
+                     "number counts seconds");
+    }
+    ttls.push_back(ttl);
+  }
+  absl::c_sort(ttls);
+  ttls.erase(std::unique(ttls.begin(), ttls.end()), ttls.end());
+  return ttls;
+}
+
+absl::StatusOr<std::vector<Policy>> Policies() {
+  std::vector<Policy> policies;
+  for (const std::string& name : absl::GetFlag(FLAGS_policy)) {
+    const auto named = [&](const Policy& policy) {
+      return policy.name == name;
+    };
+    const auto* const known = absl::c_find_if(kPolicies, named);
+    if (known == std::end(kPolicies)) {
+      return BadFlag("policy", absl::StrJoin(absl::GetFlag(FLAGS_policy), ","),
+                     "lru or scan_resistant");
+    }
+    if (absl::c_none_of(policies, named)) policies.push_back(*known);
+  }
+  return policies;
+}
+
+absl::StatusOr<SweepBy> By() {
+  const std::string by = absl::GetFlag(FLAGS_by);
+  if (by == "entries") return SweepBy::kEntries;
+  if (by == "bytes") return SweepBy::kBytes;
+  if (!by.empty()) return BadFlag("by", by, "entries or bytes");
+  return absl::GetFlag(FLAGS_max_bytes).has_value() &&
+                 !absl::GetFlag(FLAGS_max_entries).has_value()
+             ? SweepBy::kBytes
+             : SweepBy::kEntries;
+}
+
+// Returns what all flags ask for. Those of a single replay are in `replay`.
+absl::StatusOr<SweepOptions> Options() {
+  absl::StatusOr<std::vector<absl::Duration>> ttls = Ttls();
+  absl::StatusOr<std::vector<Policy>> policies = Policies();
+  absl::StatusOr<SweepBy> by = By();
+  absl::Status status = CheckNumbers();
+  status.Update(ttls.status());
+  status.Update(policies.status());
+  status.Update(by.status());
+  status.Update(CheckCombination());
+  if (!status.ok()) return status;
+
+  const bool is_sweep = absl::GetFlag(FLAGS_sweep);
+  const auto max_entries = absl::GetFlag(FLAGS_max_entries);
+  const auto max_bytes = absl::GetFlag(FLAGS_max_bytes);
+  const bool is_limited = is_sweep || max_bytes.has_value();
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  SweepOptions options;
+  options.by = *by;
+  options.sizes = absl::GetFlag(FLAGS_sizes).value_or(options.sizes);
+  options.ttls = *ttls;
+  if (!policies->empty()) options.policies = *policies;
+  ReplayOptions& replay = options.replay;
+  replay.max_entries = max_entries.value_or(is_limited ? kUnlimited : 50'000);
+  replay.max_bytes = max_bytes.value_or(kUnlimited);
+  replay.policy = options.policies.front();
+  replay.ttl = options.ttls.back();
+  replay.jitter = absl::GetFlag(FLAGS_jitter);
+  replay.shards = absl::GetFlag(FLAGS_shards);
+  replay.threads =
+      absl::GetFlag(FLAGS_threads).value_or(is_sweep ? std::max(cores, 1) : 1);
+  replay.read_through = absl::GetFlag(FLAGS_read_through);
+  return options;
+}
+
+// Abseil takes an empty value for the lack of one.
+absl::Status CheckNoneIsEmpty(const std::vector<absl::string_view>& arguments) {
+  for (const absl::string_view argument : arguments) {
+    if (argument.empty() ||
+        (absl::StartsWith(argument, "-") && absl::EndsWith(argument, "="))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", argument, "' has no value"));
+    }
+  }
+  return absl::OkStatus();
+}
 
 // `bazel run` changes the working directory, and passes the user's in the
 // environment.
@@ -48,66 +262,28 @@ std::string PathAsTyped(const std::string& path) {
   return absl::StrCat(folder, "/", path);
 }
 
-absl::Status TraceError(const Settings& settings, absl::string_view message) {
+absl::Status TraceError(absl::string_view message) {
   return absl::InvalidArgumentError(
-      absl::StrCat("--trace=", settings.trace, ": ", message));
+      absl::StrCat("--trace=", absl::GetFlag(FLAGS_trace), ": ", message));
 }
 
-absl::StatusOr<std::unique_ptr<RequestSource>> OpenSource(
-    const Settings& settings) {
-  if (settings.trace.empty()) return std::make_unique<Workload>();
-  absl::StatusOr<std::unique_ptr<TraceReader>> trace = TraceReader::Open(
-      PathAsTyped(settings.trace),
-      settings.skip_bad_lines ? BadLines::kSkip : BadLines::kReject);
-  if (!trace.ok()) return TraceError(settings, trace.status().message());
-  return *std::move(trace);
+absl::StatusOr<std::unique_ptr<RequestSource>> OpenSource() {
+  const std::string trace = absl::GetFlag(FLAGS_trace);
+  if (trace.empty()) return std::make_unique<Workload>();
+  absl::StatusOr<std::unique_ptr<TraceReader>> reader =
+      TraceReader::Open(PathAsTyped(trace), absl::GetFlag(FLAGS_skip_bad_lines)
+                                                ? BadLines::kSkip
+                                                : BadLines::kReject);
+  if (!reader.ok()) return TraceError(reader.status().message());
+  return *std::move(reader);
 }
 
-// The number of lines skipped, if they may be skipped.
-std::optional<int64_t> ReportedBadLines(const Settings& settings,
-                                        const RequestSource& source) {
-  if (!settings.skip_bad_lines) return std::nullopt;
-  return source.bad_lines();
-}
-
-// The progress bar, if one is wanted and there is a terminal for it.
-std::unique_ptr<ProgressBar> MakeProgressBar(const Settings& settings) {
-  if (!settings.progress || !isatty(STDERR_FILENO)) return nullptr;
-  return std::make_unique<ProgressBar>(STDERR_FILENO);
-}
-
-absl::StatusOr<ReplayResult> ReplayWithProgress(RequestSource& source,
-                                                const Settings& settings) {
-  const std::unique_ptr<ProgressBar> bar = MakeProgressBar(settings);
-  if (bar == nullptr) return Replay(source, settings.replay);
-  return Replay(source, settings.replay, [&](int64_t requests) {
-    bar->Update(source.progress(), requests);
-  });
-}
-
-absl::StatusOr<Sweep> SweepWithProgress(RequestSource& source,
-                                        const Settings& settings) {
-  SweepOptions options;
-  options.replay = settings.replay;
-  options.by = settings.by.value_or(options.by);
-  options.sizes = settings.sizes.value_or(options.sizes);
-  options.ttls = settings.ttls;
-  options.policies = settings.policies;
-  const std::unique_ptr<ProgressBar> bar = MakeProgressBar(settings);
-  if (bar == nullptr) return RunSweep(source, options);
-  return RunSweep(source, options,
-                  [&](std::optional<double> done, int64_t requests) {
-                    bar->Update(done, requests);
-                  });
-}
-
-absl::Status CheckNotEmpty(const Settings& settings, int64_t requests,
-                           int64_t bad_lines) {
+absl::Status CheckNotEmpty(int64_t requests, std::optional<int64_t> bad_lines) {
   if (requests > 0) return absl::OkStatus();
-  return TraceError(settings, bad_lines == 0
-                                  ? "holds no request"
-                                  : absl::StrCat("holds no request and ",
-                                                 bad_lines, " bad lines"));
+  return TraceError(
+      bad_lines.value_or(0) == 0
+          ? "holds no request"
+          : absl::StrCat("holds no request and ", *bad_lines, " bad lines"));
 }
 
 // What goes to standard output, and to the file of --html.
@@ -116,86 +292,87 @@ struct Output {
   std::string page;
 };
 
-absl::StatusOr<Output> SweepReport(RequestSource& source,
-                                   const Settings& settings) {
-  absl::StatusOr<Sweep> sweep = SweepWithProgress(source, settings);
-  if (!sweep.ok()) return sweep.status();
-  absl::Status status =
-      CheckNotEmpty(settings, sweep->requests, source.bad_lines());
-  if (!status.ok()) return status;
-  const auto bad_lines = ReportedBadLines(settings, source);
-  return Output{settings.json ? SweepJson(*sweep, bad_lines)
-                              : SweepTable(settings.trace, *sweep, bad_lines),
-                SweepPage(settings.trace, *sweep)};
-}
-
-absl::StatusOr<Output> ReplayReport(RequestSource& source,
-                                    const Settings& settings) {
-  absl::StatusOr<ReplayResult> result = ReplayWithProgress(source, settings);
+// Returns the whole report, so that an error leaves standard output empty.
+absl::StatusOr<Output> Report(const SweepOptions& options) {
+  absl::StatusOr<std::unique_ptr<RequestSource>> source = OpenSource();
+  if (!source.ok()) return source.status();
+  std::unique_ptr<ProgressBar> bar;
+  if (absl::GetFlag(FLAGS_progress) && isatty(STDERR_FILENO) != 0) {
+    bar = std::make_unique<ProgressBar>(STDERR_FILENO);
+  }
+  const auto update = [&](std::optional<double> done, int64_t requests) {
+    if (bar != nullptr) bar->Update(done, requests);
+  };
+  const std::string trace = absl::GetFlag(FLAGS_trace);
+  const bool json = absl::GetFlag(FLAGS_json);
+  if (absl::GetFlag(FLAGS_sweep)) {
+    absl::StatusOr<Sweep> sweep = RunSweep(**source, options, update);
+    if (!sweep.ok()) return sweep.status();
+    absl::Status status = CheckNotEmpty(sweep->requests, sweep->bad_lines);
+    if (!status.ok()) return status;
+    return Output{json ? SweepJson(*sweep) : SweepTable(trace, *sweep),
+                  SweepPage(trace, *sweep)};
+  }
+  absl::StatusOr<ReplayResult> result = Replay(
+      **source, options.replay,
+      [&](int64_t requests) { update((*source)->progress(), requests); });
   if (!result.ok()) return result.status();
   absl::Status status =
-      CheckNotEmpty(settings, result->counts.requests, source.bad_lines());
+      CheckNotEmpty(result->counts.requests, result->bad_lines);
   if (!status.ok()) return status;
-  const auto bad_lines = ReportedBadLines(settings, source);
-  return Output{settings.json ? JsonReport(*result, bad_lines)
-                              : TableReport(settings, *result, bad_lines),
-                ""};
+  return Output{
+      json ? ReplayJson(*result) : ReplayTable(trace, options.replay, *result),
+      ""};
 }
 
-// Returns the whole report, so that an error leaves standard output empty.
-absl::StatusOr<Output> Report(const Settings& settings) {
-  absl::StatusOr<std::unique_ptr<RequestSource>> source = OpenSource(settings);
-  if (!source.ok()) return source.status();
-  return settings.sweep ? SweepReport(**source, settings)
-                        : ReplayReport(**source, settings);
-}
-
-ExitStatus Fail(ExitStatus exit_status, absl::string_view message) {
-  const std::string line = absl::StrCat("trace_replay: ", message, "\n");
-  std::fputs(line.c_str(), stderr);
-  return exit_status;
-}
-
-ExitStatus Print(const std::string& text) {
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
-    return Fail(kCannotPrint, "cannot write to standard output");
+// Runs what the flags say. The page is opened before the long work, so that a
+// wrong path is noticed in time; what was in it stays until then.
+ExitStatus Run(const SweepOptions& options) {
+  const auto fail = [&](absl::string_view what) {
+    return Fail(kBadFlagOrOutput,
+                absl::StrCat("--html=", absl::GetFlag(FLAGS_html), ": ", what,
+                             ": ", std::generic_category().message(errno)));
+  };
+  std::string path = absl::GetFlag(FLAGS_html);
+  std::ofstream page;
+  if (!path.empty()) {
+    path = PathAsTyped(path);
+    page.open(path, std::ios::app);
+    if (!page) return fail("cannot open the file");
+  }
+  absl::StatusOr<Output> output = Report(options);
+  if (!output.ok()) return Fail(kBadTrace, output.status().message());
+  if (!path.empty()) {
+    // A pipe or a terminal has nothing to truncate.
+    std::error_code ignored;
+    std::filesystem::resize_file(path, 0, ignored);
+    page << output->page;
+    page.close();
+    if (!page) return fail("cannot write");
+  }
+  if (std::fputs(output->report.c_str(), stdout) < 0 ||
+      std::fflush(stdout) != 0) {
+    return Fail(kBadFlagOrOutput, "cannot write to standard output");
   }
   return kDone;
 }
 
-// Runs what the settings say, with the file of --html if there is one.
-ExitStatus Run(const Settings& settings, OutputFile* page) {
-  absl::StatusOr<Output> output = Report(settings);
-  if (!output.ok()) return Fail(kBadInput, output.status().message());
-  if (page != nullptr) {
-    const absl::Status status = page->Write(output->page);
-    if (!status.ok()) {
-      return Fail(kCannotPrint, absl::StrCat("--html=", settings.html, ": ",
-                                             status.message()));
-    }
+ExitStatus Main(int argc, char** argv) {
+  absl::SetProgramUsageMessage(kUsage);
+  const absl::Status status = CheckNoneIsEmpty({argv + 1, argv + argc});
+  if (!status.ok()) return Fail(kBadFlagOrOutput, status.message());
+  const std::vector<char*> others = absl::ParseCommandLine(argc, argv);
+  if (others.size() > 1) {
+    return Fail(kBadFlagOrOutput,
+                absl::StrCat("unexpected argument '", others[1],
+                             "'; a trace is named with --trace=FILE"));
   }
-  return Print(output->report);
-}
-
-ExitStatus Main(absl::Span<const char* const> arguments) {
-  absl::StatusOr<Settings> settings = ParseCommandLine(arguments);
-  if (!settings.ok()) return Fail(kBadInput, settings.status().message());
-  if (settings->help) return Print(HelpText());
-  if (settings->html.empty()) return Run(*settings, nullptr);
-  absl::StatusOr<OutputFile> page =
-      OutputFile::Open(PathAsTyped(settings->html));
-  if (!page.ok()) {
-    return Fail(kBadInput, absl::StrCat("--html=", settings->html, ": ",
-                                        page.status().message()));
-  }
-  return Run(*settings, &*page);
+  absl::StatusOr<SweepOptions> options = Options();
+  if (!options.ok()) return Fail(kBadFlagOrOutput, options.status().message());
+  return Run(*options);
 }
 
 }  // namespace
-}  // namespace replay
-}  // namespace wheelcache
+}  // namespace wheelcache::replay
 
-int main(int argc, char** argv) {
-  return wheelcache::replay::Main(
-      absl::MakeConstSpan(argv + 1, argc > 0 ? argc - 1 : 0));
-}
+int main(int argc, char** argv) { return wheelcache::replay::Main(argc, argv); }

@@ -12,8 +12,7 @@
 #include "wheelcache/tools/load_testing/zipf_sampler.h"
 #include "wheelcache/tools/trace_replay/request.h"
 
-namespace wheelcache {
-namespace replay {
+namespace wheelcache::replay {
 namespace {
 
 constexpr uint64_t kSeed = 20201104;
@@ -83,18 +82,6 @@ const Kind& KindOf(uint64_t percent) {
 
 }  // namespace
 
-const absl::string_view kWorkloadDescription =
-    R"(4,000,000 synthetic requests with the statistics of one of Twitter's cache
-clusters (cluster 4 in the statistics of the open traces; Yang et al., OSDI
-2020), 1,000 a second of simulated time, the same on each run:
-  keys        1,000,000, by Zipf's law with exponent 1.1
-  TTLs        60 s 39 %, 300 s 24 %, 1 h 13 %, 600 s 12 %, 4 h 9 %, 1 d 3 % of
-              the keys
-  values      16 B to 16 KB, median 230 B, mean 1.5 KB
-  operations  get 90 %, set 6 %, gets 1 %, add 1 %, cas 0.7 %, replace, incr and
-              delete 0.3 % each, append 0.2 %, prepend and decr 0.1 % each
-)";
-
 Workload::Workload(int64_t requests) : requests_(requests), random_(kSeed) {}
 
 absl::StatusOr<bool> Workload::Next(Request& request) {
@@ -134,5 +121,4 @@ Operation Workload::NextOperation() {
   return kShares[i].operation;
 }
 
-}  // namespace replay
-}  // namespace wheelcache
+}  // namespace wheelcache::replay

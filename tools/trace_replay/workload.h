@@ -10,7 +10,7 @@
 // popularity by Zipf's law with exponent 1.1, and six TTLs from a minute to a
 // day. The sizes are spread around the paper's median of 230 bytes. Cluster 4
 // has gets and sets alone; the other operations have the small shares of other
-// clusters. kWorkloadDescription says the same for --help.
+// clusters. usage.h says the same for --help.
 //
 // Guarantees: a key keeps its size and its TTL. Each request names its key's
 // TTL, so that a value read through has it as well. The same build generates
@@ -31,14 +31,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "wheelcache/tools/trace_replay/request.h"
 
-namespace wheelcache {
-namespace replay {
-
-// What --help says of the workload.
-extern const absl::string_view kWorkloadDescription;
+namespace wheelcache::replay {
 
 class Workload : public RequestSource {
  public:
@@ -61,7 +56,6 @@ class Workload : public RequestSource {
   std::string key_;
 };
 
-}  // namespace replay
-}  // namespace wheelcache
+}  // namespace wheelcache::replay
 
 #endif  // WHEELCACHE_TOOLS_TRACE_REPLAY_WORKLOAD_H_

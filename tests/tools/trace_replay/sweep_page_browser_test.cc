@@ -8,10 +8,8 @@
 //   ./bazelw test //tests/tools/trace_replay:sweep_page_browser_test
 
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -19,7 +17,6 @@
 #include "gtest/gtest.h"
 #include "wheelcache/tests/testing/browser.h"
 #include "wheelcache/tools/trace_replay/sweep.h"
-#include "wheelcache/tools/trace_replay/sweep_options.h"
 #include "wheelcache/tools/trace_replay/sweep_page.h"
 #include "wheelcache/tools/trace_replay/workload.h"
 
@@ -56,20 +53,16 @@ TEST_F(SweepPageBrowserTest, ShowsTheFiguresOfTheSweep) {
     shown[absl::StrCat(fields[1], " ", fields[3])] = fields[4];
   }
   size_t figures = 0;
-  const auto expect = [&](const std::string& column, absl::Duration ttl,
-                          const std::vector<int64_t>& hits) {
-    for (size_t i = 0; i < hits.size(); ++i) {
-      ++figures;
-      EXPECT_EQ(shown[absl::StrCat(absl::FormatDuration(ttl), " ", column, " ",
-                                   sweep.limits[i])],
-                absl::StrFormat("%.1f %%", 100 * sweep.hit_ratio(hits[i])));
+  for (const SweepSection& section : sweep.sections) {
+    for (const SweepCurve& curve : section.curves) {
+      for (size_t i = 0; i < curve.limits.size(); ++i) {
+        ++figures;
+        EXPECT_EQ(
+            shown[absl::StrCat(absl::FormatDuration(section.ttl), " ",
+                               curve.name, " ", curve.limits[i])],
+            absl::StrFormat("%.1f %%", 100 * sweep.hit_ratio(curve.hits[i])));
+      }
     }
-  };
-  for (const SweepCurve& curve : sweep.curves) {
-    expect(std::string(curve.policy.name), curve.ttl, curve.hits);
-  }
-  for (const SweepBound& bound : sweep.bounds) {
-    expect("bound", bound.ttl, bound.hits);
   }
   EXPECT_EQ(shown.size(), figures);
 }

@@ -1,20 +1,14 @@
-#include "wheelcache/tools/trace_replay/help_text.h"
+// What trace_replay --help says besides the flags.
 
-#include <string>
+#ifndef WHEELCACHE_TOOLS_TRACE_REPLAY_USAGE_H_
+#define WHEELCACHE_TOOLS_TRACE_REPLAY_USAGE_H_
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "wheelcache/tools/trace_replay/flags.h"
-#include "wheelcache/tools/trace_replay/workload.h"
 
-namespace wheelcache {
-namespace replay {
-namespace {
+namespace wheelcache::replay {
 
-constexpr absl::string_view kBeforeFlags =
-    R"(trace_replay: replays an access trace through a wheelcache cache and reports
+inline constexpr absl::string_view kUsage =
+    R"(replays an access trace through a wheelcache cache and reports
 hits, evictions, expirations, memory and speed.
 
   trace_replay
@@ -22,11 +16,6 @@ hits, evictions, expirations, memory and speed.
   trace_replay --trace=oltp.csv --sweep --ttl=60s,5m --html=oltp.html
   zstd -dc oltp.csv.zst | trace_replay --trace=- --max_entries=5000
 
-Flags
-)";
-
-constexpr absl::string_view kAfterFlags =
-    R"(
 Trace
 The columns are those of Twitter's open cache traces, without a header:
   timestamp_seconds,key,key_size,value_size,client_id,operation,ttl_seconds
@@ -56,8 +45,7 @@ once. Replays it with 16 limits for each TTL and policy, the largest being the
 one that is given or what holds all keys, the others down to a 256th of it.
 Reports what single replays with the same flags would, and the most hits that
 any policy could have: Belady's bound for entries; for bytes one that is a
-little higher. The knee is where the curve is highest above the straight line
-from zero to the largest limit: from there on, what is added gains less than on
+little higher. From the knee on, what is added to a limit gains less than on
 average. Figures of scan_resistant differ by some thousandths from run to run,
 as hashes do.
 
@@ -67,29 +55,21 @@ those of the cache's Get and Set alone, sampled from one call in eight to limit
 the overhead; each includes 20 to 50 ns for reading the clock. Peaks are sampled
 after every write.
 
-Exit status: 0; 2 for a bad flag or trace, with nothing on standard output; 1 if
-the report or the page cannot be written.
+Exit status: 0; 1 for a bad flag, or if the report or the page cannot be
+written; 2 for a bad trace. With 2 there is nothing on standard output.
 
 Built-in workload
+4,000,000 synthetic requests with the statistics of one of Twitter's cache
+clusters (cluster 4 in the statistics of the open traces; Yang et al., OSDI
+2020), 1,000 a second of simulated time, the same on each run:
+  keys        1,000,000, by Zipf's law with exponent 1.1
+  TTLs        60 s 39 %, 300 s 24 %, 1 h 13 %, 600 s 12 %, 4 h 9 %, 1 d 3 % of
+              the keys
+  values      16 B to 16 KB, median 230 B, mean 1.5 KB
+  operations  get 90 %, set 6 %, gets 1 %, add 1 %, cas 0.7 %, replace, incr and
+              delete 0.3 % each, append 0.2 %, prepend and decr 0.1 % each
 )";
 
-}  // namespace
+}  // namespace wheelcache::replay
 
-std::string HelpText() {
-  std::string text(kBeforeFlags);
-  for (const Flag& flag : AllFlags()) {
-    const std::string usage =
-        flag.is_bool() ? absl::StrCat("--", flag.name)
-                       : absl::StrCat("--", flag.name, "=", flag.placeholder);
-    absl::string_view margin = usage;
-    for (absl::string_view line : absl::StrSplit(flag.help, '\n')) {
-      absl::StrAppendFormat(&text, "  %-17s %s\n", margin, line);
-      margin = "";
-    }
-  }
-  absl::StrAppend(&text, kAfterFlags, kWorkloadDescription);
-  return text;
-}
-
-}  // namespace replay
-}  // namespace wheelcache
+#endif  // WHEELCACHE_TOOLS_TRACE_REPLAY_USAGE_H_
