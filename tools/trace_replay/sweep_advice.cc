@@ -85,6 +85,9 @@ size_t FindKnee(const Sweep& sweep, const SweepCurve& curve) {
     highest = above;
     knee = i;
   }
+  for (size_t i = knee; i < curve.hits.size(); ++i) {
+    if (GainOfTwice(sweep, curve, i) >= kWorthTwiceTheLimit) knee = i + 1;
+  }
   return knee;
 }
 

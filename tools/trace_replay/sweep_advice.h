@@ -15,8 +15,9 @@
 
 namespace wheelcache::replay {
 
-// Gains of the hit ratio that are worth a longer TTL, or another policy than
-// the first.
+// Gains of the hit ratio that are worth twice the limit, a longer TTL, or
+// another policy than the first.
+inline constexpr double kWorthTwiceTheLimit = 0.05;
 inline constexpr double kWorthLongerTtl = 0.01;
 inline constexpr double kWorthAPolicy = 0.005;
 
@@ -26,9 +27,11 @@ struct SweepChoice {
   size_t limit = 0;    // In its limits.
 };
 
-// Returns the number of the limit at the knee of a curve: where it is highest
-// above the straight line from no hits at zero to the largest limit. From there
-// on, what is added to a limit gains less than it does on average.
+// Returns the number of the limit at the knee of a curve. From there on, what
+// is added to a limit gains less than it does on average, and twice the limit
+// gains less than kWorthTwiceTheLimit. The first condition holds from where the
+// curve is highest above the straight line from no hits at zero to the largest
+// limit.
 size_t FindKnee(const Sweep& sweep, const SweepCurve& curve);
 
 // The policy is the first, unless another one gains kWorthAPolicy at the knee

@@ -46,8 +46,8 @@ one that is given or what holds all keys, the others down to a 256th of it.
 Reports what single replays with the same flags would, and the most hits that
 any policy could have: Belady's bound for entries; for bytes one that is a
 little higher. From the knee on, what is added to a limit gains less than on
-average. Figures of scan_resistant differ by some thousandths from run to run,
-as hashes do.
+average, and twice the limit gains less than 5 points. Figures of scan_resistant
+differ by some thousandths from run to run, as hashes do.
 
 Report
 The speed excludes the time for reading or generating the trace. Latencies are

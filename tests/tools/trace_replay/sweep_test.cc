@@ -353,12 +353,15 @@ int64_t KneeOf(const std::vector<int64_t>& hits) {
   return sweep.limits[FindKnee(sweep, sweep.sections[0].curves[0])];
 }
 
-TEST(SweepAdviceTest, FromTheKneeOnWhatIsAddedGainsLittle) {
+TEST(SweepAdviceTest, FromTheKneeOnAllThatIsAddedGainsLittle) {
   EXPECT_EQ(KneeOf({500, 700, 740, 780}), 200);
   EXPECT_EQ(KneeOf({100, 200, 760, 800}), 400);
   EXPECT_EQ(KneeOf({800, 800, 800, 800}), 100);
   EXPECT_EQ(KneeOf({0, 0, 0, 800}), 800);
   EXPECT_EQ(KneeOf({0, 0, 0, 0}), 100);
+  // Less than on average, but twice as much gains five points and more.
+  EXPECT_EQ(KneeOf({500, 700, 750, 799}), 400);
+  EXPECT_EQ(KneeOf({500, 700, 720, 800}), 800);
 }
 
 TEST(SweepAdviceTest, OtherPolicyMustGainHalfAPoint) {
