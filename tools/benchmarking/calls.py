@@ -80,26 +80,20 @@ def _whole_cache(result):
 
 
 def section(result):
-    calls = list(_call_rows(result))
-    storms = [storm for storm in STORMS if result.has(f"{storm}/storm/p50")]
-    blocks, charts = [], {}
-    if calls:
-        blocks.append(table(["million keys per second", *THREADS.values(), "compared with"], calls))
-    if storms:
-        charts["Calls"] = _chart(result, storms)
-        rows = [_storm_row(result, storm) for storm in storms]
-        blocks += [picture(TITLE, "Calls"), table(["", *PERCENTILES, "p99.9, calm"], rows)]
-    return Section(TITLE, TEXT, blocks, [], charts) if blocks else None
+    blocks = [
+        table(["million keys per second", *THREADS.values(), "compared with"], _call_rows(result)),
+        picture(TITLE, "Calls"),
+        table(["", *PERCENTILES, "p99.9, calm"], [_storm_row(result, storm) for storm in STORMS]),
+    ]
+    return Section(TITLE, TEXT, blocks, [], {"Calls": _chart(result)})
 
 
 def _call_rows(result):
-    for program, (base, compared), calls in GROUPS:
+    for program, (other, compared), calls in GROUPS:
         for call, title in calls.items():
-            names = [(f"calls/{program}/{call}/{threads}", f"calls/{program}/{base}/{threads}") for threads in THREADS]
-            cells = [f"{result.median(pair[0]) / 1e6:#.3g} ({result.ratio(*pair):.2f})" if result.has(*pair) else ""
-                     for pair in names]  # fmt: skip
-            if any(cells):
-                yield [title, *cells, compared]
+            names = [(f"calls/{program}/{call}/{threads}", f"calls/{program}/{other}/{threads}") for threads in THREADS]
+            cells = [f"{result.median(name) / 1e6:#.3g} ({result.ratio(name, base):.2f})" for name, base in names]
+            yield [title, *cells, compared]
 
 
 def _calm(result, storm):
@@ -118,8 +112,8 @@ def _storm_row(result, storm):
     return [title, *map(duration, [*figures, _calm(result, storm)])]
 
 
-def _chart(result, storms):
-    titles = {storm: f"{STORMS[storm][0]}, {storm}".replace("`", "") for storm in storms}
+def _chart(result):
+    titles = {storm: f"{who}, {storm}".replace("`", "") for storm, (who, _) in STORMS.items()}
     series = {
         "calm": {title: _calm(result, storm) for storm, title in titles.items()},
         "meanwhile": {title: result.median(f"{storm}/storm/p99.9") for storm, title in titles.items()},

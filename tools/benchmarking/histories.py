@@ -71,19 +71,14 @@ def _renamed(allocator, measure):
 
 
 def section(result):
-    histories = [history for history in HISTORIES if result.names(f"histories/{OURS}/{history}/")]
-    others = [other for other in OTHERS if result.names(f"histories/{OURS}/{other}/")]
-    if not histories and not others:
-        return None
     subjects = [subject for subject in ALLOCATORS if result.names(f"histories/{subject}/")]
     peers = [PEER] if result.names(f"histories/{PEER}/") else []
     head = ["", "limit", "1 thread", "4 threads", *(ALLOCATORS[subject] for subject in subjects)]
     head += [*("RocksDB" for _ in peers), "thousand Sets/s, 1 and 4 threads"]
-    rows = [_history_row(result, history, subjects + peers) for history in histories]
-    rows += [_other_row(result, other, subjects, [""] * len(peers)) for other in others]
-    charts = {"Histories": _chart(result, histories)} if histories else {}
-    pictures = [picture(TITLE, name) for name in charts]
-    return Section(TITLE, TEXT, [*pictures, table(head, rows)], [_target(result)], charts)
+    rows = [_history_row(result, history, subjects + peers) for history in HISTORIES]
+    rows += [_other_row(result, other, subjects, [""] * len(peers)) for other in OTHERS]
+    blocks = [picture(TITLE, "Histories"), table(head, rows)]
+    return Section(TITLE, TEXT, blocks, [_target(result)], {"Histories": _chart(result)})
 
 
 class _Figure:
@@ -154,15 +149,15 @@ def _target(result):
     return Target(what, f"all {len(figures)}", origin, f"{within}", within == len(figures))
 
 
-def _chart(result, histories):
+def _chart(result):
     """Draws the histories that come closest to their limits, under malloc of glibc."""
-    worst = {history: _worst(_figures(result, OURS, history)) for history in histories}
-    drawn = sorted(histories, key=lambda history: -worst[history].excess())[:PANELS]
+    worst = {history: _worst(_figures(result, OURS, history)) for history in HISTORIES}
+    drawn = sorted(HISTORIES, key=lambda history: -worst[history].excess())[:PANELS]
     lines = {f"wheelcache, {'1 thread' if n == '1' else f'{n} threads'}": f"{OURS}/{{}}/{n}" for n in THREADS}
     lines["RocksDB LRUCache, 1 thread"] = f"{PEER}/{{}}/1"
     unit = "resident memory by bytes Set, both as multiples of max_bytes"
     panels = []
-    for history in sorted(drawn, key=histories.index):
+    for history in filter(drawn.__contains__, HISTORIES):
         names = {title: f"histories/{name.format(history)}" for title, name in lines.items()}
         series = {title: result.values[f"{name}/series"][-1] for title, name in names.items()
                   if result.has(f"{name}/series")}  # fmt: skip

@@ -30,6 +30,10 @@ GROWTH = """\
 Growth: one thread Sets four million new keys in an empty cache limited to 1 GiB alone, whose index grows to an unknown
 final size, and in a map without reserve()."""
 
+# Of the mass expiry: the number of pairs of threads, and what is measured.
+EXPIRY_CALLS = {("1", "get"): "Get, 1 pair", ("1", "set"): "Set, 1 pair",
+                ("2", "get"): "Get, 2 pairs", ("2", "set"): "Set, 2 pairs"}  # fmt: skip
+
 # For each family of benchmarks but the first: its text, the title of its chart, and {beginning of the names: row}.
 FAMILIES = {
     "Storm": (
@@ -67,23 +71,17 @@ def _values(result):
 
 
 def section(result):
-    items, rows, charts = [], [], {}
-    pairs = sorted(result.parts("MassExpiry/", 1))
-    if pairs:
-        rows += _expiry_rows(result, pairs)
-        items.append(_item(MASS_EXPIRY, "MassExpiry"))
-        charts["MassExpiry"] = _expiry_chart(result, pairs)
+    items = [_item(MASS_EXPIRY, "MassExpiry")]
+    rows = list(_expiry_rows(result))
+    charts = {"MassExpiry": _expiry_chart(result)}
     for family, (text, title, names) in FAMILIES.items():
-        measured = {row: _medians(result, name) for name, row in names.items() if result.has(f"{name}p50")}
-        if measured:
-            rows += [_row(row, medians) for row, medians in measured.items()]
-            items.append(_item(text, family))
-            groups = [percentile for percentile in PERCENTILES if any(percentile in of for of in measured.values())]
-            charts[family] = duration_chart(title, groups, {row.partition(", ")[2]: of for row, of in measured.items()})
-    if not items:
-        return None
+        measured = {row: _medians(result, name) for name, row in names.items()}
+        rows += [_row(row, medians) for row, medians in measured.items()]
+        items.append(_item(text, family))
+        groups = [percentile for percentile in PERCENTILES if any(percentile in of for of in measured.values())]
+        charts[family] = duration_chart(title, groups, {row.partition(", ")[2]: of for row, of in measured.items()})
     blocks = ["\n".join(items), table(["", *PERCENTILES], rows)]
-    return Section("Latencies", TEXT, blocks, list(_targets(result, pairs)), charts)
+    return Section("Latencies", TEXT, blocks, list(_targets(result)), charts)
 
 
 def _item(text, name):
@@ -98,31 +96,24 @@ def _row(what, medians):
     return [what, *(duration(medians[percentile]) if percentile in medians else "" for percentile in PERCENTILES)]
 
 
-def _operation(operation, count):
-    return f"{operation.capitalize()}, {count} pair{'' if count == '1' else 's'}"
+def _expiry_rows(result):
+    for (count, operation), title in EXPIRY_CALLS.items():
+        for kind in ("calm", "expiring"):
+            yield _row(f"{title}, {kind}", _medians(result, f"MassExpiry/{count}/{kind}/{operation}_"))
 
 
-def _expiry_rows(result, pairs):
-    for count in pairs:
-        for operation in ("get", "set"):
-            for kind in ("calm", "expiring"):
-                medians = _medians(result, f"MassExpiry/{count}/{kind}/{operation}_")
-                yield _row(f"{_operation(operation, count)}, {kind}", medians)
-
-
-def _expiry_chart(result, pairs):
-    calls = {_operation(operation, count): (count, operation) for count in pairs for operation in ("get", "set")}
+def _expiry_chart(result):
     series = {
         kind: {title: result.median(f"MassExpiry/{count}/{kind}/{operation}_p99.9")
-               for title, (count, operation) in calls.items()}
+               for (count, operation), title in EXPIRY_CALLS.items()}
         for kind in ("calm", "expiring")
     }  # fmt: skip
-    return duration_chart("Mass expiry: p99.9", list(calls), series)
+    return duration_chart("Mass expiry: p99.9", list(EXPIRY_CALLS.values()), series)
 
 
-def _targets(result, pairs):
+def _targets(result):
     for operation in ("get", "set"):
-        for count in pairs:
+        for count in ("1", "2"):
             names = [f"MassExpiry/{count}/{kind}/{operation}_p99.9" for kind in ("expiring", "calm")]
             what = f"p99.9 of {operation.capitalize()}, expiring to calm; pairs"
             yield at_most(what, MOST_OF_CALM, "project: ratio to a run without expiry", result.ratios(*names), count)

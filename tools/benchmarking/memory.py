@@ -32,8 +32,6 @@ def runs(suite):
 
 def section(result):
     subjects = result.parts("per_entry/", 2)
-    if not subjects:
-        return None
     subjects.sort(key=lambda subject: subject == FLOOR)  # Last, so that the others have the colors of the other charts.
     series = {
         subject: result.medians({title: f"per_entry/{kind}/{subject}" for kind, title in TYPES.items()})

@@ -50,40 +50,28 @@ def _nanos(*calls):
 def section(result):
     rows, bars = [], {"near cache": {}, "compared with": {}}
     for title, call, others in ROWS:
-        if not result.has(*_nanos(call, *others)):
-            continue
         ours, *theirs = map(result.median, _nanos(call, *others))
         compared = ", ".join(f"{duration(nanos)} ({other})" for nanos, other in zip(theirs, others.values()))
         rows.append([title, duration(ours), compared])
         bars["near cache"][title.replace("`", "")] = ours
         bars["compared with"][title.replace("`", "")] = theirs[0]
-    if not rows:
-        return None
-    if result.has("near/Invalidations/p99"):
-        latencies = [duration(result.median(f"near/Invalidations/{percentile}")) for percentile in ("p50", "p99")]
-        rows.append(["local hit during invalidations, p50 and p99", ", ".join(latencies), ""])
+    latencies = [duration(result.median(f"near/Invalidations/{percentile}")) for percentile in ("p50", "p99")]
+    rows.append(["local hit during invalidations, p50 and p99", ", ".join(latencies), ""])
     blocks = [picture(TITLE, "Near"), table(["", "near cache", "compared with"], rows)]
     charts = {"Near": duration_chart(TITLE, list(bars["near cache"]), bars)}
     return Section(TITLE, TEXT, blocks, list(_targets(result)), charts)
 
 
 def _targets(result):
-    """Yields the targets of which both figures were measured."""
-    hits = _nanos("NearHit", "CacheHit")
-    if result.has(*hits):
-        extra = [near - cache for near, cache in zip(*map(result.values.get, hits))]
-        what = "Local hit of a near cache, beyond `Cache::Get`"
-        yield at_most(what, 40, ORIGIN, extra, limit="{} ns", write=in_format("{:.1f} ns"))
-    if result.has(*_nanos("RawGet", "NearHit")):
-        speed_ups = result.ratios(*_nanos("RawGet", "NearHit"))
-        yield at_least("Local hit: speed-up over `GET` by hiredis", 100, ORIGIN, speed_ups, write=in_format("{:.0f}"))
-    if result.has(*_nanos("NearMiss", "RawMiss")):
-        ratios = result.ratios(*_nanos("NearMiss", "RawMiss"))
-        yield at_most("Miss of a near cache to `PTTL` and `GET` by hiredis", 1.15, ORIGIN, ratios)
-    if result.has("near/Invalidations/per_second"):
-        millions = [rate / 1e6 for rate in result.values["near/Invalidations/per_second"]]
-        yield at_least("Million invalidations a second", 0.5, ORIGIN, millions)
-    if result.has(*_nanos("Recovery")):
-        slowest = [max(result.values["near/Recovery/nanos"])]
-        yield at_most("Recovery after a restart, slowest round", 6e9, ORIGIN, slowest, limit="6 s",
-                      write=lambda figures: duration(figures[0]))  # fmt: skip
+    extra = [near - cache for near, cache in zip(*map(result.values.get, _nanos("NearHit", "CacheHit")))]
+    what = "Local hit of a near cache, beyond `Cache::Get`"
+    yield at_most(what, 40, ORIGIN, extra, limit="{} ns", write=in_format("{:.1f} ns"))
+    speed_ups = result.ratios(*_nanos("RawGet", "NearHit"))
+    yield at_least("Local hit: speed-up over `GET` by hiredis", 100, ORIGIN, speed_ups, write=in_format("{:.0f}"))
+    ratios = result.ratios(*_nanos("NearMiss", "RawMiss"))
+    yield at_most("Miss of a near cache to `PTTL` and `GET` by hiredis", 1.15, ORIGIN, ratios)
+    millions = [rate / 1e6 for rate in result.values["near/Invalidations/per_second"]]
+    yield at_least("Million invalidations a second", 0.5, ORIGIN, millions)
+    slowest = [max(result.values["near/Recovery/nanos"])]
+    yield at_most("Recovery after a restart, slowest round", 6e9, ORIGIN, slowest, limit="6 s",
+                  write=lambda figures: duration(figures[0]))  # fmt: skip

@@ -29,10 +29,8 @@ MOST_LOSS, MOST_BYTES, LEAST_SETS = 2, 18, 0.75
 ORIGIN = "issue: the scan-resistant policy"
 
 TEXT = """\
-Read through without TTLs, one shard: hit ratios with the given numbers of entries."""
-
-ADVERSARIES_TEXT = """\
-Points that the scan-resistant policy gains against LRU in workloads made to defeat it, in a cache of 10,000 entries:"""
+Read through without TTLs, one shard: hit ratios with the given numbers of entries. Points that the scan-resistant policy gains against LRU in workloads made to defeat it, in a cache of
+10,000 entries:"""
 
 
 def runs(suite):
@@ -48,15 +46,11 @@ def runs(suite):
 def section(result):
     gains = {}  # In points.
     for adversary, title in ADVERSARIES.items():
-        names = [f"policy/adversary/{adversary}/{policy}" for policy in (OURS, "lru")]
-        if result.has(*names):
-            ours, lru = map(result.median, names)
-            gains[title] = 100 * (ours - lru)
+        ours, lru = (result.median(f"policy/adversary/{adversary}/{policy}") for policy in (OURS, "lru"))
+        gains[title] = 100 * (ours - lru)
     gained = "; ".join(f"{title} {gain:+.1f}" for title, gain in gains.items())
-    rows, targets = list(_rows(result)), list(_targets(result, gains))
-    blocks = [table(["entries", *POLICIES.values()], rows)] if rows else []
-    text = f"{TEXT} {ADVERSARIES_TEXT} {gained}." if gains else TEXT
-    return Section("Eviction policies", text, blocks, targets) if blocks or targets else None
+    blocks = [table(["entries", *POLICIES.values()], _rows(result))]
+    return Section("Eviction policies", f"{TEXT} {gained}.", blocks, list(_targets(result, gains)))
 
 
 def _rows(result):
@@ -72,16 +66,12 @@ def _rows(result):
 
 
 def _targets(result, gains):
-    if gains:
-        what = "Scan-resistant policy, against adversaries: points below LRU"
-        yield at_most(what, MOST_LOSS, ORIGIN, [max(0, -min(gains.values()))], write=in_format("{:.1f}"))
-    names = [f"per_entry/numbers/{subject}" for subject in (OURS, LRU)]
-    if result.has(*names):
-        ours, lru = map(result.median, names)
-        what = "Scan-resistant policy: bytes per entry besides those with LRU"
-        yield at_most(what, MOST_BYTES, ORIGIN, [ours - lru], write=in_format("{:.1f}"))
+    what = "Scan-resistant policy, against adversaries: points below LRU"
+    yield at_most(what, MOST_LOSS, ORIGIN, [max(0, -min(gains.values()))], write=in_format("{:.1f}"))
+    ours, lru = (result.median(f"per_entry/numbers/{subject}") for subject in (OURS, LRU))
+    what = "Scan-resistant policy: bytes per entry besides those with LRU"
+    yield at_most(what, MOST_BYTES, ORIGIN, [ours - lru], write=in_format("{:.1f}"))
     for threads in THREADS:
-        names = [f"SetNew/{subject}/{threads}" for subject in (OURS, LRU)]
-        if result.has(*names):
-            what = "Scan-resistant policy: Set of new keys, ratio to LRU; threads"
-            yield at_least(what, LEAST_SETS, ORIGIN, result.ratios(*names), f"{threads}")
+        ratios = result.ratios(*(f"SetNew/{subject}/{threads}" for subject in (OURS, LRU)))
+        what = "Scan-resistant policy: Set of new keys, ratio to LRU; threads"
+        yield at_least(what, LEAST_SETS, ORIGIN, ratios, f"{threads}")

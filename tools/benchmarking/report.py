@@ -26,10 +26,8 @@ Origins: *issue*, the issue that asks for the benchmarks; *prototype*, what the 
 
 def files(results, folder):
     """Returns {path: text} of RESULTS.md, next to `folder`, and of the charts in it."""
-    sections = _sections(results)
-    charts = {name: svg for section in sections.values() for name, svg in section.charts.items()}
-    if svg := throughput.overview(results.get(throughput.KEY), results.get("memory")):
-        charts["overview"] = svg
+    charts = {name: svg for section in _sections(results).values() for name, svg in section.charts.items()}
+    charts["overview"] = throughput.overview(results[throughput.KEY], results["memory"])
     pages = {folder.parent / "RESULTS.md": text(results)}
     return pages | {folder / f"{name}.svg": svg for name, svg in charts.items()}
 
@@ -38,17 +36,18 @@ def text(results):
     """Returns the report in Markdown, of {key of a section: its measurements}."""
     sections = _sections(results)
     targets = [target for section in sections.values() for target in section.targets]
-    parts = [f"# Results\n{unwrapped(HEAD)}", "\n".join([*_runs(results, sections), *_disturbances(results)])]
-    if throughput.KEY in sections:
-        parts.append("![Overview](results/overview.svg)")
-    if targets:
-        reached = sum(target.reached for target in targets)
-        parts.append(f"## {reached} of {len(targets)} targets reached\n{unwrapped(ORIGINS)}")
-        groups = itertools.groupby(targets, lambda target: (target.what, target.origin))
-        rows = [_target_row(list(group)) for _, group in groups]
-        parts.append(table(["", "target", "measured", "", "origin of the target"], rows))
+    reached = sum(target.reached for target in targets)
+    groups = itertools.groupby(targets, lambda target: (target.what, target.origin))
+    rows = [_target_row(list(group)) for _, group in groups]
+    parts = [
+        f"# Results\n{unwrapped(HEAD)}",
+        "\n".join([*_runs(results, sections), _disturbances(results)]),
+        "![Overview](results/overview.svg)",
+        f"## {reached} of {len(targets)} targets reached\n{unwrapped(ORIGINS)}",
+        table(["", "target", "measured", "", "origin of the target"], rows),
+    ]
     for section in sections.values():
-        parts += section.parts()
+        parts += [f"## {section.title}\n{unwrapped(section.text)}", *section.blocks]
     return "\n\n".join(parts) + "\n"
 
 
@@ -63,9 +62,7 @@ def faults(results, folder):
 
 
 def _sections(results):
-    """Returns {key: section} of those that something was measured of."""
-    made = {topic.KEY: topic.section(results[topic.KEY]) for topic in topics.ALL if topic.KEY in results}
-    return {key: section for key, section in made.items() if section}
+    return {topic.KEY: topic.section(results[topic.KEY]) for topic in topics.ALL if topic.KEY in results}
 
 
 def _target_row(targets):
@@ -97,22 +94,17 @@ def _runs(results, sections):
 
 
 def _disturbances(results):
-    """Returns a line on CPU steal, and on how long other guests used the sibling hardware thread, if they are known."""
-    said = []
-    if stolen := _values(results, "stolen/"):
-        said.append(
-            f"CPU steal: median {statistics.median(stolen):.1%}, maximum {max(stolen):.1%} of the CPU time that a"
-            f" measurement asks for; above {MOST_STOLEN:.0%} it is repeated as long as there is time;"
-            f" {sum(value > MOST_STOLEN for value in stolen)} of {len(stolen)} remain above"
-        )
-    if shared := _values(results, "shared/"):
-        said.append(
-            f"Core shared with another guest: median {statistics.median(shared):.0%}, maximum {max(shared):.0%} of the"
-            f" time of a throughput measurement; of its {PIECES} pieces those with at most {MOST_SHARED:.0%} count;"
-            f" with too few of them it is repeated as long as there is time;"
-            f" {sum(value > MOST_SHARED for value in shared)} of {len(shared)} remain above"
-        )
-    return [f"- {'. '.join(said)}"] if said else []
+    """Returns a line on CPU steal, and on how long other guests used the sibling hardware thread."""
+    stolen, shared = (_values(results, prefix) for prefix in ("stolen/", "shared/"))
+    return (
+        f"- CPU steal: median {statistics.median(stolen):.1%}, maximum {max(stolen):.1%} of the CPU time that a"
+        f" measurement asks for; above {MOST_STOLEN:.0%} it is repeated as long as there is time;"
+        f" {sum(value > MOST_STOLEN for value in stolen)} of {len(stolen)} remain above."
+        f" Core shared with another guest: median {statistics.median(shared):.0%}, maximum {max(shared):.0%} of the"
+        f" time of a throughput measurement; of its {PIECES} pieces those with at most {MOST_SHARED:.0%} count;"
+        f" with too few of them it is repeated as long as there is time;"
+        f" {sum(value > MOST_SHARED for value in shared)} of {len(shared)} remain above"
+    )
 
 
 def _values(results, prefix):

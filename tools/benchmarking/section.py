@@ -16,9 +16,6 @@ class Section:
     targets: list = dataclasses.field(default_factory=list)
     charts: dict = dataclasses.field(default_factory=dict)  # The SVG by the name of its file.
 
-    def parts(self):
-        return [f"## {self.title}\n{unwrapped(self.text)}", *self.blocks]
-
 
 @dataclasses.dataclass
 class Target:

@@ -81,14 +81,11 @@ def _measure(suite, workload, threads, benchmarks):
 
 
 def section(result):
-    workloads = [key for key in WORKLOADS if result.names(f"floor/{key}/")]
-    if not workloads:
-        return None
-    heads = [WORKLOADS[key][0] for key in workloads]
-    subjects = list(dict.fromkeys(subject for key in workloads for subject in result.parts(f"{key}/", 1)))
+    heads = [title for title, _ in WORKLOADS.values()]
+    subjects = list(dict.fromkeys(subject for key in WORKLOADS for subject in result.parts(f"{key}/", 1)))
 
     def rows(shown, write):
-        return [[f"`{subject}`", *(_cell(result, key, subject, write) for key in workloads)] for subject in shown]
+        return [[f"`{subject}`", *(_cell(result, key, subject, write) for key in WORKLOADS)] for subject in shown]
 
     rates = rows(subjects, lambda name, _: f"{result.median(name) / 1e6:#.3g}")
     ratios = rows([subject for subject in subjects if subject != FLOOR], lambda *names: f"{result.ratio(*names):.2f}")
@@ -96,12 +93,12 @@ def section(result):
         "Throughput",
         TEXT,
         [
-            "\n".join(_described(result, key) for key in workloads),
+            "\n".join(_described(result, key) for key in WORKLOADS),
             table(["million operations per second", *heads], rates),
             table(["ratio to the floor", *heads], ratios),
         ],
-        [target for key in workloads for target in _targets(result, key)],
-        {key: _chart(result, key) for key in workloads},
+        [target for key in WORKLOADS for target in _targets(result, key)],
+        {key: _chart(result, key) for key in WORKLOADS},
     )
 
 
@@ -116,7 +113,7 @@ def _described(result, key):
 
 
 def _floor(result, key):
-    return next(result.median(name) for threads in THREADS if result.has(name := f"floor/{key}/{threads}"))
+    return result.median(f"floor/{key}/1")
 
 
 def _bars(result, key, subjects, threads):
@@ -135,23 +132,19 @@ def _chart(result, key):
 
 
 def overview(result, memory):
-    """Returns a chart of wheelcache and its peers in each workload, and of their memory; nothing of none."""
+    """Returns a chart of wheelcache and its peers in each workload, and of their memory."""
     threads = [1, 2, 8]
     panels = []
     for key, heading in OVERVIEW.items():
-        if result and result.names(f"floor/{key}/"):
-            measured = {subject: library for subject, library in LIBRARIES.items() if result.names(f"{key}/{subject}/")}
-            groups, series = [THREADS[count] for count in threads], _bars(result, key, measured, threads)
-            panels.append(chart.Bars("operations per second", groups, series, _floor(result, key), heading,
-                                     labelled=["wheelcache"]))  # fmt: skip
-    if not panels:
-        return None
-    floor = f"per_entry/strings/{FLOOR}"
-    if memory and memory.has(floor):
-        group = "a full cache, everything included"
-        series = {library: memory.medians({group: f"per_entry/strings/{subject}"})
-                  for subject, library in LIBRARIES.items()}  # fmt: skip
-        panels.append(chart.Bars("resident bytes per entry", [group], series, memory.median(floor), "Memory"))
+        measured = {subject: library for subject, library in LIBRARIES.items() if result.names(f"{key}/{subject}/")}
+        groups, series = [THREADS[count] for count in threads], _bars(result, key, measured, threads)
+        panels.append(chart.Bars("operations per second", groups, series, _floor(result, key), heading,
+                                 labelled=["wheelcache"]))  # fmt: skip
+    group = "a full cache, everything included"
+    series = {library: memory.medians({group: f"per_entry/strings/{subject}"})
+              for subject, library in LIBRARIES.items()}  # fmt: skip
+    floor = memory.median(f"per_entry/strings/{FLOOR}")
+    panels.append(chart.Bars("resident bytes per entry", [group], series, floor, "Memory"))
     cpu, cores = re.match(r"(.*?)(?: \(.*\))?, (\d+ cores)", result.machine["Processor"]).groups()
     title = f"{cores}, {cpu}: throughput and memory; a million entries, 21-byte keys, 64-byte values"
     return chart.draw(title, panels, "absl::flat_hash_map without a lock, one thread")
@@ -159,10 +152,9 @@ def overview(result, memory):
 
 def _targets(result, key):
     for threads, least in TARGETS.get(key, {}).items():
-        if result.has(name := f"{key}/wheelcache/{threads}"):
-            ratios = result.ratios(name, f"floor/{key}/{threads}")
-            what = f"{WORKLOADS[key][0]}; threads"
-            yield at_least(what, least, "issue: ratio to the floor", ratios, f"{threads}", "{:.2f}")
+        ratios = result.ratios(f"{key}/wheelcache/{threads}", f"floor/{key}/{threads}")
+        what = f"{WORKLOADS[key][0]}; threads"
+        yield at_least(what, least, "issue: ratio to the floor", ratios, f"{threads}", "{:.2f}")
 
 
 def _cell(result, key, subject, write):

@@ -65,12 +65,10 @@ def _name(operation, subject):
 def section(result):
     names = [name.split("/") for name in result.names("TimingWheel/")]
     operations = list(dict.fromkeys(f"{name[1]}/{name[2]}" for name in names))
-    if not operations:
-        return None
     rows = [[_title(operation), *(_cell(result, operation, subject) for subject in SUBJECTS)]
             for operation in operations if operation not in HIDDEN]  # fmt: skip
+    # Those of which both were measured; of those with the same name, the first.
     compared = [operation for operation in operations if result.has(_name(operation, OURS), _name(operation, BASE))]
-    # Of those with the same name, the first is drawn.
     drawn = {operation.partition("/")[0]: operation for operation in reversed(compared)}
     series = {title: result.medians({name: _name(operation, subject) for name, operation in drawn.items()})
               for subject, title in SUBJECTS.items()}  # fmt: skip
@@ -88,9 +86,8 @@ def _targets(result, operations):
             speed_ups = result.ratios(_name(operation, peer), _name(operation, OURS))
             yield at_least(f"{_title(operation)}: speed-up over {SUBJECTS[peer]}", least, origin, speed_ups)
     for operation, (far, near, most, origin) in FLAT.items():
-        names = [_name(f"{operation}/{arguments}", OURS) for arguments in (far, near)]
-        if result.has(*names):
-            yield at_most(f"{operation}: {far} to {near}", most, origin, result.ratios(*names))
+        ratios = result.ratios(*(_name(f"{operation}/{arguments}", OURS) for arguments in (far, near)))
+        yield at_most(f"{operation}: {far} to {near}", most, origin, ratios)
 
 
 def _cell(result, operation, subject):

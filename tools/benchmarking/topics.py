@@ -4,7 +4,7 @@ Each topic is a module and a section of the report. It has
 
   KEY              names the section in --sections and among the stored measurements
   runs(suite)      the runs of a round (programs.Run), each of which returns {name: value}
-  section(result)  the section (section.Section) made of the measurements of these runs, or None of nothing
+  section(result)  the section (section.Section) made of the measurements of these runs
 """
 
 from . import calls, histories, latencies, memory, near, policy, throughput, timing_wheel
