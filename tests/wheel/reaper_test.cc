@@ -513,22 +513,6 @@ TEST_F(ReaperFork, TheChildGetsAThreadAtTheFirstWakeUp) {
   EXPECT_EQ(client.calls(), (Calls{50, 100}));
 }
 
-TEST_F(ReaperFork, TheChildDoesNotWaitForACallThatOnlyTheParentHas) {
-  Notification started, forked;
-  Registered client(reaper_, [&](int64_t) {
-    started.Notify();
-    forked.Wait();
-    return kNever;
-  });
-  client.WakeAt(0);
-  started.Wait();
-  EXPECT_TRUE(HoldsInChild([&] {
-    reaper_.Unregister(&client);
-    return true;
-  }));
-  forked.Notify();
-}
-
 TEST_F(ReaperFork, AThreadThatWaitsInTheParentDoesNotStopTheChild) {
   Notification started, go_on;
   RecordingClient client([&](int64_t) {
@@ -565,20 +549,6 @@ TEST_F(ReaperFork, TheChildMayDestroyTheReaper) {
     real = nullptr;
     return true;
   }));
-}
-
-TEST_F(ReaperFork, ACallMayFork) {
-  std::atomic<bool> held{false};
-  Registered client(reaper_, [&](int64_t) {
-    held = HoldsInChild([&] {
-      reaper_.Unregister(&client);
-      return true;
-    });
-    return kNever;
-  });
-  client.WakeAt(0);
-  clock_.WaitUntilAsleep();
-  EXPECT_TRUE(held);
 }
 
 TEST_F(ReaperFork, InTheChildOfACallTheThreadThatForkedGoesOn) {

@@ -53,20 +53,6 @@ TEST_F(TimerServiceCallbackTest, ACallbackMaySetItsOwnKeyAgain) {
                                        Fired{"k", 3, 15}));
 }
 
-TEST_F(TimerServiceCallbackTest, ACallbackMayMoveAndRemoveOthers) {
-  StartWith([this](const std::string& key, int) {
-    if (key != "first") return;
-    Move("later", 1);
-    Remove("never");
-  });
-  Set("first", 1, 5);
-  Set("never", 2, 6);
-  Set("later", 3, 60);
-  RunFor(100);
-  EXPECT_THAT(TakeFired(),
-              ElementsAre(Fired{"first", 1, 5}, Fired{"later", 3, 6}));
-}
-
 TEST_F(TimerServiceCallbackTest, ACallbackMayRemoveOneThatIsDueWithIt) {
   StartWith(
       [this](const std::string& key, int) { Remove(key == "a" ? "b" : "a"); });
@@ -121,17 +107,6 @@ TEST_F(TimerServiceCallbackTest, WhatDrainCallsMayCallTheService) {
   EXPECT_EQ(*count, 1);
   RunFor(100);
   EXPECT_THAT(TakeFired(), ElementsAre(Fired{"k", 2, 7}));
-}
-
-TEST_F(TimerServiceCallbackTest, WhatDrainCallsMayStopTheService) {
-  Start();
-  Set("a", 1, 5);
-  Set("b", 2, 5);
-  const auto count =
-      service_->Drain([this](const std::string&, int) { service_->Stop(); });
-  EXPECT_EQ(*count, 2);
-  RunFor(100);
-  EXPECT_THAT(TakeFired(), IsEmpty());
 }
 
 TEST_F(TimerServiceCallbackTest, ACallbackMayStop) {

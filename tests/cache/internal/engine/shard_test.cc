@@ -562,45 +562,34 @@ struct alignas(64) Part {
 
 using Parts = ShardArray<Part>;
 
-TEST(ShardArrayTest, HasThePartsInTheirOrder) {
-  Destroyed destroyed;
-  {
-    const Parts parts(nullptr, 3,
-                      [&](size_t i) { return Part(i, &destroyed); });
-    ASSERT_EQ(parts.size(), 3);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(parts.begin()) % alignof(Part), 0);
-    size_t number = 0;
-    for (const Part& part : parts) {
-      EXPECT_EQ(&part, &parts[number]);
-      EXPECT_EQ(part.number, number++);
+TEST(ShardArrayTest, HasPartsOnLinesOfTheirOwnAndManyOnPages) {
+  for (const size_t count : {3, 1000}) {
+    Destroyed destroyed;
+    {
+      const Parts parts(nullptr, count,
+                        [&](size_t i) { return Part(i, &destroyed); });
+      ASSERT_EQ(parts.size(), count);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(parts.begin()) %
+                    (count == 3 ? alignof(Part) : 4096),
+                0);
+      size_t number = 0;
+      for (const Part& part : parts) {
+        EXPECT_EQ(&part, &parts[number]);
+        EXPECT_EQ(part.number, number++);
+      }
+      EXPECT_TRUE(destroyed.empty());
     }
-    EXPECT_TRUE(destroyed.empty());
+    EXPECT_TRUE(std::is_sorted(destroyed.rbegin(), destroyed.rend()));
+    EXPECT_EQ(destroyed.size(), count);
   }
-  EXPECT_EQ(destroyed, (Destroyed{2, 1, 0}));
-}
-
-TEST(ShardArrayTest, ManyPartsHavePagesOfTheirOwn) {
-  constexpr size_t kParts = 1000;
-  Destroyed destroyed;
-  {
-    const Parts parts(nullptr, kParts,
-                      [&](size_t i) { return Part(i, &destroyed); });
-    ASSERT_EQ(parts.size(), kParts);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(parts.begin()) % 4096, 0);
-    for (size_t i = 0; i < kParts; ++i) EXPECT_EQ(parts[i].number, i);
-  }
-  EXPECT_EQ(destroyed.size(), kParts);
 }
 
 TEST(ShardArrayTest, LiesInTheMemoryThatItIsGiven) {
   Destroyed destroyed;
   alignas(Part) std::byte memory[Parts::Bytes(2)];
-  {
-    const Parts parts(memory, 2, [&](size_t i) { return Part(i, &destroyed); });
-    EXPECT_EQ(static_cast<void*>(parts.begin()), memory);
-    EXPECT_EQ(static_cast<void*>(parts.end()), memory + sizeof(memory));
-  }
-  EXPECT_EQ(destroyed, (Destroyed{1, 0}));
+  const Parts parts(memory, 2, [&](size_t i) { return Part(i, &destroyed); });
+  EXPECT_EQ(static_cast<void*>(parts.begin()), memory);
+  EXPECT_EQ(static_cast<void*>(parts.end()), memory + sizeof(memory));
 }
 
 #ifdef __cpp_exceptions
