@@ -8,6 +8,7 @@
 // else takes every store for a sequentially consistent one.
 
 #ifdef __linux__
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -187,6 +188,35 @@ struct alignas(128) Word {
   std::atomic<int> value{0};
 };
 
+// Keeps the calling thread on one CPU, another one for each number, as long as
+// this lives: on a busy machine, two threads may else share one for long.
+class Pinned {
+ public:
+  explicit Pinned(size_t number) {
+#ifdef __linux__
+    sched_getaffinity(0, sizeof(before_), &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (!CPU_ISSET(cpu, &before_) || number-- != 0) continue;
+      CPU_SET(cpu, &one);
+      sched_setaffinity(0, sizeof(one), &one);
+      break;
+    }
+#endif
+  }
+  ~Pinned() {
+#ifdef __linux__
+    sched_setaffinity(0, sizeof(before_), &before_);
+#endif
+  }
+
+#ifdef __linux__
+ private:
+  cpu_set_t before_;
+#endif
+};
+
 class TwoThreads {
  public:
   explicit TwoThreads(int rounds)
@@ -209,6 +239,7 @@ class TwoThreads {
  private:
   template <typename Fence>
   void Run(size_t self, Fence fence) {
+    const Pinned pinned(self);
     Word& mine = words_[self];
     const Word& others = words_[1 - self];
     for (int i = 1; i <= rounds_; ++i) {
