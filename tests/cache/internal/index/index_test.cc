@@ -378,38 +378,6 @@ TEST(IndexTableTest, FirstHashOfABucketIsTheLeastThatIsAtHomeThere) {
   }
 }
 
-// Along the path of its hash each reference comes once, wherever the look-up
-// ends and goes on.
-TEST(IndexTableTest, PathShowsEachReferenceWithTheHashOnce) {
-  TableMemory memory;
-  std::mt19937 random(1);
-  for (const size_t buckets : {1, 2, 5, 40}) {
-    IndexTable table(&memory, buckets);
-    const size_t refs = buckets * IndexTable::kCellsPerBucket * 11 / 12;
-    std::vector<Hash32> hashes = {0};
-    for (uint32_t ref = 1; ref <= refs; ++ref) {
-      hashes.push_back(random() % 5 * 0x31415927u);
-      table.Insert(hashes[ref], ref);
-    }
-    for (int hash = 0; hash < 5; ++hash) {
-      const Hash32 wanted = static_cast<Hash32>(hash) * 0x31415927u;
-      std::vector<int> times(refs + 1);
-      IndexTable::Place place;
-      while (table.VisitOnPath(wanted, &place, [&](uint32_t ref) {
-        ASSERT_GT(ref, 0u);
-        ++times[ref];
-      })) {
-      }
-      for (uint32_t ref = 1; ref <= refs; ++ref) {
-        EXPECT_LE(times[ref], 1);
-        if (hashes[ref] == wanted) {
-          EXPECT_EQ(times[ref], 1);
-        }
-      }
-    }
-  }
-}
-
 class IndexInterleavingTest : public InterruptedCacheEnvironment {
  protected:
   static constexpr Hash32 kHash = 7;  // Of all.

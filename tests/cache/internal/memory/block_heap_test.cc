@@ -5,9 +5,7 @@
 
 #include "wheelcache/cache/internal/memory/block_heap.h"
 
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -318,13 +316,6 @@ using Ref = GranuleRef;
 
 constexpr Ref kChunk = Chunks::kChunk;
 
-// msync() fails where nothing is mapped.
-bool IsMapped(const void* memory) {
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(memory) / page * page;
-  return msync(reinterpret_cast<void*>(begin), page, MS_ASYNC) == 0;
-}
-
 class ChunksTest : public ::testing::Test {
  protected:
   static constexpr Ref kEnd = kChunk + 10 * Chunks::kHugePage;
@@ -357,33 +348,6 @@ TEST_F(ChunksTest, GranulesOfAChunkLieOneBehindTheOther) {
   }
 }
 
-TEST_F(ChunksTest, WordsBitsAndUnitsAreApartAndZeroAtFirst) {
-  const std::vector<Ref> refs = SomeRefs();
-  uint32_t written = 0;
-  for (const Ref ref : refs) {
-    EXPECT_EQ(chunks_.Load(ref, 0), 0u);
-    EXPECT_EQ(chunks_.Load(ref, 1), 0u);
-    const Chunks::Bit bit = chunks_.BitOf(ref);
-    EXPECT_EQ(bit.word & bit.mask, 0u) << ref;
-    chunks_.Store(ref, 0, ++written);
-    chunks_.Store(ref, 1, ++written);
-    bit.word |= bit.mask;
-    chunks_.UnitOf(ref).free = static_cast<uint16_t>(ref / Chunks::kUnit % 997);
-    chunks_.UnitOf(ref).released = 0xffff;
-  }
-  written = 0;
-  for (const Ref ref : refs) {
-    EXPECT_EQ(chunks_.Load(ref, 0), ++written);
-    EXPECT_EQ(chunks_.Load(ref, 1), ++written);
-    EXPECT_EQ(chunks_.UnitOf(ref).free, ref / Chunks::kUnit % 997);
-    EXPECT_FALSE(chunks_.UnitOf(ref).condemned.load());
-    const Chunks::Bit bit = chunks_.BitOf(ref);
-    EXPECT_NE(bit.word & bit.mask, 0u);
-    bit.word &= ~bit.mask;
-  }
-  for (const Ref ref : refs) EXPECT_EQ(chunks_.BitOf(ref).word, 0u);
-}
-
 TEST_F(ChunksTest, ReleasedPagesAreZeroAndTheirNeighboursAreNot) {
   constexpr uint32_t kPage = Chunks::kPage;
   const uint32_t begin = 2 * kChunk / kPage / 2;  // Of the second chunk.
@@ -401,22 +365,6 @@ TEST_F(ChunksTest, ReleasedPagesAreZeroAndTheirNeighboursAreNot) {
     EXPECT_EQ(chunks_.Load(page * kPage, 0), released ? 0 : page);
     EXPECT_EQ(chunks_.Load(page * kPage + kPage - 1, 1), released ? 0 : page);
   }
-}
-
-TEST(ChunksEndTest, AllMemoryGoesBack) {
-  std::vector<const void*> memory;
-  {
-    Chunks chunks;
-    ASSERT_TRUE(chunks.Extend(kChunk + 1));
-    for (const Ref ref : {Ref{1}, kChunk - 1, kChunk}) {
-      memory.push_back(chunks.At(ref));
-      memory.push_back(&chunks.BitOf(ref).word);
-    }
-    memory.push_back(&chunks.UnitOf(kChunk - 1));
-    memory.push_back(&chunks.UnitOf(2 * kChunk - 1));
-    for (const void* at : memory) EXPECT_TRUE(IsMapped(at));
-  }
-  for (const void* at : memory) EXPECT_FALSE(IsMapped(at));
 }
 
 class DepotTest : public ::testing::Test {
@@ -438,30 +386,6 @@ class DepotTest : public ::testing::Test {
   Depot depot_{&chunks_};
   GranuleRef next_ = 8;
 };
-
-TEST_F(DepotTest, GivesWholeChainsOfTheSizeAskedFor) {
-  const GranuleRef small = NewChain(2);
-  const GranuleRef large = NewChain(64);
-  const GranuleRef other_large = NewChain(64);
-  depot_.Put(small, 2);
-  depot_.Put(large, 64);
-  depot_.Put(other_large, 64);
-  EXPECT_EQ(depot_.granules(), 3u * 2048);
-
-  EXPECT_EQ(depot_.Take(3), 0u);
-  EXPECT_EQ(depot_.Take(64), other_large);
-  EXPECT_EQ(depot_.Take(64), large);
-  EXPECT_EQ(depot_.Take(64), 0u);
-  EXPECT_EQ(depot_.granules(), 2048u);
-
-  uint32_t blocks = 0;
-  for (GranuleRef ref = depot_.Take(2); ref != 0; ref = chunks_.Load(ref, 0)) {
-    EXPECT_EQ(ref, small + 2 * blocks);
-    ++blocks;
-  }
-  EXPECT_EQ(blocks, 1024u);
-  EXPECT_EQ(depot_.granules(), 0u);
-}
 
 TEST_F(DepotTest, KeepsChainsFromTheHeapTheLargestLongest) {
   const GranuleRef large = NewChain(64);
