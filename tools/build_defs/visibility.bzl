@@ -17,7 +17,10 @@ def wheelcache_module(name, srcs, copts = [], **kwargs):
     )
 
 def hidden_test(name, copts = [], **kwargs):
-    """Two tests: <name> hides the symbols of the test's own code, <name>_all those of the library as well."""
+    """Two tests: <name> hides the symbols of the test's own code, <name>_all those of the library as well.
+
+    The second builds the library again, so that tools/nightly alone runs it.
+    """
     wheelcache_test(
         name = name,
         copts = HIDDEN + copts,
@@ -26,6 +29,10 @@ def hidden_test(name, copts = [], **kwargs):
     _with_hidden_symbols_test(
         name = name + "_all",
         size = "small",
+        tags = [
+            "hidden",
+            "manual",
+        ],
         test = name,
     )
 
