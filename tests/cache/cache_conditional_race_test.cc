@@ -172,6 +172,7 @@ TEST_P(CacheConditionalRaceTest, TakeGetsWhatIsThereUnderTheLock) {
   }
 }
 
+// Promise: Conditional writes
 // Whether it happens while the function runs, or when it has decided.
 TEST_P(CacheConditionalRaceTest, UpdateCallsItsFunctionAgainWithWhatIsThere) {
   for (const char* point : {"", "update: between decision and write",

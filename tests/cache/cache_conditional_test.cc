@@ -173,6 +173,7 @@ class KeepsDeadlineTest : public CacheConditionalTest {
   }
 };
 
+// Promise: Conditional writes
 TEST_F(KeepsDeadlineTest, ToTheNanosecondWithoutATtl) {
   for (int i = 0; i < 10; ++i) {
     Handle handle = SetAndFind(1, "value", absl::Hours(1));
@@ -229,6 +230,7 @@ TEST_F(CacheConditionalTest, TakenValueOutlivesTheCacheAndMatchesNothing) {
   EXPECT_EQ(*taken, "one");
 }
 
+// Promise: Conditional writes
 TEST_F(CacheConditionalTest, RefusedValueTakesTheOneThatMatchesAlong) {
   {
     const Handle old = SetAndFind(1, "old");

@@ -154,6 +154,7 @@ TEST_P(CacheLoadWaitersTest, HundredCallsForOneKeyRunTheLoaderOnce) {
   EXPECT_EQ(cache_->stats().sets, 1);
 }
 
+// Promise: One load per key
 TEST_P(CacheLoadWaitersTest, FailingLoaderRunsOnceForAllWhoWait) {
   EXPECT_EQ(WaitersFor([] { return absl::UnavailableError("down"); }),
             Strings(99, "UNAVAILABLE"));
@@ -207,6 +208,7 @@ TEST_P(CacheLoadWaitersTest, CopyThatThrowsFailsItsCallerAlone) {
   EXPECT_TRUE(cache->CheckInvariants().ok());
 }
 
+// Promise: One load per key
 TEST_P(CacheLoadWaitersTest, LoadGoesToTheOneThatHasWaitedLongest) {
   for (const bool second_has_a_limit : {false, true}) {
     cache_->Del(1);
@@ -241,6 +243,7 @@ TEST_P(CacheLoadWaitersTest, CallbacksAreToldByTheHeir) {
   EXPECT_EQ(Told(), Strings(2, "taken over"));
 }
 
+// Promise: One load per key
 TEST_P(CacheLoadWaitersTest, WaitEndsByTheClockOfTheCache) {
   Ticket ticket = Begin();
   Waiter waiter(cache_.get(), Limit(absl::Seconds(1)), NeverCalled);
@@ -705,6 +708,7 @@ TEST_F(CacheLoadCycleTest, OneOfTheLoadersInACycleIsRefused) {
   }
 }
 
+// Promise: One load per key
 TEST_F(CacheLoadCycleTest, CycleOverSeveralCachesIsFound) {
   auto first = New<int, int>();
   auto second = New<int, int>();
@@ -741,6 +745,7 @@ TEST_F(CacheLoadCycleTest, RefusalReachesAllWhoWaitIfTheLoaderReturnsIt) {
   EXPECT_EQ(cache->GetOrLoad(0, [] { return 5; }).value(), 5);
 }
 
+// Promise: One load per key
 TEST_F(CacheLoadCycleTest, ChainOfLoadersIsNoCycle) {
   constexpr int kLoaders = 5;
   auto cache = New<int, int>();

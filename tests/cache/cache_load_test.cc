@@ -141,6 +141,7 @@ TEST_F(CacheFindOrLoadTest, ResultOutlivesTheCache) {
   EXPECT_EQ(superseded->value(), "one");
 }
 
+// Promise: One load per key
 TEST_F(CacheFindOrLoadTest, FailureIsRememberedForItsTime) {
   EXPECT_EQ(
       cache_->FindOrLoad(1, WithErrorTtl(absl::Seconds(1)), Down).status(),
@@ -209,6 +210,7 @@ TEST_F(CacheFindOrLoadTest, FailureMayTakeThePlaceOfOneThatWasForgotten) {
   EXPECT_FALSE(cache_->FindOrLoad(64, {}, One).ok());
 }
 
+// Promise: One load per key
 TEST_F(CacheFindOrLoadTest, ValueThatIsTooOldIsLoadedAnew) {
   cache_->Set(1, "old");
   clock_.Advance(absl::Seconds(10));
@@ -297,6 +299,7 @@ TEST_F(SupersedeTest, WritesBeatAnOlderLoad) {
   });
 }
 
+// Promise: Conditional writes
 TEST_F(SupersedeTest, CallsThatChangeNothingLeaveALoadAlone) {
   using Decision = StringCache::Decision;
   ExpectValuesAfterLoadsDuring({
@@ -376,6 +379,7 @@ TEST_F(CacheTicketTest, FirstCallerGetsTheTicketAndAllAreToldAtTheEnd) {
   EXPECT_EQ(cache_->Get(1), "one");
 }
 
+// Promise: One load per key
 TEST_F(CacheTicketTest, DroppedTicketCancelsTheLoad) {
   Ticket ticket = Begin(1);
   EXPECT_FALSE(Begin(1));
@@ -564,6 +568,7 @@ TEST_F(CacheLoadManyTest, LoaderThatThrowsFailsAllWhoWait) {
   EXPECT_EQ(Values(keys, TenTimes(keys)), (Ints{10, 20}));
 }
 
+// Promise: One load per key
 // With loads open, no thread may wait for the other.
 TEST_F(CacheLoadManyTest, BatchesInOppositeOrdersDoNotBlockEachOther) {
   Ints up;
@@ -737,6 +742,7 @@ TEST_F(NestedCallsTest, EachCallMayBeMadeWithinEachThatRunsUserCode) {
   }
 }
 
+// Promise: One load per key
 TEST_F(CacheLoadTest, LoaderThatAsksForItsOwnKeyGetsAnError) {
   const auto outer = cache_->FindOrLoad(1, {}, [&]() -> Result {
     return cache_->FindOrLoad(1, {}, NeverCalled).status();

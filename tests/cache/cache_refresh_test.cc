@@ -151,6 +151,7 @@ TEST_F(CacheRefreshTest, ExceptionOfReloadIsAFailure) {
   EXPECT_EQ(reloads_.load(), 1);
 }
 
+// Promise: One load per key
 TEST_F(CacheRefreshTest, SourceThatIsDownIsAskedOnceARetryTime) {
   options_.retry_after = absl::Minutes(1);
   NewCacheWithAStaleValue();
@@ -175,6 +176,7 @@ TEST_F(CacheRefreshTest, TouchAndExpiryDoNotSupersede) {
   EXPECT_EQ(cache_->Get(1), "after");
 }
 
+// Promise: One load per key
 // Nor do they wait for a thread pool whose threads may all be waiting.
 TEST_F(CacheRefreshTest, MissTakesOverARefreshThatIsQueued) {
   QueueTasks();
@@ -244,6 +246,7 @@ TEST_F(CacheRefreshTest, HundredThreadsAtAStaleKeyRunOneReload) {
   EXPECT_EQ(reloads_.load(), 1);
 }
 
+// Promise: One load per key
 TEST_F(CacheRefreshTest, ExecutorThatThrowsOrDropsReleasesTheClaim) {
   bool throws = true;
   hooks_.executor = [&](const Task&) {
@@ -286,6 +289,7 @@ TEST_F(CacheRefreshTest, QueuedTasksDoNothingAfterStopOrTheEndOfTheCache) {
   EXPECT_EQ(reloads_.load(), 0);
 }
 
+// Promise: One load per key
 TEST_F(CacheRefreshTest, ReloadsThatStopTheCacheAtATimeDoNotBlock) {
   reload_ = [&](std::string_view) {
     while (reloads_.load() < 2) std::this_thread::yield();

@@ -16,6 +16,7 @@ namespace {
 
 using testing::Notification;
 
+// Promise: Modules share caches
 TEST(HiddenProgramTest, NoValueIsDestroyedWhileAVisitorSeesIt) {
   CacheOptions options;
   options.max_entries = 100;

@@ -39,6 +39,7 @@ class TwoCopiesDeathTest : public ::testing::Test {
   const std::string key_ = "a key of 17 bytes";
 };
 
+// Promise: Modules share caches
 TEST_F(TwoCopiesDeathTest, FirstSharedUseEndsTheProgram) {
   ExpectThatEachUseEndsTheProgram();
 }

@@ -150,6 +150,7 @@ TEST_F(ReaperTest, AWakeUpInThePastIsDueNow) {
   EXPECT_THAT(client.calls(), ElementsAre(50));
 }
 
+// Promise: Memory comes back by itself
 TEST_F(ReaperTest, AnIdleMinuteHasNoWakeUps) {
   const Registered idle(reaper_);
   Registered later(reaper_);

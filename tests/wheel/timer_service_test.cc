@@ -326,6 +326,7 @@ TEST_F(TimerServiceTimeTest, DistantDeadlineNeverFiresEarly) {
   EXPECT_EQ(service_->size(), 1);
 }
 
+// Promise: Timers fire once
 TEST_F(TimerServiceTimeTest, NeverEarlyAndAtMostOneIntervalLateAtEveryPhase) {
   constexpr int kInterval = 7;
   StartWithInterval(kInterval);

@@ -82,6 +82,7 @@ TEST_F(TimerServiceCallbackTest, ACallbackThatKeepsSettingDoesNotStopTime) {
   EXPECT_EQ(TakeFired().size(), 1'000 + 1'001);
 }
 
+// Promise: Timers fire once
 TEST_F(TimerServiceCallbackTest, ACallbackMayDrain) {
   StartWith([this](const std::string&, int) {
     EXPECT_EQ(*service_->Drain([this](const std::string& key, int value) {

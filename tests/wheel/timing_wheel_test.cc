@@ -38,6 +38,7 @@ std::vector<uint64_t> EdgesOfAllLevels() {
   return edges;
 }
 
+// Promise: Timers fire once
 TEST(TimingWheelTest, FiresInTheFirstAdvanceAtOrPastItsDeadline) {
   for (const uint64_t start : EdgesOfAllLevels()) {
     for (const uint64_t delay : EdgesOfAllLevels()) {
@@ -56,6 +57,7 @@ TEST(TimingWheelTest, FiresInTheFirstAdvanceAtOrPastItsDeadline) {
   }
 }
 
+// Promise: Timers fire once
 TEST(TimingWheelTest, DistantDeadlineNeverFiresEarly) {
   for (const uint64_t deadline : EdgesOfAllLevels()) {
     TimingWheel wheel;
@@ -71,6 +73,7 @@ TEST(TimingWheelTest, DistantDeadlineNeverFiresEarly) {
   }
 }
 
+// Promise: Timers fire once
 TEST(TimingWheelTest, FiresInTheOrderOfDeadlinesAfterAPauseOfAnyLength) {
   std::mt19937_64 random(1);
   for (int bits = 1; bits <= 63; ++bits) {
@@ -126,6 +129,7 @@ TEST(TimingWheelTest, DestroyedWheelLetsItsTimersGo) {
   EXPECT_EQ(AdvanceTo(other, 2), std::vector<Timer*>{&timer});
 }
 
+// Promise: Timers fire once
 TEST(TimingWheelCallbackTest, CallbackMayScheduleCancelAndDestroy) {
   TimingWheel wheel;
   std::vector<std::unique_ptr<Timer>> timers(5);
@@ -229,6 +233,7 @@ TEST(TimingWheelCallbackTest, BudgetResumesWhereItStopped) {
   EXPECT_EQ(wheel.now(), 2'000'000u);
 }
 
+// Promise: No long pauses
 TEST(TimingWheelCallbackTest, BudgetCountsCascadesAsWellAsFiring) {
   TimingWheel wheel;
   std::vector<Timer> timers(100);

@@ -440,6 +440,7 @@ TEST(EvictionRecordTest, EveryAgeIsInTheBucketThatASearchFinds) {
   }
 }
 
+// Promise: Observable
 TEST(EvictionRecordTest, PartOfTheLifeThatIsLeftIsInItsTenth) {
   const auto bucket = [](int64_t lived, int64_t left) {
     return BucketOf(Evict(0, lived + left, lived).eviction_life_left);

@@ -146,6 +146,7 @@ TEST_F(ShardTest, EachWayToEvictRecordsTheAge) {
   departures_.claim.GiveBack();
 }
 
+// Promise: No long pauses
 TEST_F(ShardTest, EvictStopsAtTheBudget) {
   Fill(absl::InfiniteDuration());
   const GiveBack at_end{departures_.claim};

@@ -208,6 +208,7 @@ TEST(EntryPoolTest, AnOrphanOutlivesTheCache) {
 using Numbers = TypedPool<uint64_t, uint64_t>;
 using Strings = TypedPool<std::string, std::string>;
 
+// Promise: Hard limits
 TEST(EntryChargeTest, ChargeFromSizesIsTheMemoryOfTheEntry) {
   Numbers numbers(Charges::kFromSizes);
   const EntryRef number = numbers.New(1, 2);

@@ -186,6 +186,7 @@ TEST(IndexTest, KeepsWhatIsInItWithTheTagsOfFreeCells) {
                         TestOperations() / 10);
 }
 
+// Promise: No long pauses
 // A Set pays for no more than its share of the growth.
 TEST(IndexTest, NoInsertCopiesMoreThanAFew) {
   constexpr uint32_t kElements = 50'000;
@@ -286,6 +287,7 @@ TEST(IndexTest, NeverShrinksWhileItFills) {
   }
 }
 
+// Promise: Failures leave the cache whole
 // Instead of an endless loop, or of an entry that the index has and the cache
 // has not.
 TEST(IndexDeathTest, AChangeWithAnotherHashEndsTheProgram) {

@@ -152,6 +152,7 @@ TEST_F(RefreshBoardTest, NoMoreClaimsThanAreAllowed) {
   EXPECT_TRUE(TryClaim(3));
 }
 
+// Promise: One load per key
 TEST_F(RefreshBoardTest, KeysOfOneLineAreRefusedWhenItIsFull) {
   std::vector<RefreshBoard::Claim> claims;
   for (Hash32 i = 0; i < 8; ++i) {

@@ -72,6 +72,7 @@ INSTANTIATE_TEST_SUITE_P(, PageSizesTest,
                            return std::to_string(info.param >> 10) + "KiB";
                          });
 
+// Promise: Memory comes back by itself
 TEST_P(PageSizesTest, ReservationKeepsWhatWasAskedForAndNoMore) {
   for (const size_t bytes :
        {size_t{1}, size_t{4096}, size_t{4097}, kHugePageBytes,
