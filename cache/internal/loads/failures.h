@@ -36,9 +36,7 @@ class WHEELCACHE_EXPORT Failures {
   // memory. Returns the one that has to make room, or null.
   LoadPtr Add(LoadPtr load, int64_t until_nanos);
 
-  void Forget(const KeyQuery& key) {
-    if (remembered_ > 0) ForgetOne(key);
-  }
+  void Forget(const KeyQuery& key);
   void ForgetAll();
 
   // Takes out what is no longer remembered. May throw std::bad_alloc, and takes
@@ -53,11 +51,7 @@ class WHEELCACHE_EXPORT Failures {
     int64_t until_nanos;
   };
 
-  void ForgetOne(const KeyQuery& key);
-  size_t CountRemembered(int64_t now_nanos) const;
-
   std::vector<Failure> failures_;
-  size_t remembered_ = 0;  // Of them, those not forgotten.
 };
 
 }  // namespace wheelcache::internal
