@@ -18,13 +18,11 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "wheelcache/cache/near/internal/redis/command.h"
 #include "wheelcache/cache/near/internal/redis/data_link.h"
 #include "wheelcache/cache/near/internal/redis/fetch.h"
 #include "wheelcache/cache/near/internal/redis/pipeline.h"
 #include "wheelcache/cache/near/internal/redis/redis_links.h"
-#include "wheelcache/cache/near/internal/redis/reply.h"
-#include "wheelcache/cache/near/internal/redis/reply_status.h"
+#include "wheelcache/cache/near/internal/redis/resp.h"
 #include "wheelcache/cache/near/internal/redis/server_url.h"
 
 namespace wheelcache {

@@ -98,7 +98,10 @@ absl::Status RedisServer::Launch() {
   std::vector<std::string> arguments = {
       "redis-server", "--port", absl::StrCat(port_), "--bind", "127.0.0.1",
       "--unixsocket", socket_path(), "--save", "", "--dir",
-      folder == nullptr ? "/tmp" : folder, "--enable-debug-command", "local",
+      folder == nullptr ? "/tmp" : folder,
+      // Where DEBUG RELOAD leaves all keys, for no other server to load.
+      "--dbfilename", absl::StrCat("dump", port_, ".rdb"),
+      "--enable-debug-command", "local",
       // Expires keys soon that nobody reads.
       "--hz", "100"};
   arguments.insert(arguments.end(), options_.begin(), options_.end());

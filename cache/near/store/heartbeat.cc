@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "wheelcache/wheel/clock.h"
@@ -24,33 +25,32 @@ Heartbeat::Heartbeat(absl::Duration max_staleness, int64_t now_nanos)
 }
 
 int64_t Heartbeat::dead_nanos() const {
-  return unanswered_ ? Clock::NanosAfter(sent_, max_staleness_nanos_)
-                     : Clock::kNever;
+  return unanswered_.has_value()
+             ? Clock::NanosAfter(*unanswered_, max_staleness_nanos_)
+             : Clock::kNever;
 }
 
 void Heartbeat::Send(int64_t now_nanos) {
-  assert(!unanswered_);
-  unanswered_ = true;
-  sent_ = now_nanos;
+  assert(!unanswered_.has_value());
+  unanswered_ = now_nanos;
 }
 
 std::optional<int64_t> Heartbeat::Answer() {
-  assert(unanswered_);
-  unanswered_ = false;
-  const std::optional<int64_t> certified = previous_sent_;
-  previous_sent_ = sent_;
+  assert(unanswered_.has_value());
+  const int64_t sent = *std::exchange(unanswered_, std::nullopt);
+  const std::optional<int64_t> certified = std::exchange(answered_, sent);
   if (!certified.has_value()) {
-    next_ = sent_;
+    next_ = sent;
     return std::nullopt;
   }
   const int64_t until = Clock::NanosAfter(*certified, max_staleness_nanos_);
   // A lease that was over when this PING was sent, because the process had been
   // stopped: the next one follows at once.
-  next_ = until <= sent_
-              ? sent_
+  next_ = until <= sent
+              ? sent
               : Clock::NanosAfter(
-                    sent_, std::max<int64_t>(
-                               max_staleness_nanos_ / kPingsPerStaleness, 1));
+                    sent, std::max<int64_t>(
+                              max_staleness_nanos_ / kPingsPerStaleness, 1));
   return until;
 }
 

@@ -43,7 +43,9 @@ class WHEELCACHE_EXPORT Heartbeat {
   // of max_staleness apart; but the second follows the first at once, so that
   // the first lease comes soon, and so does the one after a pause of the
   // process that outlasted the lease.
-  int64_t next_nanos() const { return unanswered_ ? Clock::kNever : next_; }
+  int64_t next_nanos() const {
+    return unanswered_.has_value() ? Clock::kNever : next_;
+  }
 
   // When an unanswered PING means that the connection is dead: max_staleness
   // after it was sent. kNever while there is none.
@@ -60,9 +62,10 @@ class WHEELCACHE_EXPORT Heartbeat {
  private:
   const int64_t max_staleness_nanos_;
   int64_t next_;
-  bool unanswered_ = false;
-  int64_t sent_ = 0;                           // The latest PING.
-  std::optional<int64_t> previous_sent_ = {};  // The one before it.
+
+  // When the PING that has no answer yet was sent, and the one before it.
+  std::optional<int64_t> unanswered_ = {};
+  std::optional<int64_t> answered_ = {};
 };
 
 }  // namespace wheelcache::internal

@@ -9,11 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "wheelcache/cache/near/internal/redis/command.h"
-#include "wheelcache/cache/near/internal/redis/login.h"
-#include "wheelcache/cache/near/internal/redis/poll_request.h"
-#include "wheelcache/cache/near/internal/redis/reply.h"
-#include "wheelcache/cache/near/internal/redis/seed.h"
+#include "wheelcache/cache/near/internal/redis/connector.h"
+#include "wheelcache/cache/near/internal/redis/resp.h"
+#include "wheelcache/cache/near/internal/redis/socket.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {

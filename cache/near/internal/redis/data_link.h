@@ -17,9 +17,9 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "wheelcache/cache/near/internal/redis/connector.h"
-#include "wheelcache/cache/near/internal/redis/link.h"
+#include "wheelcache/cache/near/internal/redis/io_thread.h"
 #include "wheelcache/cache/near/internal/redis/pipeline.h"
-#include "wheelcache/cache/near/internal/redis/poll_request.h"
+#include "wheelcache/cache/near/internal/redis/socket.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/clock.h"
 

@@ -12,10 +12,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "wheelcache/cache/near/internal/redis/command.h"
 #include "wheelcache/cache/near/internal/redis/pipeline.h"
-#include "wheelcache/cache/near/internal/redis/reply.h"
-#include "wheelcache/cache/near/internal/redis/reply_status.h"
+#include "wheelcache/cache/near/internal/redis/resp.h"
 #include "wheelcache/cache/near/store/remote_store.h"
 #include "wheelcache/wheel/clock.h"
 

@@ -15,8 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "wheelcache/cache/near/internal/redis/poll_request.h"
-#include "wheelcache/cache/near/internal/redis/poll_until.h"
+#include "wheelcache/cache/near/internal/redis/socket.h"
 #include "wheelcache/wheel/base/contain.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "wheelcache/cache/near/internal/redis/data_link.h"
 #include "wheelcache/cache/near/internal/redis/io_thread.h"
-#include "wheelcache/cache/near/internal/redis/link.h"
 #include "wheelcache/cache/near/internal/redis/subscription.h"
 #include "wheelcache/cache/near/store/remote_store.h"
 #include "wheelcache/wheel/base/mutex.h"

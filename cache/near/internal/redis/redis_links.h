@@ -18,7 +18,6 @@
 #include "absl/status/status.h"
 #include "wheelcache/cache/near/internal/redis/data_link.h"
 #include "wheelcache/cache/near/internal/redis/io_thread.h"
-#include "wheelcache/cache/near/internal/redis/link.h"
 #include "wheelcache/cache/near/internal/redis/pipeline.h"
 #include "wheelcache/cache/near/internal/redis/subscription.h"
 #include "wheelcache/cache/near/store/remote_store.h"

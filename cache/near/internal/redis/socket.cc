@@ -4,13 +4,16 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -24,6 +27,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "wheelcache/cache/near/internal/redis/server_url.h"
+#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 namespace {
@@ -57,6 +61,17 @@ absl::StatusOr<Addresses> Resolve(const ServerUrl& url) {
 }
 
 }  // namespace
+
+bool PollUntil(absl::Span<pollfd> requests, int64_t deadline_nanos,
+               const Clock& clock) {
+  if (deadline_nanos == Clock::kNever) {
+    return ppoll(requests.data(), requests.size(), nullptr, nullptr) > 0;
+  }
+  const int64_t now = clock.NowNanos();
+  const int64_t left = deadline_nanos <= now ? 0 : deadline_nanos - now;
+  const timespec timeout = absl::ToTimespec(absl::Nanoseconds(left));
+  return ppoll(requests.data(), requests.size(), &timeout, nullptr) > 0;
+}
 
 absl::StatusOr<Socket> Socket::Connect(const ServerUrl& url, unsigned attempt) {
   if (!url.socket_path.empty()) {

@@ -1,5 +1,5 @@
 // A stream socket, of TCP or of the Unix domain, whose calls do not wait unless
-// they are told to.
+// they are told to; and how to wait for it, by poll().
 //
 // Guarantees. No call raises SIGPIPE. Small packets leave at once
 // (TCP_NODELAY). Not inherited by programs that the process starts.
@@ -16,9 +16,11 @@
 #ifndef WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_SOCKET_H_
 #define WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_SOCKET_H_
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <utility>
 
@@ -29,8 +31,32 @@
 #include "absl/types/span.h"
 #include "wheelcache/cache/near/internal/redis/server_url.h"
 #include "wheelcache/wheel/base/export.h"
+#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
+
+// What poll() is asked for, and what it tells: POLLIN and so on.
+using PollEvents = decltype(pollfd::events);
+
+struct PollRequest {
+  int fd = -1;  // poll() ignores a negative one.
+  PollEvents events = 0;
+  int64_t wake_nanos = Clock::kNever;
+};
+
+// Calls poll() until `deadline_nanos`; Clock::kNever: without an end. Returns
+// whether something has happened. May return false early, after a signal.
+WHEELCACHE_EXPORT bool PollUntil(absl::Span<pollfd> requests,
+                                 int64_t deadline_nanos, const Clock& clock);
+
+// The same, for one descriptor.
+inline bool PollUntil(int fd, PollEvents events, int64_t deadline_nanos,
+                      const Clock& clock) {
+  pollfd request = {};
+  request.fd = fd;
+  request.events = events;
+  return PollUntil(absl::MakeSpan(&request, 1), deadline_nanos, clock);
+}
 
 class WHEELCACHE_EXPORT Socket final {
  public:
@@ -40,10 +66,7 @@ class WHEELCACHE_EXPORT Socket final {
                                         unsigned attempt = 0);
 
   Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
+  Socket& operator=(Socket&&) = delete;
   ~Socket();
 
   // Returns whether the connection stands, once poll() has told POLLOUT. Called

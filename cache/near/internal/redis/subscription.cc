@@ -16,11 +16,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "wheelcache/cache/near/internal/redis/command.h"
-#include "wheelcache/cache/near/internal/redis/poll_request.h"
-#include "wheelcache/cache/near/internal/redis/reply.h"
-#include "wheelcache/cache/near/internal/redis/reply_status.h"
-#include "wheelcache/cache/near/internal/redis/seed.h"
+#include "wheelcache/cache/near/internal/redis/connector.h"
+#include "wheelcache/cache/near/internal/redis/resp.h"
+#include "wheelcache/cache/near/internal/redis/socket.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "wheelcache/cache/near/internal/redis/reply.h"
+#include "wheelcache/cache/near/internal/redis/resp.h"
 #include "wheelcache/cache/near/internal/redis/socket.h"
 
 namespace wheelcache::internal {

@@ -16,7 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "wheelcache/cache/near/internal/redis/reply.h"
+#include "wheelcache/cache/near/internal/redis/resp.h"
 #include "wheelcache/cache/near/internal/redis/socket.h"
 #include "wheelcache/wheel/base/export.h"
 

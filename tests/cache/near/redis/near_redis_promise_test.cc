@@ -39,7 +39,7 @@
 #include "wheelcache/cache/near/near_cache.h"
 #include "wheelcache/cache/near/near_options.h"
 #include "wheelcache/cache/near/redis_store.h"
-#include "wheelcache/tests/cache/near/promised_key.h"
+#include "wheelcache/tests/cache/near/redis/promised_key.h"
 #include "wheelcache/tests/testing/redis_server.h"
 #include "wheelcache/tests/testing/relay.h"
 #include "wheelcache/tests/testing/test_environment.h"
@@ -326,7 +326,7 @@ class Checker {
   }
 
   // A write whose invalidation comes after the PONG to a PING that was sent
-  // after it, and is then held back: see redis_pong_test.cc.
+  // after it, and is then held back: see redis_fault_test.cc.
   void WriteBehindAPong(Relay& relay, PromisedKey& key) {
     RedisClient first(server_->port());
     RedisClient slow(server_->port());

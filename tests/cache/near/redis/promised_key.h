@@ -23,8 +23,8 @@
 //
 // Threads. Thread-safe.
 
-#ifndef WHEELCACHE_TESTS_CACHE_NEAR_PROMISED_KEY_H_
-#define WHEELCACHE_TESTS_CACHE_NEAR_PROMISED_KEY_H_
+#ifndef WHEELCACHE_TESTS_CACHE_NEAR_REDIS_PROMISED_KEY_H_
+#define WHEELCACHE_TESTS_CACHE_NEAR_REDIS_PROMISED_KEY_H_
 
 #include <algorithm>
 #include <array>
@@ -149,4 +149,4 @@ class PromisedKey {
 
 }  // namespace wheelcache
 
-#endif  // WHEELCACHE_TESTS_CACHE_NEAR_PROMISED_KEY_H_
+#endif  // WHEELCACHE_TESTS_CACHE_NEAR_REDIS_PROMISED_KEY_H_

@@ -1,15 +1,31 @@
-// The URLs of a Redis server that are understood, and what is said of others.
+// The parts of the Redis client that need no server: URLs, commands, sockets,
+// and when it connects again.
 
-#include "wheelcache/cache/near/internal/redis/server_url.h"
+#include <hiredis/hiredis.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "wheelcache/cache/near/internal/redis/connector.h"
+#include "wheelcache/cache/near/internal/redis/resp.h"
+#include "wheelcache/cache/near/internal/redis/server_url.h"
+#include "wheelcache/cache/near/internal/redis/socket.h"
+#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 namespace {
@@ -20,7 +36,6 @@ std::string Described(absl::string_view url) {
   return absl::StrCat(parsed->name(), " as \"", parsed->user, "\" with \"",
                       parsed->password, "\" in ", parsed->database);
 }
-
 TEST(ServerUrlTest, HostPortAndDatabaseMayBeLeftOut) {
   EXPECT_EQ(Described("redis://host"), "host:6379 as \"\" with \"\" in 0");
   EXPECT_EQ(Described("redis://host/"), "host:6379 as \"\" with \"\" in 0");
@@ -113,6 +128,146 @@ TEST(ServerUrlTest, NoMessageShowsThePassword) {
     EXPECT_FALSE(absl::StrContains(parsed.status().message(), "secret"))
         << parsed.status();
   }
+}
+
+// As hiredis formats it.
+std::string Formatted(const std::vector<absl::string_view>& arguments) {
+  std::vector<const char*> texts;
+  std::vector<size_t> sizes;
+  for (const absl::string_view argument : arguments) {
+    texts.push_back(argument.data());
+    sizes.push_back(argument.size());
+  }
+  char* formatted = nullptr;
+  const auto size = redisFormatCommandArgv(
+      &formatted, static_cast<int>(texts.size()), texts.data(), sizes.data());
+  std::string bytes(formatted, static_cast<size_t>(size));
+  redisFreeCommand(formatted);
+  return bytes;
+}
+TEST(CommandTest, BytesAreThoseThatHiredisWrites) {
+  std::vector<std::string> texts;
+  for (const size_t size :
+       {0, 1, 9, 10, 11, 99, 100, 101, 999, 1000, 100'000}) {
+    texts.emplace_back(size, 'x');
+  }
+  texts.emplace_back("\0\r\n$3\r\n*1\r\n", 12);
+  std::vector<absl::string_view> arguments;
+  for (size_t count = 1; count <= 12; ++count) {
+    arguments.emplace_back(texts[count % texts.size()]);
+    std::string bytes = "before";
+    AppendCommand(arguments, &bytes);
+    EXPECT_EQ(bytes, "before" + Formatted(arguments));
+  }
+}
+
+TEST(CommandTest, PartsMakeTheSameCommand) {
+  std::string whole;
+  AppendCommand({"MGET", "a", ""}, &whole);
+  std::string parts;
+  AppendCommandStart(3, &parts);
+  for (const absl::string_view argument : {"MGET", "a", ""}) {
+    AppendArgument(argument, &parts);
+  }
+  EXPECT_EQ(parts, whole);
+}
+
+class SocketTest : public ::testing::Test {
+ protected:
+  SocketTest() {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    path_ = absl::StrCat("/tmp/wheelcache-socket-test-", getpid());
+    std::strncpy(address.sun_path, path_.c_str(), sizeof(address.sun_path) - 1);
+    listener_ = socket(AF_UNIX, SOCK_STREAM, 0);
+    const auto* const any = reinterpret_cast<const sockaddr*>(&address);
+    EXPECT_EQ(bind(listener_, any, sizeof(address)), 0);
+    EXPECT_EQ(listen(listener_, 8), 0);
+  }
+  ~SocketTest() override {
+    close(listener_);
+    unlink(path_.c_str());
+  }
+
+  Socket Connect() {
+    return *Socket::Connect(*ParseServerUrl(absl::StrCat("unix://", path_)));
+  }
+
+  std::string path_;
+  int listener_ = -1;
+};
+
+bool IsOpen(int fd) {
+  const int copy = dup(fd);
+  if (copy >= 0) close(copy);
+  return copy >= 0;
+}
+TEST_F(SocketTest, ConnectionMovesAndEndsWithItsOwner) {
+  int fd = -1;
+  {
+    Socket first = Connect();
+    fd = first.fd();
+    const Socket second = std::move(first);
+    EXPECT_EQ(second.fd(), fd);
+    EXPECT_EQ(first.fd(), -1);  // NOLINT(bugprone-use-after-move): none.
+    EXPECT_TRUE(IsOpen(fd));
+  }
+  EXPECT_FALSE(IsOpen(fd));
+}
+
+constexpr uint64_t kSeeds = 200;
+TEST(BackoffTest, LimitOfThePausesDoublesFrom50MillisecondsTo5Seconds) {
+  absl::Duration limit = absl::Milliseconds(50);
+  for (int pauses = 1; pauses <= 10; ++pauses) {
+    absl::Duration longest;
+    absl::Duration shortest = absl::InfiniteDuration();
+    for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+      Backoff backoff(seed);
+      absl::Duration pause;
+      for (int i = 0; i < pauses; ++i) pause = backoff.Next();
+      longest = std::max(longest, pause);
+      shortest = std::min(shortest, pause);
+    }
+    EXPECT_LE(longest, limit) << pauses;
+    EXPECT_GE(longest, 0.9 * limit) << pauses;
+    EXPECT_LE(shortest, 0.1 * limit) << pauses;
+    limit = std::min(2 * limit, absl::Seconds(5));
+  }
+}
+
+// Of a server that is not there, so that each attempt fails at once.
+ConnectorSettings SettingsOfNobody() {
+  return {*ParseServerUrl("unix:///nobody/listens/here"), "test",
+          absl::Seconds(1)};
+}
+
+// Lets an attempt fail. Returns how long the pause is that follows.
+absl::Duration PauseAfterFailure(Connector* connector, int64_t* now_nanos) {
+  connector->Hurry(*now_nanos);
+  EXPECT_FALSE(connector->Advance(/*revents=*/0, *now_nanos).ok());
+  const int64_t begin = *now_nanos;
+  *now_nanos = connector->Request().wake_nanos;
+  return absl::Nanoseconds(*now_nanos - begin);
+}
+TEST(ConnectorTest, PauseIsShortAgainOnceAConnectionHasServed) {
+  const ConnectorSettings settings = SettingsOfNobody();
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Connector connector(settings, seed);
+    int64_t now_nanos = 0;
+    for (int i = 0; i < 9; ++i) PauseAfterFailure(&connector, &now_nanos);
+    connector.ResetBackoff();
+    EXPECT_LE(PauseAfterFailure(&connector, &now_nanos),
+              absl::Milliseconds(50));
+  }
+}
+
+TEST(ConnectorTest, NoAttemptIsMadeInAPause) {
+  const ConnectorSettings settings = SettingsOfNobody();
+  Connector connector(settings, /*seed=*/1);
+  int64_t now_nanos = 0;
+  PauseAfterFailure(&connector, &now_nanos);
+  EXPECT_TRUE(connector.Advance(/*revents=*/0, now_nanos - 1).ok());
+  EXPECT_FALSE(connector.Advance(/*revents=*/0, now_nanos).ok());
 }
 
 }  // namespace

@@ -1,13 +1,31 @@
-#include "wheelcache/cache/near/internal/redis/reply_status.h"
+#include "wheelcache/cache/near/internal/redis/resp.h"
+
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <iterator>
+#include <limits>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "wheelcache/cache/near/internal/redis/reply.h"
+#include "absl/types/span.h"
 
 namespace wheelcache::internal {
 namespace {
+
+// Appends the line that says how many arguments there are, or bytes of one. By
+// hand, since absl::StrAppend takes three times the instructions.
+void AppendCount(char type, size_t count, std::string* bytes) {
+  std::array<char, 3 + std::numeric_limits<size_t>::digits10 + 1> line;
+  line.front() = type;
+  char* end = std::to_chars(std::next(line.begin()), line.end(), count).ptr;
+  *end++ = '\r';
+  *end++ = '\n';
+  bytes->append(line.data(), end);
+}
 
 struct Meaning {
   absl::string_view start;  // Of the error's text.
@@ -78,6 +96,47 @@ absl::string_view RightFor(absl::string_view command) {
 }
 
 }  // namespace
+
+void AppendCommandStart(size_t arguments, std::string* bytes) {
+  AppendCount('*', arguments, bytes);
+}
+
+void AppendArgument(absl::string_view argument, std::string* bytes) {
+  AppendCount('$', argument.size(), bytes);
+  bytes->append(argument.data(), argument.size());
+  bytes->append("\r\n", 2);
+}
+
+void AppendCommand(absl::Span<const absl::string_view> arguments,
+                   std::string* bytes) {
+  AppendCommandStart(arguments.size(), bytes);
+  for (const absl::string_view argument : arguments) {
+    AppendArgument(argument, bytes);
+  }
+}
+
+ReplyReader::ReplyReader() : reader_(redisReaderCreate()) {}
+
+void ReplyReader::Feed(absl::string_view bytes) {
+  // An error stays with the reader, and Next returns it.
+  if (reader_ != nullptr) {
+    redisReaderFeed(reader_.get(), bytes.data(), bytes.size());
+  }
+}
+
+ReplyReader::Result ReplyReader::Next(Reply* reply) {
+  void* parsed = nullptr;
+  if (reader_ == nullptr ||
+      redisReaderGetReply(reader_.get(), &parsed) != REDIS_OK) {
+    return kBroken;
+  }
+  reply->reset(static_cast<redisReply*>(parsed));
+  return parsed == nullptr ? kNeedsMore : kReply;
+}
+
+std::string ReplyReader::error() const {
+  return reader_ == nullptr ? "out of memory" : reader_->errstr;
+}
 
 absl::Status StatusOfError(absl::string_view command, const redisReply& reply) {
   const absl::string_view text = TextOf(reply);
