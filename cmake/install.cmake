@@ -21,7 +21,7 @@ function(wheelcache_install_library name)
 
   # In pkg-config, Abseil's modules are named as its targets are in CMake.
   get_target_property(libraries ${name} INTERFACE_LINK_LIBRARIES)
-  list(FILTER libraries INCLUDE REGEX "^(absl::|PkgConfig::|wheelcache$)")
+  list(FILTER libraries INCLUDE REGEX "^(absl::|PkgConfig::|wheelcache(_near)?$)")
   list(TRANSFORM libraries REPLACE "^absl::" "absl_")
   list(TRANSFORM libraries REPLACE "^PkgConfig::" "")
   list(JOIN libraries ", " wheelcache_REQUIRES)

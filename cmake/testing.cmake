@@ -44,7 +44,7 @@ target_precompile_headers(wheelcache_testing
 target_link_libraries(wheelcache_testing
   PUBLIC wheelcache::wheelcache GTest::gmock_main)
 if(TARGET wheelcache::near)
-  target_link_libraries(wheelcache_testing PUBLIC wheelcache::near)
+  target_link_libraries(wheelcache_testing PUBLIC wheelcache::near_testing)
 endif()
 
 include(cmake/tests.cmake)

@@ -1,4 +1,4 @@
-#include "wheelcache/cache/near/fake_server.h"
+#include "wheelcache/cache/near/testing/fake_server.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "wheelcache/cache/near/fake_store.h"
+#include "wheelcache/cache/near/testing/fake_store.h"
 #include "wheelcache/cache/near/store/remote_store.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"

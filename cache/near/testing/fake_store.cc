@@ -1,4 +1,4 @@
-#include "wheelcache/cache/near/fake_store.h"
+#include "wheelcache/cache/near/testing/fake_store.h"
 
 #include <algorithm>
 #include <memory>
@@ -14,7 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "wheelcache/cache/near/fake_server.h"
+#include "wheelcache/cache/near/testing/fake_server.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
 
