@@ -228,6 +228,10 @@ class Cache final : public AnyCache {
   }
 
  private:
+  // Looks a key up in its own way, and loads without another look-up.
+  template <typename, typename>
+  friend class NearCache;
+
   Cache(CacheOptions options, Hooks hooks)
       : typed_(std::move(options), std::move(hooks.weigher),
                std::move(hooks.on_removal)) {
@@ -235,8 +239,9 @@ class Cache final : public AnyCache {
     refreshes_ = hooks.reload.Make(&typed_, std::move(hooks.executor));
   }
 
-  internal::TypedLoads<Key, Value, Hash, Equal> loads() {
-    return {&typed_, refreshes_.get()};
+  internal::TypedLoads<Key, Value, Hash, Equal> loads(
+      internal::LookUp look_up = internal::LookUp::kNone) {
+    return {&typed_, refreshes_.get(), look_up};
   }
 
   // Null without Hooks::reload.

@@ -8,17 +8,15 @@ set(wheelcache_SOURCES
   cache/internal/engine/admission.cc
   cache/internal/engine/advisor.cc
   cache/internal/engine/compactor.cc
-  cache/internal/engine/counters.cc
   cache/internal/engine/engine.cc
-  cache/internal/engine/engine_registry.cc
   cache/internal/engine/engine_upkeep.cc
   cache/internal/engine/eviction_order.cc
   cache/internal/engine/eviction_record.cc
   cache/internal/engine/iteration.cc
   cache/internal/engine/jitter.cc
   cache/internal/engine/prefetched_order.cc
-  cache/internal/engine/registration.cc
   cache/internal/engine/removal_order.cc
+  cache/internal/engine/report_source.cc
   cache/internal/engine/shard.cc
   cache/internal/engine/shard_upkeep.cc
   cache/internal/engine/shared_state.cc
@@ -40,20 +38,18 @@ set(wheelcache_SOURCES
   cache/internal/memory/page_release.cc
   cache/internal/memory/table_memory.cc
   cache/internal/memory/zero_pages.cc
-  cache/internal/status/advice.cc
-  cache/internal/status/charts.cc
-  cache/internal/status/escape.cc
-  cache/internal/status/format.cc
-  cache/internal/status/picture.cc
-  cache/internal/status/style_sheet.cc
   cache/internal/threads/asymmetric_fence.cc
   cache/internal/threads/interleave.cc
   cache/internal/threads/library_copy.cc
   cache/internal/threads/thread_index.cc
   cache/internal/threads/thread_record.cc
-  cache/prometheus.cc
-  cache/registry.cc
-  cache/status_page.cc
+  cache/report/internal/advice.cc
+  cache/report/internal/charts.cc
+  cache/report/internal/format.cc
+  cache/report/internal/style_sheet.cc
+  cache/report/prometheus.cc
+  cache/report/registry.cc
+  cache/report/status_page.cc
   cache/types/hash_strings.cc
   cache/types/options.cc
   cache/types/removal.cc
@@ -84,20 +80,17 @@ set(wheelcache_HEADERS
   cache/internal/engine/due_board.h
   cache/internal/engine/engine.h
   cache/internal/engine/engine_call.h
-  cache/internal/engine/engine_registry.h
   cache/internal/engine/eviction_list.h
   cache/internal/engine/eviction_order.h
   cache/internal/engine/eviction_record.h
-  cache/internal/engine/history.h
   cache/internal/engine/iteration.h
   cache/internal/engine/jitter.h
   cache/internal/engine/limits.h
   cache/internal/engine/prefetched_order.h
   cache/internal/engine/recency.h
   cache/internal/engine/refresh_ahead.h
-  cache/internal/engine/registration.h
   cache/internal/engine/removal_order.h
-  cache/internal/engine/report_extension.h
+  cache/internal/engine/report_source.h
   cache/internal/engine/shard.h
   cache/internal/engine/shard_array.h
   cache/internal/engine/shared_state.h
@@ -140,15 +133,10 @@ set(wheelcache_HEADERS
   cache/internal/memory/table_memory.h
   cache/internal/memory/throw_bad_alloc.h
   cache/internal/memory/zero_pages.h
-  cache/internal/status/advice.h
-  cache/internal/status/charts.h
-  cache/internal/status/escape.h
-  cache/internal/status/format.h
-  cache/internal/status/picture.h
-  cache/internal/status/style_sheet.h
   cache/internal/threads/asymmetric_fence.h
   cache/internal/threads/interleave.h
   cache/internal/threads/library_copy.h
+  cache/internal/threads/striped_counters.h
   cache/internal/threads/thread_index.h
   cache/internal/threads/thread_record.h
   cache/load.h
@@ -156,6 +144,13 @@ set(wheelcache_HEADERS
   cache/prometheus.h
   cache/registry.h
   cache/removal.h
+  cache/report/internal/advice.h
+  cache/report/internal/charts.h
+  cache/report/internal/format.h
+  cache/report/internal/style_sheet.h
+  cache/report/prometheus.h
+  cache/report/registry.h
+  cache/report/status_page.h
   cache/stats.h
   cache/status_page.h
   cache/ticket.h
@@ -215,19 +210,13 @@ set(wheelcache_LIBRARIES
   absl::time)
 
 set(near_SOURCES
-  cache/near/fake_server.cc
-  cache/near/fake_store.cc
-  cache/near/internal/redis/command.cc
   cache/near/internal/redis/connector.cc
   cache/near/internal/redis/data_link.cc
   cache/near/internal/redis/fetch.cc
   cache/near/internal/redis/io_thread.cc
-  cache/near/internal/redis/login.cc
   cache/near/internal/redis/pipeline.cc
-  cache/near/internal/redis/poll_until.cc
   cache/near/internal/redis/redis_links.cc
-  cache/near/internal/redis/reply.cc
-  cache/near/internal/redis/reply_status.cc
+  cache/near/internal/redis/resp.cc
   cache/near/internal/redis/server_url.cc
   cache/near/internal/redis/socket.cc
   cache/near/internal/redis/subscription.cc
@@ -244,22 +233,13 @@ set(near_HEADERS
   cache/near/fake_store.h
   cache/near/fetch_stamp.h
   cache/near/heartbeat.h
-  cache/near/hit_counters.h
-  cache/near/internal/redis/backoff.h
-  cache/near/internal/redis/command.h
   cache/near/internal/redis/connector.h
   cache/near/internal/redis/data_link.h
   cache/near/internal/redis/fetch.h
   cache/near/internal/redis/io_thread.h
-  cache/near/internal/redis/link.h
-  cache/near/internal/redis/login.h
   cache/near/internal/redis/pipeline.h
-  cache/near/internal/redis/poll_request.h
-  cache/near/internal/redis/poll_until.h
   cache/near/internal/redis/redis_links.h
-  cache/near/internal/redis/reply.h
-  cache/near/internal/redis/reply_status.h
-  cache/near/internal/redis/seed.h
+  cache/near/internal/redis/resp.h
   cache/near/internal/redis/server_url.h
   cache/near/internal/redis/socket.h
   cache/near/internal/redis/subscription.h
@@ -280,6 +260,22 @@ set(near_LIBRARIES
   absl::flat_hash_map
   absl::function_ref
   absl::memory
+  absl::span
+  absl::status
+  absl::statusor
+  absl::strings
+  absl::time)
+
+set(near_testing_SOURCES
+  cache/near/testing/fake_server.cc
+  cache/near/testing/fake_store.cc)
+
+set(near_testing_HEADERS
+  cache/near/testing/fake_server.h
+  cache/near/testing/fake_store.h)
+
+set(near_testing_LIBRARIES
+  absl::core_headers
   absl::span
   absl::status
   absl::statusor

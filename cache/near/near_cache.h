@@ -137,7 +137,6 @@ class NearCache final {
   struct Look {
     uint64_t session = 0;   // Whose lease there was; 0 for none.
     bool outdated = false;  // An entry that is not to be served.
-    bool counted = false;   // By the local tier.
   };
 
   // How a read has obtained what it returns.
@@ -154,17 +153,17 @@ class NearCache final {
 
   void CountMiss(const Look& look) {
     if (look.session == 0) core_.Count(Count::kUnleasedReads);
-    if (!look.counted) return;
-    core_.Count(look.outdated ? Count::kOutdatedHits : Count::kRepeatedMisses);
   }
 
-  LoadOptions OptionsFor(const Look& look) const {
+  // Loads of the local tier after a look-up, to fetch.
+  auto LoadsAfter(const Look& look) {
+    const bool refused = look.session == 0 || look.outdated;
+    return local_->loads(refused ? internal::LookUp::kRefused
+                                 : internal::LookUp::kMissed);
+  }
+  LoadOptions Options() const {
     LoadOptions load;
     load.wait = core_.options().command_timeout;
-    // What is there counts as missing.
-    if (look.session == 0 || look.outdated) {
-      load.max_age = -absl::Nanoseconds(1);
-    }
     return load;
   }
 
@@ -232,7 +231,9 @@ NearCache<Value, Codec>::Create(NearCacheOptions options, RemoteStore* store,
                                 Codec codec) {
   absl::Status status = internal::Validate(options, store->clock());
   if (!status.ok()) return status;
-  auto local = Local::Create(options.local);
+  CacheOptions tier_options = options.local;
+  tier_options.registered = false;  // The near cache shows it with its own.
+  auto local = Local::Create(std::move(tier_options));
   if (!local.ok()) return local.status();
   auto cache = absl::WrapUnique(
       new NearCache(std::move(options), store, std::move(codec)));
@@ -253,7 +254,6 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool NearCache<Value, Codec>::FindLocally(
   look->session = session;
   if (ABSL_PREDICT_FALSE(session == 0)) return false;
   internal::Interleave("near: after the lease");
-  look->counted = true;
   bool has_value = false;
   const bool found = local_->Visit(key, [&](typename Stored::View stored) {
     look->outdated = Stored::Stamp(stored).session() != session;
@@ -262,7 +262,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool NearCache<Value, Codec>::FindLocally(
     Stored::CopyTo(stored, &**result);
   });
   if (ABSL_PREDICT_FALSE(!found || look->outdated)) return false;
-  core_.CountHit(has_value);
+  core_.Count(has_value ? Count::kLocalHits : Count::kLocalAbsences);
   return true;
 }
 
@@ -296,7 +296,7 @@ typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::GetMissing(
   CountMiss(look);
   Source source = Source::kLocalOrJoined;
   const absl::StatusOr<Handle> handle =
-      local_->FindOrLoad(key, OptionsFor(look), [&] {
+      LoadsAfter(look).FindOrLoad(key, Options(), [&] {
         source = Source::kOwnFetch;
         return FetchOne(key, call);
       });
@@ -409,9 +409,9 @@ NearCache<Value, Codec>::GetMany(absl::Span<const absl::string_view> keys) {
   if (!missing.empty()) {
     internal::Interleave("near: after the look-up");
     const Core::CallTime call = core_.BeginCall();
-    LoadOptions load = OptionsFor(all);
+    LoadOptions load = Options();
     std::vector<Source> sources(missing.size(), Source::kLocalOrJoined);
-    const auto handles = local_->FindOrLoadMany(
+    const auto handles = LoadsAfter(all).FindOrLoadMany(
         missing_keys, load, [&](absl::Span<const size_t> positions) {
           std::vector<absl::string_view> wanted;
           for (const size_t position : positions) {

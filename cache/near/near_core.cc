@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -17,7 +16,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "wheelcache/cache/internal/engine/engine_registry.h"
+#include "wheelcache/cache/internal/engine/report_source.h"
 #include "wheelcache/cache/near/fetch_stamp.h"
 #include "wheelcache/cache/near/near_options.h"
 #include "wheelcache/cache/near/near_stats.h"
@@ -45,31 +44,6 @@ absl::Status NotCancelled(absl::Status status) {
   return absl::UnavailableError(status.message());
 }
 
-// Keys with the prefix before each, in one string.
-class RemoteKeys {
- public:
-  RemoteKeys(absl::string_view prefix,
-             absl::Span<const absl::string_view> keys) {
-    size_t size = 0;
-    for (const absl::string_view key : keys) size += prefix.size() + key.size();
-    text_.reserve(size);
-    keys_.reserve(keys.size());
-    for (const absl::string_view key : keys) {
-      const size_t begin = text_.size();
-      absl::StrAppend(&text_, prefix, key);
-      keys_.push_back(absl::string_view(text_).substr(begin));
-    }
-  }
-  RemoteKeys(const RemoteKeys&) = delete;
-  RemoteKeys& operator=(const RemoteKeys&) = delete;
-
-  absl::Span<const absl::string_view> keys() const { return keys_; }
-
- private:
-  std::string text_;
-  std::vector<absl::string_view> keys_;  // In text_.
-};
-
 }  // namespace
 
 NearCore::NearCore(NearCacheOptions options, RemoteStore* store)
@@ -82,14 +56,18 @@ NearCore::~NearCore() = default;
 
 absl::Status NearCore::Attach(Local local) {
   local_ = std::move(local);
-  EngineRegistry::Get().Extend(&local_.cache->options(), this);
+  if (options_.local.registered) {
+    report_.emplace(
+        options_.local, [this] { return stats().local; },
+        [this](ReportSource::Visit visit) { stats().ForEachMetric(visit); });
+  }
   return store_.Attach(options_.key_prefix, options_.max_staleness, this);
 }
 
 void NearCore::Detach() {
   if (local_.cache == nullptr) return;
   store_.Detach(this);
-  EngineRegistry::Get().Extend(&local_.cache->options(), nullptr);
+  report_.reset();
 }
 
 NearCore::CallTime NearCore::BeginCall() const {
@@ -107,10 +85,13 @@ std::string NearCore::RemoteKey(absl::string_view key) const {
 
 std::vector<absl::StatusOr<RemoteStore::Fetched>> NearCore::Fetch(
     absl::Span<const absl::string_view> keys, const CallTime& call) {
-  const RemoteKeys remote(options_.key_prefix, keys);
+  std::vector<std::string> names;
+  names.reserve(keys.size());
+  for (const absl::string_view key : keys) names.push_back(RemoteKey(key));
+  const std::vector<absl::string_view> remote(names.begin(), names.end());
   const int64_t begin = clock_.NowNanos();
   std::vector<absl::StatusOr<Fetched>> fetched =
-      store_.Fetch(remote.keys(), TimeLeft(call));
+      store_.Fetch(remote, TimeLeft(call));
   CountRoundTrip(begin);
   fetched.resize(keys.size(), absl::InternalError("no result for this key"));
   for (absl::StatusOr<Fetched>& one : fetched) {
@@ -222,27 +203,33 @@ void NearCore::WakeWaiters() {
 }
 
 NearCacheStats NearCore::stats() const {
+  constexpr std::pair<int64_t NearCacheStats::*, NearCount> kCounts[] = {
+      {&NearCacheStats::local_hits, NearCount::kLocalHits},
+      {&NearCacheStats::local_absences, NearCount::kLocalAbsences},
+      {&NearCacheStats::fetched_hits, NearCount::kFetchedHits},
+      {&NearCacheStats::fetched_absences, NearCount::kFetchedAbsences},
+      {&NearCacheStats::joined, NearCount::kJoined},
+      {&NearCacheStats::stale_served, NearCount::kStaleServed},
+      {&NearCacheStats::failed_reads, NearCount::kFailedReads},
+      {&NearCacheStats::unleased_reads, NearCount::kUnleasedReads},
+      {&NearCacheStats::writes, NearCount::kWrites},
+      {&NearCacheStats::failed_writes, NearCount::kFailedWrites},
+      {&NearCacheStats::timeouts, NearCount::kTimeouts},
+      {&NearCacheStats::undecodable, NearCount::kUndecodable},
+      {&NearCacheStats::invalidations, NearCount::kInvalidations},
+      {&NearCacheStats::useful_invalidations, NearCount::kUsefulInvalidations},
+      {&NearCacheStats::flushes, NearCount::kFlushes},
+      {&NearCacheStats::sessions, NearCount::kSessions},
+      {&NearCacheStats::losses, NearCount::kLosses},
+  };
   NearCacheStats stats;
+  for (const auto& [member, what] : kCounts) stats.*member = counts_.Sum(what);
   stats.local = local_.cache->stats();
-  Correct(&stats.local);
-  stats.local_hits = hits_.Sum(true);
-  stats.local_absences = hits_.Sum(false);
-  stats.fetched_hits = CountOf(NearCount::kFetchedHits);
-  stats.fetched_absences = CountOf(NearCount::kFetchedAbsences);
-  stats.joined = CountOf(NearCount::kJoined);
-  stats.stale_served = CountOf(NearCount::kStaleServed);
-  stats.failed_reads = CountOf(NearCount::kFailedReads);
-  stats.unleased_reads = CountOf(NearCount::kUnleasedReads);
-  stats.writes = CountOf(NearCount::kWrites);
-  stats.failed_writes = CountOf(NearCount::kFailedWrites);
-  stats.timeouts = CountOf(NearCount::kTimeouts);
-  stats.undecodable = CountOf(NearCount::kUndecodable);
+  // What the tier has counted are look-ups: of an entry that may not be served
+  // as well, and of none without a lease.
+  stats.local.hits = stats.local_hits + stats.local_absences;
+  stats.local.misses = stats.reads() - stats.local.hits;
   stats.superseded = stats.local.superseded_loads;
-  stats.invalidations = CountOf(NearCount::kInvalidations);
-  stats.useful_invalidations = CountOf(NearCount::kUsefulInvalidations);
-  stats.flushes = CountOf(NearCount::kFlushes);
-  stats.sessions = CountOf(NearCount::kSessions);
-  stats.losses = CountOf(NearCount::kLosses);
   const int64_t until = until_nanos_.load(std::memory_order_acquire);
   if (until != kEnded) {
     stats.lease_left =
@@ -256,16 +243,6 @@ NearCacheStats NearCore::stats() const {
       static_cast<double>(round_trip_nanos_.load(std::memory_order_relaxed)) /
       1e9;
   return stats;
-}
-
-void NearCore::Correct(CacheStats* stats) const {
-  stats->misses -= CountOf(NearCount::kRepeatedMisses);
-  stats->hits -= CountOf(NearCount::kOutdatedHits);
-}
-
-void NearCore::ForEachMetric(
-    absl::FunctionRef<void(const Metric&)> visit) const {
-  stats().ForEachMetric(visit);
 }
 
 void NearCore::CountRoundTrip(int64_t begin_nanos) {

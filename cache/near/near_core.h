@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,9 +38,9 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "wheelcache/cache/any_cache.h"
-#include "wheelcache/cache/internal/engine/report_extension.h"
+#include "wheelcache/cache/internal/engine/report_source.h"
+#include "wheelcache/cache/internal/threads/striped_counters.h"
 #include "wheelcache/cache/near/fetch_stamp.h"
-#include "wheelcache/cache/near/hit_counters.h"
 #include "wheelcache/cache/near/near_options.h"
 #include "wheelcache/cache/near/near_stats.h"
 #include "wheelcache/cache/near/store/remote_store.h"
@@ -52,8 +53,10 @@
 
 namespace wheelcache::internal {
 
-// What is counted, but for local hits.
+// What is counted.
 enum class NearCount {
+  kLocalHits,
+  kLocalAbsences,
   kFetchedHits,
   kFetchedAbsences,
   kJoined,
@@ -69,15 +72,10 @@ enum class NearCount {
   kFlushes,
   kSessions,
   kLosses,
-  // Look-ups that the local tier has counted, and that were made again to
-  // fetch: those that found nothing, and those that found what is not served.
-  kRepeatedMisses,
-  kOutdatedHits,
   kEnd,  // No count.
 };
 
-class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener,
-                                         private ReportExtension {
+class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
  public:
   using Fetched = RemoteStore::Fetched;
 
@@ -153,11 +151,7 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener,
   absl::Status WaitUntilReady(absl::Duration timeout);
 
   NearCacheStats stats() const;
-  void CountHit(bool has_value) { hits_.Add(has_value); }
-  void Count(NearCount what, int64_t times = 1) {
-    counts_[static_cast<size_t>(what)].fetch_add(times,
-                                                 std::memory_order_relaxed);
-  }
+  void Count(NearCount what, int64_t times = 1) { counts_.Add(what, times); }
 
   void OnInvalidate(absl::Span<const absl::string_view> keys) override;
   void OnInvalidateAll() override;
@@ -176,19 +170,11 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener,
     return clock_.NowNanos() >= until_nanos;
   }
 
-  void Correct(CacheStats* stats) const override;
-  void ForEachMetric(
-      absl::FunctionRef<void(const Metric&)> visit) const override;
-
   std::string RemoteKey(absl::string_view key) const;
   absl::Status NotReady() const;
   void WakeWaiters();
   void CountRoundTrip(int64_t begin_nanos);
   void CountWrite(const absl::Status& status);
-  int64_t CountOf(NearCount what) const {
-    return counts_[static_cast<size_t>(what)].load(std::memory_order_relaxed);
-  }
-
   friend class ForkRegistration;
   void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
   void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
@@ -210,14 +196,13 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener,
   // Whether this is the child of a fork(), and no session has begun there.
   std::atomic<bool> forked_{false};
 
-  HitCounters hits_;
-
-  // Apart from what each hit reads.
-  alignas(ABSL_CACHELINE_SIZE) std::array<
-      std::atomic<int64_t>, static_cast<size_t>(NearCount::kEnd)> counts_ = {};
+  StripedCounters<NearCount> counts_;
   std::array<std::atomic<int64_t>, Histogram::kMostBounds + 1> round_trips_ =
       {};
   std::atomic<int64_t> round_trip_nanos_{0};
+
+  // Empty while nothing is attached, and where it is not to be shown.
+  std::optional<ReportSource> report_;
 
   // Those who wait for a lease, and why there is none.
   mutable Mutex mu_;

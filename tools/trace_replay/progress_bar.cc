@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "wheelcache/cache/internal/status/format.h"
+#include "wheelcache/cache/report/internal/format.h"
 
 namespace wheelcache::replay {
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
-#include "wheelcache/cache/internal/status/format.h"
+#include "wheelcache/cache/report/internal/format.h"
 #include "wheelcache/tools/trace_replay/sweep.h"
 
 namespace wheelcache::replay {

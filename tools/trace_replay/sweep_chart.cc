@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
-#include "wheelcache/cache/internal/status/format.h"
-#include "wheelcache/cache/internal/status/picture.h"
+#include "wheelcache/cache/report/internal/charts.h"
+#include "wheelcache/cache/report/internal/format.h"
 #include "wheelcache/tools/trace_replay/sweep.h"
 
 namespace wheelcache::replay {

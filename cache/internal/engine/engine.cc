@@ -57,8 +57,11 @@ Engine::Engine(CacheOptions options, const EntryOperations* operations,
                 return Shard(&shared_, static_cast<int>(i), options_);
               }),
       logger_(options_, clock_.NowNanos()),
-      load_home_(std::make_shared<LoadHome>(shared_.pool.get(), &clock_)),
-      registration_(options_.registered ? this : nullptr, options_.name) {
+      load_home_(std::make_shared<LoadHome>(shared_.pool.get(), &clock_)) {
+  // First: this may throw, and the reaper would be left with what is no more.
+  if (options_.registered) {
+    report_source_.emplace(options_, [this] { return stats(); });
+  }
   if (options_.reaper != nullptr) {
     reaper_status_ = options_.reaper->Register(&client_);
     options_.reaper->WakeAt(&client_, logger_.due_nanos());

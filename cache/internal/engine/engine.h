@@ -31,7 +31,7 @@
 #include "wheelcache/cache/internal/engine/iteration.h"
 #include "wheelcache/cache/internal/engine/limits.h"
 #include "wheelcache/cache/internal/engine/recency.h"
-#include "wheelcache/cache/internal/engine/registration.h"
+#include "wheelcache/cache/internal/engine/report_source.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/shard_array.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
@@ -271,8 +271,8 @@ class WHEELCACHE_EXPORT Engine {
   ForkRegistration fork_registration_{this};
 
   // The last, to be the first to end: those who look at all caches need the
-  // whole of this one.
-  Registration registration_;
+  // whole of this one. Empty if the cache is not to be shown.
+  std::optional<ReportSource> report_source_;
 };
 
 }  // namespace wheelcache::internal

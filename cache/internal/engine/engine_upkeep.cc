@@ -237,11 +237,9 @@ void Engine::BeforeFork() {
   if (shared_.advisor != nullptr) shared_.advisor->BeforeFork();
   shared_.limbo.BeforeFork();
   shared_.pool->BeforeFork();
-  logger_.BeforeFork();
 }
 
 void Engine::AfterForkInParent() {
-  logger_.AfterForkInParent();
   shared_.pool->AfterForkInParent();
   shared_.limbo.AfterForkInParent();
   if (shared_.advisor != nullptr) shared_.advisor->AfterForkInParent();
@@ -251,7 +249,6 @@ void Engine::AfterForkInParent() {
 }
 
 void Engine::AfterForkInChild() {
-  logger_.AfterForkInChild();
   shared_.pool->AfterForkInChild();
   shared_.limbo.AfterForkInChild();
   if (shared_.advisor != nullptr) shared_.advisor->AfterForkInChild();

@@ -223,6 +223,7 @@ class WHEELCACHE_EXPORT Shard {
 
   // What JoinLoad may find instead of a load.
   struct Join {
+    static constexpr int64_t kNoEntry = -1;
     int64_t max_age_nanos = Clock::kNever;  // An older entry does not count.
     EntryRef found = 0;                     // The live entry, pinned.
     std::vector<LoadPtr> forgotten;         // To be destroyed without a lock.

@@ -1,12 +1,11 @@
 #include "wheelcache/cache/internal/engine/stats_logger.h"
 
+#include <atomic>
 #include <cstdint>
-#include <utility>
 
 #include "absl/time/time.h"
 #include "wheelcache/cache/types/options.h"
 #include "wheelcache/cache/types/stats.h"
-#include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
@@ -22,15 +21,16 @@ StatsLogger::StatsLogger(const CacheOptions& options, int64_t now_nanos)
       due_(log_ ? Clock::NanosAfter(now_nanos, kInterval) : Clock::kNever) {}
 
 void StatsLogger::Run(int64_t now_nanos, const CacheStats& stats) {
-  CacheStats before;
-  {
-    MutexLock lock(&mu_);
-    if (due_nanos() > now_nanos) return;
-    due_.store(Clock::NanosAfter(now_nanos, kInterval),
-               std::memory_order_relaxed);
-    before.hits = std::exchange(last_hits_, stats.hits);
-    before.misses = std::exchange(last_misses_, stats.misses);
+  int64_t due = due_nanos();
+  const int64_t next = Clock::NanosAfter(now_nanos, kInterval);
+  if (due > now_nanos ||
+      !due_.compare_exchange_strong(due, next, std::memory_order_relaxed)) {
+    return;
   }
+  CacheStats before;
+  before.hits = last_hits_.exchange(stats.hits, std::memory_order_relaxed);
+  before.misses =
+      last_misses_.exchange(stats.misses, std::memory_order_relaxed);
   const bool idle = stats.hits == before.hits && stats.misses == before.misses;
   if (!idle) log_(StatsLine(name_, before, stats));
 }

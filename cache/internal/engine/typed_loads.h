@@ -41,6 +41,13 @@
 
 namespace wheelcache::internal {
 
+// What a caller knows of its key before it loads it.
+enum class LookUp {
+  kNone,     // Nothing: a load begins with a look-up, which counts as a read.
+  kMissed,   // It found nothing. What is stored by now will do.
+  kRefused,  // It found what does not do, nor does what is stored by now.
+};
+
 template <typename Key, typename Value, typename Hash, typename Equal>
 class TypedLoads {
  public:
@@ -56,8 +63,8 @@ class TypedLoads {
   using Refreshes = RefreshAhead<Key, Value>;
 
   // `refreshes` may be null.
-  TypedLoads(Engine* engine, Refreshes* refreshes)
-      : engine_(*engine), refreshes_(refreshes) {}
+  TypedLoads(Engine* engine, Refreshes* refreshes, LookUp look_up)
+      : engine_(*engine), refreshes_(refreshes), look_up_(look_up) {}
 
   template <typename K>
   absl::StatusOr<Handle> FindOrLoad(const K& key, const LoadOptions& options,
@@ -98,7 +105,8 @@ class TypedLoads {
   template <typename K>
   Joined Join(const K& key, const LoadOptions& options, Load::Leader leader);
 
-  // The live value of the key, if it is young enough. Counts as a read.
+  // The live value of the key, if it is young enough. Counts as a read, unless
+  // the caller has looked.
   template <typename K>
   Handle FindYoung(const K& key, const LoadOptions& options) const;
 
@@ -162,12 +170,14 @@ class TypedLoads {
 
   Engine& engine_;
   Refreshes* const refreshes_;
+  const LookUp look_up_;
 };
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K>
 CacheHandle<Key, Value> TypedLoads<Key, Value, Hash, Equal>::FindYoung(
     const K& key, const LoadOptions& options) const {
+  if (look_up_ != LookUp::kNone) return {};
   if (options.max_age == absl::InfiniteDuration()) return engine_.Find(key);
   const int64_t most = Clock::NanosAfter(0, options.max_age);
   bool young = false;
@@ -196,7 +206,9 @@ TypedLoads<Key, Value, Hash, Equal>::Join(const K& key,
   const auto mine = std::make_shared<LoadType>(Key(key), hash, setting);
   Interleave("load: before it joins");
   Shard::Join join;
-  join.max_age_nanos = Clock::NanosAfter(0, options.max_age);
+  join.max_age_nanos = look_up_ == LookUp::kRefused
+                           ? Shard::Join::kNoEntry
+                           : Clock::NanosAfter(0, options.max_age);
   Joined joined;
   joined.other =
       ShardOf(hash).JoinLoad(Engine::Query(mine->key()), mine, &join);

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -10,7 +9,6 @@
 #include "gtest/gtest.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/stats.h"
-#include "wheelcache/tests/testing/notification.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
@@ -54,23 +52,6 @@ TEST_F(StatsLoggerTest, LineComesOnceAMinuteWithWhatHasHappenedInIt) {
 
 TEST_F(StatsLoggerTest, NeverIsDueWithoutALog) {
   EXPECT_EQ(StatsLogger(CacheOptions(), 0).due_nanos(), Clock::kNever);
-}
-
-TEST_F(StatsLoggerTest, NothingChangesDuringAFork) {
-  testing::Notification runs;
-  logger_.BeforeFork();
-  std::thread other([&] {
-    runs.Notify();
-    logger_.Run(kMinute, stats_);
-  });
-  runs.Wait();
-  for (int i = 0; i < 20'000 && logger_.due_nanos() == kMinute; ++i) {
-    std::this_thread::yield();
-  }
-  EXPECT_EQ(logger_.due_nanos(), kMinute);
-  logger_.AfterForkInParent();
-  other.join();
-  EXPECT_EQ(logger_.due_nanos(), 2 * kMinute);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "wheelcache/cache/internal/status/style_sheet.h"
+#include "wheelcache/cache/report/internal/style_sheet.h"
 
 #include "absl/strings/string_view.h"
 

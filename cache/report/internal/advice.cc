@@ -1,4 +1,4 @@
-#include "wheelcache/cache/internal/status/advice.h"
+#include "wheelcache/cache/report/internal/advice.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
-#include "wheelcache/cache/internal/status/format.h"
+#include "wheelcache/cache/report/internal/format.h"
 #include "wheelcache/cache/types/advice.h"
 #include "wheelcache/cache/types/options.h"
 #include "wheelcache/cache/types/stats.h"

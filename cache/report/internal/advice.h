@@ -9,8 +9,8 @@
 //
 // Threads. A function of its argument alone.
 
-#ifndef WHEELCACHE_CACHE_INTERNAL_STATUS_ADVICE_H_
-#define WHEELCACHE_CACHE_INTERNAL_STATUS_ADVICE_H_
+#ifndef WHEELCACHE_CACHE_REPORT_INTERNAL_ADVICE_H_
+#define WHEELCACHE_CACHE_REPORT_INTERNAL_ADVICE_H_
 
 #include <string>
 #include <vector>
@@ -28,4 +28,4 @@ WHEELCACHE_EXPORT double UseOf(const CacheStats& stats);
 
 }  // namespace wheelcache::internal
 
-#endif  // WHEELCACHE_CACHE_INTERNAL_STATUS_ADVICE_H_
+#endif  // WHEELCACHE_CACHE_REPORT_INTERNAL_ADVICE_H_

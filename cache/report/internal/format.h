@@ -1,4 +1,5 @@
-// Numbers as people read them.
+// What stands in pages: numbers as people read them, and text that users chose,
+// harmless in what other programs read.
 //
 //   FormatCount(1234567);  // "1,234,567"
 //   FormatBytes(5 << 20);  // "5 MiB"
@@ -7,8 +8,8 @@
 //
 // Threads. Functions of their arguments alone.
 
-#ifndef WHEELCACHE_CACHE_INTERNAL_STATUS_FORMAT_H_
-#define WHEELCACHE_CACHE_INTERNAL_STATUS_FORMAT_H_
+#ifndef WHEELCACHE_CACHE_REPORT_INTERNAL_FORMAT_H_
+#define WHEELCACHE_CACHE_REPORT_INTERNAL_FORMAT_H_
 
 #include <cstdint>
 #include <string>
@@ -33,6 +34,16 @@ WHEELCACHE_EXPORT std::string FormatShare(double fraction);
 // with its unit.
 WHEELCACHE_EXPORT std::string KeepUnits(absl::string_view text);
 
+// The text with bytes that are no UTF-8 replaced by U+FFFD, as one of them
+// would make a reader refuse the whole text; and escaped:
+
+// For the text and the quoted attributes of HTML. Control characters, which
+// HTML does not allow, are replaced, too.
+WHEELCACHE_EXPORT std::string EscapeHtml(absl::string_view text);
+
+// For the quoted value of a label in Prometheus' text format.
+WHEELCACHE_EXPORT std::string EscapeLabel(absl::string_view text);
+
 }  // namespace wheelcache::internal
 
-#endif  // WHEELCACHE_CACHE_INTERNAL_STATUS_FORMAT_H_
+#endif  // WHEELCACHE_CACHE_REPORT_INTERNAL_FORMAT_H_

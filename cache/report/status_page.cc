@@ -1,4 +1,4 @@
-#include "wheelcache/cache/status_page.h"
+#include "wheelcache/cache/report/status_page.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,12 +15,11 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "wheelcache/cache/internal/status/advice.h"
-#include "wheelcache/cache/internal/status/charts.h"
-#include "wheelcache/cache/internal/status/escape.h"
-#include "wheelcache/cache/internal/status/format.h"
-#include "wheelcache/cache/internal/status/style_sheet.h"
-#include "wheelcache/cache/registry.h"
+#include "wheelcache/cache/report/internal/advice.h"
+#include "wheelcache/cache/report/internal/charts.h"
+#include "wheelcache/cache/report/internal/format.h"
+#include "wheelcache/cache/report/internal/style_sheet.h"
+#include "wheelcache/cache/report/registry.h"
 #include "wheelcache/cache/types/advice.h"
 #include "wheelcache/cache/types/histogram.h"
 #include "wheelcache/cache/types/options.h"

@@ -6,7 +6,7 @@
 // Skipped where there is no Chromium; never part of //...:
 //
 //   apt-get install chromium
-//   ./bazelw test --config=http //tests/cache:status_page_browser_test
+//   ./bazelw test --config=http //tests/cache/report:status_page_browser_test
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -32,9 +32,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
-#include "wheelcache/cache/registry.h"
+#include "wheelcache/cache/report/registry.h"
+#include "wheelcache/cache/report/status_page.h"
 #include "wheelcache/cache/stats.h"
-#include "wheelcache/cache/status_page.h"
 #include "wheelcache/tests/testing/browser.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/html_page.h"

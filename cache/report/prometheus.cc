@@ -1,4 +1,4 @@
-#include "wheelcache/cache/prometheus.h"
+#include "wheelcache/cache/report/prometheus.h"
 
 #include <cmath>
 #include <cstddef>
@@ -10,8 +10,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "wheelcache/cache/internal/status/escape.h"
-#include "wheelcache/cache/registry.h"
+#include "wheelcache/cache/report/internal/format.h"
+#include "wheelcache/cache/report/registry.h"
 #include "wheelcache/cache/types/histogram.h"
 #include "wheelcache/cache/types/stats.h"
 

@@ -1,0 +1,82 @@
+#include "wheelcache/cache/internal/engine/report_source.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "wheelcache/cache/types/options.h"
+#include "wheelcache/cache/types/stats.h"
+#include "wheelcache/wheel/base/at_fork.h"
+#include "wheelcache/wheel/base/mutex.h"
+
+namespace wheelcache::internal {
+
+// The sources of the process, ordered by name and id.
+class ReportSource::List {
+ public:
+  // Never destroyed: static caches may end at any time.
+  static List& Get() {
+    static List* const list = new List;
+    return *list;
+  }
+
+  // Gives the source its id.
+  void Add(ReportSource* source) {
+    MutexLock lock(&mu_);
+    const auto group = std::partition_point(
+        sources_.begin(), sources_.end(), [&](const ReportSource* each) {
+          return each->name() < source->name();
+        });
+    // Up to the lowest free id, each is one more than the one before it.
+    const auto free =
+        std::partition_point(group, sources_.end(), [&](auto& each) {
+          return each->name() == source->name() &&
+                 each->id_ == static_cast<int>(&each - &*group) + 1;
+        });
+    source->id_ = static_cast<int>(free - group) + 1;
+    sources_.insert(free, source);
+  }
+
+  void Remove(ReportSource* source) {
+    MutexLock lock(&mu_);
+    sources_.erase(std::find(sources_.begin(), sources_.end(), source));
+  }
+
+  void ForEach(absl::FunctionRef<void(ReportSource&)> visit) {
+    MutexLock lock(&mu_);
+    for (ReportSource* const source : sources_) visit(*source);
+  }
+
+ private:
+  friend class ForkRegistration;
+  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
+  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
+  void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockInChild(); }
+
+  Mutex mu_;
+  std::vector<ReportSource*> sources_ ABSL_GUARDED_BY(mu_);
+
+  ForkRegistration fork_registration_{this};  // The last member.
+
+  // At load time, if not earlier: a fork() while another thread makes it would
+  // leave it half made in the child forever.
+  static inline const List& made_at_load = Get();
+};
+
+ReportSource::ReportSource(const CacheOptions& options,
+                           std::function<CacheStats()> stats,
+                           std::function<void(Visit)> more)
+    : options_(options), stats_(std::move(stats)), more_(std::move(more)) {
+  List::Get().Add(this);
+}
+
+ReportSource::~ReportSource() { List::Get().Remove(this); }
+
+void ReportSource::ForEach(absl::FunctionRef<void(ReportSource&)> visit) {
+  List::Get().ForEach(visit);
+}
+
+}  // namespace wheelcache::internal

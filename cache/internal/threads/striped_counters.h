@@ -1,0 +1,159 @@
+// Striped event counters: no contention, and no atomic read-modify-write on a
+// thread's own stripe.
+//
+//   enum class Count { kHits, kMisses, kEnd };
+//   StripedCounters<Count> counters;
+//   counters.Add(Count::kHits);
+//   EXPECT_EQ(counters.Sum(Count::kHits), 1);
+//
+// The counts lie in stripes of their own cache lines. A thread with a small
+// index has a stripe to itself, which is made when it first counts; all other
+// threads share one. A sum reads all stripes.
+//
+// Threads. Thread-safe. A sum that is taken while other threads count is not of
+// one instant.
+//
+// Errors. None: a thread for whose stripe there is no memory uses the shared
+// one.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_THREADS_STRIPED_COUNTERS_H_
+#define WHEELCACHE_CACHE_INTERNAL_THREADS_STRIPED_COUNTERS_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
+#include "wheelcache/cache/internal/threads/thread_index.h"
+#include "wheelcache/cache/internal/threads/thread_record.h"
+
+namespace wheelcache::internal {
+
+// Count is an enum class of what is counted, from 0 to kEnd.
+template <typename Count>
+class StripedCounters {
+ public:
+  StripedCounters() = default;
+  ~StripedCounters();
+
+  StripedCounters(const StripedCounters&) = delete;
+  StripedCounters& operator=(const StripedCounters&) = delete;
+
+  // The calling thread's stripe, for those who count more than one event.
+  class Mine;
+  Mine ForThisThread() { return ForThread(this_thread.index); }
+
+  // The same, given the index of the calling thread, or kSharedThreadIndex if
+  // it has none yet.
+  Mine ForThread(size_t thread);
+
+  // As Mine::Add.
+  int64_t Add(Count what, int64_t times = 1) {
+    return ForThisThread().Add(what, times);
+  }
+
+  int64_t Sum(Count what) const;
+
+ private:
+  static constexpr size_t kOwnStripes = 31;
+
+  // Relaxed: numbers to look at. A thread that takes over another's index sees
+  // its counts; see ThreadIndex().
+  struct alignas(ABSL_CACHELINE_SIZE) Stripe {
+    std::atomic<int64_t>& operator[](Count what) {
+      return counts[static_cast<size_t>(what)];
+    }
+    int64_t Get(Count what) const {
+      return counts[static_cast<size_t>(what)].load(std::memory_order_relaxed);
+    }
+    std::array<std::atomic<int64_t>, static_cast<size_t>(Count::kEnd)> counts =
+        {};
+  };
+
+  // The stripe of a thread that has none yet; null if it is to use the shared
+  // one.
+  ABSL_ATTRIBUTE_NOINLINE Stripe* MakeOwn(size_t thread);
+
+  ABSL_ATTRIBUTE_NOINLINE int64_t AddShared(Count what, int64_t times) {
+    return times + shared_[what].fetch_add(times, std::memory_order_relaxed);
+  }
+
+  // Stored with release and, to sum, loaded with acquire: a sum sees the zeros
+  // that a stripe begins with.
+  std::array<std::atomic<Stripe*>, kOwnStripes> own_ = {};
+  Stripe shared_;
+};
+
+template <typename Count>
+class StripedCounters<Count>::Mine {
+ public:
+  // Counts an event, or several, and returns what the count of the stripe has
+  // become.
+  int64_t Add(Count what, int64_t times = 1) {
+    if (ABSL_PREDICT_FALSE(own_ == nullptr)) {
+      return counters_.AddShared(what, times);
+    }
+    // The only writer: nothing can come between load and store.
+    std::atomic<int64_t>& count = (*own_)[what];
+    const int64_t sum = count.load(std::memory_order_relaxed) + times;
+    count.store(sum, std::memory_order_relaxed);
+    return sum;
+  }
+
+ private:
+  friend class StripedCounters;
+  Mine(StripedCounters* counters, Stripe* own)
+      : counters_(*counters), own_(own) {}
+
+  StripedCounters& counters_;
+  Stripe* const own_;  // Null: the shared one.
+};
+
+template <typename Count>
+StripedCounters<Count>::~StripedCounters() {
+  for (const auto& stripe : own_) delete stripe.load(std::memory_order_relaxed);
+}
+
+template <typename Count>
+inline typename StripedCounters<Count>::Mine StripedCounters<Count>::ForThread(
+    size_t thread) {
+  if (ABSL_PREDICT_TRUE(thread < kOwnStripes)) {
+    // Relaxed: each stripe is made by the one thread that has the index, or by
+    // one that had it before.
+    Stripe* const own = own_[thread].load(std::memory_order_relaxed);
+    if (ABSL_PREDICT_TRUE(own != nullptr)) return Mine(this, own);
+  }
+  return Mine(this, MakeOwn(thread));
+}
+
+template <typename Count>
+typename StripedCounters<Count>::Stripe* StripedCounters<Count>::MakeOwn(
+    size_t thread) {
+  if (thread == kSharedThreadIndex) thread = ThreadIndex();
+  if (thread >= kOwnStripes) return nullptr;
+  // Of a thread that had the index before.
+  Stripe* const inherited = own_[thread].load(std::memory_order_relaxed);
+  if (inherited != nullptr) return inherited;
+  auto* const stripe = new (std::nothrow) Stripe;
+  if (stripe != nullptr) {
+    own_[thread].store(stripe, std::memory_order_release);
+  }
+  return stripe;
+}
+
+template <typename Count>
+int64_t StripedCounters<Count>::Sum(Count what) const {
+  int64_t sum = shared_.Get(what);
+  for (const auto& own : own_) {
+    const Stripe* const stripe = own.load(std::memory_order_acquire);
+    if (stripe != nullptr) sum += stripe->Get(what);
+  }
+  return sum;
+}
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_THREADS_STRIPED_COUNTERS_H_
