@@ -1,5 +1,5 @@
-// A client of a simulated server (cache/near/testing/fake_server.h), for tests of code
-// that uses near caches.
+// A client of a simulated server (cache/near/testing/fake_server.h), for tests
+// of code that uses near caches.
 //
 //   wheelcache::SimulatedClock clock;
 //   wheelcache::FakeServer server(&clock);
@@ -42,8 +42,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "wheelcache/cache/near/testing/fake_server.h"
 #include "wheelcache/cache/near/store/remote_store.h"
+#include "wheelcache/cache/near/testing/fake_server.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/clock.h"
 

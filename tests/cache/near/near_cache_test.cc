@@ -1,20 +1,33 @@
+// What near caches return, store and refuse; and legal uses of them that are
+// not the usual ones: codecs that throw or call back, values of any type and
+// size, forks, strange clocks.
+
 #include "wheelcache/cache/near/near_cache.h"
 
 #include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "wheelcache/cache/near/fake_store.h"
 #include "wheelcache/cache/near/near_options.h"
 #include "wheelcache/cache/near/near_stats.h"
+#include "wheelcache/cache/near/testing/fake_server.h"
+#include "wheelcache/cache/near/testing/fake_store.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/tests/cache/near/near_environment.h"
+#include "wheelcache/tests/testing/child.h"
+#include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache {
 namespace {
@@ -23,7 +36,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class NearCacheTest : public NearEnvironment {};
-
 TEST_F(NearCacheTest, MissIsFetchedOnceAndThenLocal) {
   auto near = New<std::string>();
   server_.Set("key", "value");
@@ -50,23 +62,12 @@ TEST_F(NearCacheTest, AbsenceIsRememberedForItsTtlAndUntilTheKeyIsSet) {
   EXPECT_EQ(*near->Get("key"), "value");
   EXPECT_EQ(near->stats().local_absences, 1);
   EXPECT_EQ(near->stats().fetched_absences, 2);
-}
-
-TEST_F(NearCacheTest, AbsenceIsNotKeptWithANegativeTtlOfZero) {
   options_.negative_ttl = absl::ZeroDuration();
-  auto near = New<std::string>();
-  EXPECT_EQ(*near->Get("key"), std::nullopt);
-  EXPECT_EQ(*near->Get("key"), std::nullopt);
-  EXPECT_EQ(fetches(), 2);
-}
-
-TEST_F(NearCacheTest, EmptyStringIsAValue) {
-  auto near = New<std::string>();
-  EXPECT_TRUE(near->Set("key", "").ok());
-  EXPECT_EQ(*near->Get("key"), "");
-  EXPECT_EQ(*near->Get("key"), "");
-  EXPECT_EQ(*near->Get(""), std::nullopt);
-  EXPECT_EQ(near->stats().local_hits, 1);
+  near = nullptr;
+  near = New<std::string>();
+  EXPECT_EQ(*near->Get("other"), std::nullopt);
+  EXPECT_EQ(*near->Get("other"), std::nullopt);
+  EXPECT_EQ(near->stats().fetched_absences, 2);
 }
 
 TEST_F(NearCacheTest, ForeignWritesAreSeenOnceTheyAreTold) {
@@ -84,35 +85,6 @@ TEST_F(NearCacheTest, ForeignWritesAreSeenOnceTheyAreTold) {
   EXPECT_EQ(near->stats().flushes, 1);
   EXPECT_EQ(near->stats().invalidations, 4);
   EXPECT_EQ(near->stats().useful_invalidations, 3);
-}
-
-TEST_F(NearCacheTest, WritesOfOneProcessAreSeenInAnother) {
-  auto here = New<std::string>();
-  auto there = NewElsewhere<std::string>();
-  EXPECT_TRUE(here->Set("key", "1").ok());
-  EXPECT_EQ(*there->Get("key"), "1");
-  EXPECT_EQ(*here->Get("key"), "1");
-  EXPECT_TRUE(there->Set("key", "2").ok());
-  EXPECT_EQ(*here->Get("key"), "2");
-  EXPECT_TRUE(*here->Del("key"));
-  EXPECT_FALSE(*here->Del("key"));
-  EXPECT_EQ(*there->Get("key"), std::nullopt);
-}
-
-TEST_F(NearCacheTest, LocalTtlIsTheRemoteOneAtMost) {
-  auto near = New<std::string>();
-  store_.HoldMessages();  // Expiry alone, without the message of it.
-  store_.ReleaseMessages();
-  server_.Set("key", "value", absl::Seconds(1));
-  RunFor(absl::Milliseconds(400));
-  EXPECT_EQ(*near->Get("key"), "value");
-  store_.HoldMessages();
-  clock_.Advance(absl::Milliseconds(599));
-  EXPECT_EQ(*near->Get("key"), "value");
-  EXPECT_EQ(fetches(), 1);
-  clock_.Advance(absl::Milliseconds(1));
-  EXPECT_EQ(*near->Get("key"), std::nullopt);
-  EXPECT_EQ(fetches(), 2);
 }
 
 TEST_F(NearCacheTest, LocalTtlCountsFromSending) {
@@ -170,18 +142,6 @@ TEST_F(NearCacheTest, KeysHaveThePrefixInTheStore) {
   EXPECT_EQ(*near->GetMany({"bob"})[0], "4");
   EXPECT_TRUE(*near->Del("bob"));
   EXPECT_EQ(server_.Get("user:bob"), std::nullopt);
-}
-
-TEST_F(NearCacheTest, NumbersAndMessagesHaveCodecs) {
-  auto near = New<int64_t>();
-  EXPECT_TRUE(near->Set("key", -7).ok());
-  EXPECT_EQ(server_.Get("key"), "-7");
-  EXPECT_EQ(*near->Get("key"), -7);
-  EXPECT_EQ(*near->Get("key"), -7);
-  EXPECT_EQ(fetches(), 1);
-  EXPECT_EQ(*near->Get("absent"), std::nullopt);
-  EXPECT_EQ(*near->Get("absent"), std::nullopt);
-  EXPECT_EQ(fetches(), 2);
 }
 
 TEST_F(NearCacheTest, WhatDoesNotDecodeIsDataLossAndNotKept) {
@@ -242,56 +202,6 @@ TEST_F(NearCacheTest, TtlOfZeroOrLessIsRefused) {
   EXPECT_EQ(near->stats().failed_writes, 1);
 }
 
-TEST_F(NearCacheTest, DefaultsAreThoseOfTheHeader) {
-  const NearCacheOptions options;
-  EXPECT_EQ(options.local.name, "near");
-  EXPECT_EQ(options.local.jitter_mode, JitterMode::kShorten);
-  EXPECT_EQ(options.local.max_entries, kUnlimited);
-  EXPECT_EQ(options.key_prefix, "");
-  EXPECT_EQ(options.max_staleness, absl::Seconds(3));
-  EXPECT_EQ(options.command_timeout, absl::Milliseconds(500));
-  EXPECT_EQ(options.max_local_ttl, absl::Minutes(10));
-  EXPECT_EQ(options.negative_ttl, absl::Seconds(30));
-  EXPECT_FALSE(options.stale_if_error);
-}
-
-TEST_F(NearCacheTest, OptionsThatBreakARuleAreNamed) {
-  const auto error = [&] {
-    return std::string(
-        NearCache<std::string>::Create(options_, &store_).status().message());
-  };
-  const NearCacheOptions good = options_;
-  options_.local.jitter_mode = JitterMode::kAround;
-  EXPECT_EQ(
-      error(),
-      "NearCacheOptions of \"near\": local.jitter_mode is kAround, must "
-      "be kShorten, so that no value lives longer here than in the store");
-  options_ = good;
-  options_.local.clock = &Clock::Monotonic();
-  EXPECT_THAT(error(), HasSubstr("local.clock is not the clock of the store"));
-  options_ = good;
-  options_.local.max_entries = 0;
-  EXPECT_THAT(error(), HasSubstr("max_entries is 0, must be at least 1"));
-  options_ = good;
-  options_.max_staleness = absl::Milliseconds(9);
-  EXPECT_THAT(error(), HasSubstr("max_staleness is 9ms, must be from 10ms"));
-  options_.max_staleness = absl::InfiniteDuration();
-  EXPECT_THAT(error(), HasSubstr("max_staleness is inf, must be"));
-  options_ = good;
-  options_.command_timeout = options_.max_staleness + absl::Nanoseconds(1);
-  EXPECT_THAT(error(), HasSubstr("command_timeout is 3.000000001s, must be "
-                                 "more than zero and at most max_staleness, "
-                                 "which is 3s"));
-  options_.command_timeout = absl::ZeroDuration();
-  EXPECT_THAT(error(), HasSubstr("command_timeout is 0, must be more than"));
-  options_ = good;
-  options_.max_local_ttl = absl::ZeroDuration();
-  EXPECT_THAT(error(), HasSubstr("max_local_ttl is 0, must be more than zero"));
-  options_ = good;
-  options_.negative_ttl = -absl::Seconds(1);
-  EXPECT_THAT(error(), HasSubstr("negative_ttl is -1s, must not be negative"));
-}
-
 TEST_F(NearCacheTest, OverlappingPrefixesAreRefused) {
   options_.key_prefix = "user:";
   auto near = New<std::string>();
@@ -307,6 +217,213 @@ TEST_F(NearCacheTest, OverlappingPrefixesAreRefused) {
   near.reset();
   options_.key_prefix = "user:";
   EXPECT_TRUE(NearCache<std::string>::Create(options_, &store_).ok());
+}
+
+TEST_F(NearCacheTest, AnyBytesAreAValueAndAKey) {
+  auto near = New<std::string>();
+  const std::string key("k\0\n\xff", 4);
+  for (const std::string& value :
+       {std::string("\0\r\n\xff", 4), std::string()}) {
+    EXPECT_TRUE(near->Set(key, value).ok());
+    EXPECT_EQ(*near->Get(key), value);
+    EXPECT_EQ(*near->Get(key), value);
+  }
+  EXPECT_EQ(near->stats().local_hits, 2);
+  EXPECT_EQ(*near->Get(""), std::nullopt);
+}
+
+TEST_F(NearCacheTest, NumbersKeepTheirRange) {
+  auto near = New<uint64_t>();
+  EXPECT_TRUE(near->Set("key", std::numeric_limits<uint64_t>::max()).ok());
+  EXPECT_EQ(server_.Get("key"), "18446744073709551615");
+  EXPECT_EQ(*near->Get("key"), std::numeric_limits<uint64_t>::max());
+  EXPECT_EQ(*near->Get("key"), std::numeric_limits<uint64_t>::max());
+  EXPECT_EQ(*near->Get("absent"), std::nullopt);
+  EXPECT_EQ(*near->Get("absent"), std::nullopt);
+  EXPECT_EQ(fetches(), 2);
+  for (const absl::string_view bad : {"-1", ""}) {
+    server_.Set("key", bad);
+    EXPECT_TRUE(absl::IsDataLoss(near->Get("key").status()));
+  }
+}
+
+TEST_F(NearCacheTest, OptionsThatBreakARuleAreNamed) {
+  struct Case {
+    std::function<void(NearCacheOptions*)> breaks;
+    absl::string_view error;
+  };
+  using O = NearCacheOptions;
+  const Case cases[] = {
+      {[](O* o) { o->local.jitter_mode = JitterMode::kAround; },
+       "NearCacheOptions of \"near\": local.jitter_mode is kAround, must be "
+       "kShorten, so that no value lives longer here than in the store"},
+      {[](O* o) { o->local.clock = &Clock::Monotonic(); },
+       "local.clock is not the clock of the store"},
+      {[](O* o) { o->local.max_entries = 0; },
+       "max_entries is 0, must be at least 1"},
+      {[](O* o) { o->max_staleness = absl::Milliseconds(9); },
+       "max_staleness is 9ms, must be from 10ms"},
+      {[](O* o) { o->max_staleness = absl::InfiniteDuration(); },
+       "max_staleness is inf, must be"},
+      {[](O* o) { o->command_timeout = absl::Nanoseconds(3'000'000'001); },
+       "command_timeout is 3.000000001s, must be more than zero and at most "
+       "max_staleness, which is 3s"},
+      {[](O* o) { o->command_timeout = absl::ZeroDuration(); },
+       "command_timeout is 0, must be more than"},
+      {[](O* o) { o->max_local_ttl = absl::ZeroDuration(); },
+       "max_local_ttl is 0, must be more than zero"},
+      {[](O* o) { o->negative_ttl = -absl::Seconds(1); },
+       "negative_ttl is -1s, must not be negative"},
+  };
+  for (const Case& each : cases) {
+    NearCacheOptions options = options_;
+    each.breaks(&options);
+    const auto near = NearCache<std::string>::Create(options, &store_);
+    EXPECT_TRUE(absl::IsInvalidArgument(near.status()));
+    EXPECT_THAT(near.status().message(), HasSubstr(each.error));
+  }
+}
+
+// Uses that are not the usual ones.
+
+struct ThrowingCodec {
+  std::string Encode(const std::string& value) const {
+    if (value == "throw") throw std::runtime_error("cannot be encoded");
+    return value;
+  }
+  absl::StatusOr<std::string> Decode(absl::string_view bytes) const {
+    if (bytes == "bad") throw std::runtime_error("cannot be decoded");
+    return std::string(bytes);
+  }
+};
+TEST_F(NearCacheTest, CodecThatThrowsLeavesNoKeyStuck) {
+  auto near = New<std::string, ThrowingCodec>();
+  server_.Set("key", "bad");
+  EXPECT_THROW((void)near->Get("key"), std::runtime_error);
+  EXPECT_THROW((void)near->GetMany({"other", "key"}), std::runtime_error);
+  EXPECT_THROW((void)near->Set("key", "throw"), std::runtime_error);
+  server_.Set("key", "good");
+  EXPECT_EQ(*near->Get("key"), "good");
+  EXPECT_EQ(*near->Get("other"), std::nullopt);
+}
+
+// Reads another key of the same near cache while it decodes.
+struct CallingCodec {
+  std::string Encode(const std::string& value) const { return value; }
+  absl::StatusOr<std::string> Decode(absl::string_view bytes) const {
+    if (bytes != "see other") return std::string(bytes);
+    const auto other = (*near)->Get("other");
+    if (!other.ok()) return other.status();
+    return other->value_or("");
+  }
+  NearCache<std::string, CallingCodec>** near;
+};
+TEST_F(NearCacheTest, CodecMayReadTheNearCache) {
+  NearCache<std::string, CallingCodec>* self = nullptr;
+  auto near = New<std::string, CallingCodec>({&self});
+  self = near.get();
+  server_.Set("key", "see other");
+  server_.Set("other", "found");
+  EXPECT_EQ(*near->Get("key"), "found");
+}
+
+// A type with the interface of a protocol buffer.
+struct Message {
+  bool SerializeToString(std::string* bytes) const {
+    *bytes = "m" + text;
+    return true;
+  }
+  bool ParseFromString(const std::string& bytes) {
+    if (bytes.empty() || bytes[0] != 'm') return false;
+    text = bytes.substr(1);
+    return true;
+  }
+  std::string text;
+};
+TEST_F(NearCacheTest, MessagesNeedNoCodec) {
+  auto near = New<Message>();
+  EXPECT_TRUE(near->Set("key", Message{"hello"}).ok());
+  EXPECT_EQ((**near->Get("key")).text, "hello");
+  server_.Set("key", "?");
+  EXPECT_TRUE(absl::IsDataLoss(near->Get("key").status()));
+}
+
+TEST_F(NearCacheTest, ValueThatIsTooLargeForTheLocalTierIsFetchedEachTime) {
+  options_.local.max_bytes = 100'000;
+  auto near = New<std::string>();
+  const std::string large(200'000, 'x');
+  EXPECT_TRUE(near->Set("key", large).ok());
+  EXPECT_EQ(*near->Get("key"), large);
+  EXPECT_EQ(*near->Get("key"), large);
+  EXPECT_EQ(fetches(), 2);
+}
+
+TEST_F(NearCacheTest, ClocksMayStartAnywhere) {
+  for (const absl::Duration start :
+       {-absl::Hours(24 * 365 * 200), absl::Hours(24 * 365 * 200)}) {
+    SimulatedClock clock(start);
+    FakeServer server(&clock);
+    FakeStore store(&server);
+    options_.local.clock = &clock;
+    auto near = *NearCache<std::string>::Create(options_, &store);
+    server.Set("key", "old", absl::Seconds(10));
+    EXPECT_EQ(*near->Get("key"), "old");
+    EXPECT_EQ(*near->Get("key"), "old");
+    EXPECT_EQ(near->stats().local_hits, 1);
+    store.LoseMessages();
+    server.Set("key", "new");
+    clock.Advance(options_.max_staleness);
+    EXPECT_EQ(*near->Get("key"), "new");
+  }
+}
+
+// A value whose end calls the near cache that it was in, also on the thread
+// that tells of a write.
+struct Caller {
+  explicit Caller(std::function<void()>* call) : call(call) {}
+  ~Caller() {
+    if (*call) (*call)();
+  }
+  std::function<void()>* call;
+};
+struct CallerCodec {
+  std::string Encode(const std::shared_ptr<Caller>&) const { return "x"; }
+  absl::StatusOr<std::shared_ptr<Caller>> Decode(absl::string_view) const {
+    return std::make_shared<Caller>(call);
+  }
+  std::function<void()>* call;
+};
+TEST_F(NearCacheTest, DestructorsOfValuesMayCallTheNearCacheAndTheServer) {
+  std::function<void()> call;
+  int calls = 0;
+  {
+    auto near = New<std::shared_ptr<Caller>, CallerCodec>({&call});
+    call = [&] {
+      if (++calls > 3) return;
+      (void)near->Get("other");
+      server_.Set("key", "again");
+      (void)near->stats();
+    };
+    server_.Set("key", "x");
+    EXPECT_TRUE(near->Get("key").ok());
+    server_.Set("key", "y");
+    EXPECT_TRUE(near->Get("key").ok());
+    RunFor(absl::Seconds(1));
+    EXPECT_GT(calls, 0);
+    calls = 100;
+  }
+  call = nullptr;
+}
+
+TEST_F(NearCacheTest, ChildOfForkHasNoSessionUntilItIsGivenOne) {
+  auto near = New<std::string>();
+  server_.Set("key", "value");
+  EXPECT_EQ(*near->Get("key"), "value");
+  EXPECT_TRUE(testing::HoldsInChild([&] {
+    const absl::Status ready = near->WaitUntilReady(absl::Hours(1));
+    return absl::IsFailedPrecondition(ready) &&
+           near->stats().lease_left == absl::ZeroDuration();
+  }));
 }
 
 }  // namespace

@@ -23,10 +23,10 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/near/codec.h"
-#include "wheelcache/cache/near/fake_server.h"
-#include "wheelcache/cache/near/fake_store.h"
 #include "wheelcache/cache/near/near_cache.h"
 #include "wheelcache/cache/near/near_options.h"
+#include "wheelcache/cache/near/testing/fake_server.h"
+#include "wheelcache/cache/near/testing/fake_store.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache {

@@ -1,4 +1,6 @@
-// Near caches to which something happens between two steps of a call.
+// Near caches to which something happens between two steps of a call, as a
+// reader understands it. near_promise_test.cc has all such schedules, but for
+// threads that wait for each other and for stale_if_error.
 
 #include <functional>
 #include <memory>
@@ -11,8 +13,8 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
-#include "wheelcache/cache/near/fake_store.h"
 #include "wheelcache/cache/near/near_cache.h"
+#include "wheelcache/cache/near/testing/fake_store.h"
 #include "wheelcache/tests/cache/near/near_environment.h"
 #include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/tests/testing/notification.h"
@@ -59,7 +61,6 @@ class NearInterleavingTest : public NearEnvironment {
       true;
 #endif
 };
-
 TEST_F(NearInterleavingTest, InvalidationSupersedesAFetchBetweenAnyTwoSteps) {
   for (const Step step : {Step::kSent, Step::kExecuted}) {
     server_.Set("key", "old");
@@ -69,13 +70,6 @@ TEST_F(NearInterleavingTest, InvalidationSupersedesAFetchBetweenAnyTwoSteps) {
     EXPECT_EQ(*near->Get("key"), "new");
     EXPECT_EQ(near->stats().superseded, 1);
   }
-}
-
-TEST_F(NearInterleavingTest, InvalidationSupersedesTheFetchOfAnAbsentKey) {
-  auto near = New<std::string>();
-  Once(Step::kExecuted, [&] { server_.Set("other", "new"); });
-  EXPECT_EQ(*near->Get("other"), std::nullopt);
-  EXPECT_EQ(*near->Get("other"), "new");
 }
 
 // The fetch that was superseded is executed after that of the load which has
@@ -117,32 +111,6 @@ TEST_F(NearInterleavingTest, VersionsDoNotGoBackAfterAFetchWithoutASession) {
   }
 }
 
-TEST_F(NearInterleavingTest, FlushSupersedesAFetch) {
-  auto near = New<std::string>();
-  Once(Step::kExecuted, [&] { server_.FlushAll(); });
-  EXPECT_EQ(*near->Get("key"), "old");
-  EXPECT_EQ(*near->Get("key"), std::nullopt);
-}
-
-TEST_F(NearInterleavingTest, OwnWritesSupersedeAFetchBeforeTheyAreTold) {
-  auto near = New<std::string>();
-  store_.HoldMessages();
-  Once(Step::kExecuted, [&] { EXPECT_TRUE(near->Set("key", "new").ok()); });
-  EXPECT_EQ(*near->Get("key"), "old");
-  EXPECT_EQ(*near->Get("key"), "new");
-  Once(Step::kExecuted, [&] { EXPECT_TRUE(*near->Del("key")); });
-  EXPECT_EQ(*near->GetFresh("key"), "new");
-  EXPECT_EQ(*near->Get("key"), std::nullopt);
-}
-
-TEST_F(NearInterleavingTest, ReadDuringASetIsNotKeptAfterIt) {
-  auto near = New<std::string>();
-  store_.HoldMessages();
-  Once(Step::kSent, [&] { EXPECT_EQ(*near->Get("key"), "old"); });
-  EXPECT_TRUE(near->Set("key", "new").ok());
-  EXPECT_EQ(*near->Get("key"), "new");
-}
-
 TEST_F(NearInterleavingTest, FetchOfALostSessionIsNotServedInTheNext) {
   for (const Step step : {Step::kSent, Step::kExecuted}) {
     for (const bool stale : {false, true}) {
@@ -162,15 +130,6 @@ TEST_F(NearInterleavingTest, FetchOfALostSessionIsNotServedInTheNext) {
   }
 }
 
-TEST_F(NearInterleavingTest, SessionThatIsLostWhileFetchingKeepsNothing) {
-  auto near = New<std::string>();
-  Once(Step::kSent, [&] { store_.Disconnect(); });
-  EXPECT_EQ(*near->Get("key"), "old");
-  server_.Set("key", "new");  // Nobody is told.
-  RunFor(absl::Seconds(1));
-  EXPECT_EQ(*near->Get("key"), "new");
-}
-
 TEST_F(NearInterleavingTest, WhatAnotherCallStoresMeanwhileIsAHit) {
   if (!kHasPoints) GTEST_SKIP();
   auto near = New<std::string>();
@@ -179,18 +138,6 @@ TEST_F(NearInterleavingTest, WhatAnotherCallStoresMeanwhileIsAHit) {
   EXPECT_EQ(fetches(), 1);
   EXPECT_EQ(near->stats().joined, 1);
   EXPECT_EQ(near->stats().reads(), 2);
-}
-
-TEST_F(NearInterleavingTest, WhatANewSessionStoresMeanwhileIsFetchedAgain) {
-  if (!kHasPoints) GTEST_SKIP();
-  auto near = New<std::string>();
-  At("near: after the look-up", [&] {
-    store_.Disconnect();
-    RunFor(absl::Seconds(1));
-    EXPECT_TRUE(near->Get("key").ok());
-  });
-  EXPECT_EQ(*near->Get("key"), "old");
-  EXPECT_EQ(fetches(), 2);
 }
 
 TEST_F(NearInterleavingTest, WhatTheSessionOfTheLeaseStoresMeanwhileWillDo) {
@@ -220,21 +167,7 @@ TEST_F(NearInterleavingTest, WhatAnOlderSessionHasStoredIsNotTaken) {
   EXPECT_EQ(*near->Get("key"), "new");
 }
 
-TEST_F(NearInterleavingTest, LeaseThatEndsDuringALookUpStillCounts) {
-  if (!kHasPoints) GTEST_SKIP();
-  auto near = New<std::string>();
-  EXPECT_EQ(*near->Get("key"), "old");
-  At("near: after the lease", [&] {
-    store_.Disconnect();
-    server_.Set("key", "new");
-    RunFor(absl::Seconds(10));
-  });
-  // It began under the lease, and the entry has gone with the session.
-  EXPECT_EQ(*near->Get("key"), "new");
-}
-
 // Threads that join the fetch of another one.
-
 TEST_F(NearInterleavingTest, ManyThreadsThatMissFetchOnce) {
   auto near = New<std::string>();
   Notification fetching;

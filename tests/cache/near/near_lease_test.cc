@@ -1,9 +1,10 @@
 // Sessions and leases: what a near cache serves while the server, a connection
-// or a message is missing, and when it recovers.
+// or a message is missing, and when it recovers; and the two values that this
+// rests on, Heartbeat and FetchStamp.
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
+#include <limits>
 #include <optional>
 #include <string>
 #include <thread>
@@ -12,25 +13,30 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "wheelcache/cache/near/fake_server.h"
-#include "wheelcache/cache/near/fake_store.h"
+#include "wheelcache/cache/near/fetch_stamp.h"
 #include "wheelcache/cache/near/near_cache.h"
 #include "wheelcache/cache/near/near_options.h"
 #include "wheelcache/cache/near/near_stats.h"
+#include "wheelcache/cache/near/store/heartbeat.h"
+#include "wheelcache/cache/near/testing/fake_server.h"
+#include "wheelcache/cache/near/testing/fake_store.h"
 #include "wheelcache/tests/cache/near/near_environment.h"
+#include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/reaper.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache {
 namespace {
 
+using internal::FetchStamp;
+using internal::Heartbeat;
 using ::testing::HasSubstr;
 
 class NearLeaseTest : public NearEnvironment {
  protected:
   NearLeaseTest() { server_.Set("key", "old"); }
 };
-
+// Promise: A near cache is never staler than its bound
 TEST_F(NearLeaseTest, HalfOpenConnectionEndsLocalHitsAtTheBound) {
   auto near = New<std::string>();
   EXPECT_EQ(*near->Get("key"), "old");
@@ -118,16 +124,6 @@ TEST_F(NearLeaseTest, NewSessionStartsWithAnEmptyLocalTier) {
   EXPECT_EQ(fetches(), 2);
 }
 
-TEST_F(NearLeaseTest, RestartedServerShowsNothingOfBefore) {
-  auto near = New<std::string>();
-  EXPECT_EQ(*near->Get("key"), "old");
-  server_.Restart();
-  EXPECT_EQ(*near->Get("key"), std::nullopt);
-  RunFor(absl::Seconds(6));
-  EXPECT_EQ(*near->Get("key"), std::nullopt);
-  EXPECT_TRUE(near->WaitUntilReady(absl::ZeroDuration()).ok());
-}
-
 TEST_F(NearLeaseTest, StoppedServerIsServedUntilTheBoundAndThenFails) {
   auto near = New<std::string>();
   RunFor(absl::Seconds(10));
@@ -144,17 +140,6 @@ TEST_F(NearLeaseTest, StoppedServerIsServedUntilTheBoundAndThenFails) {
   server_.Continue();
   RunFor(absl::Seconds(6));
   EXPECT_EQ(*near->Get("key"), "old");
-  EXPECT_TRUE(near->WaitUntilReady(absl::ZeroDuration()).ok());
-}
-
-TEST_F(NearLeaseTest, PauseOfTheProcessServesNothingOld) {
-  auto near = New<std::string>();
-  EXPECT_EQ(*near->Get("key"), "old");
-  store_.HoldMessages();
-  server_.Set("key", "new");
-  clock_.Advance(absl::Seconds(100));
-  EXPECT_EQ(*near->Get("key"), "new");
-  store_.ReleaseMessages();
   EXPECT_TRUE(near->WaitUntilReady(absl::ZeroDuration()).ok());
 }
 
@@ -329,24 +314,6 @@ TEST_F(NearLeaseTest, ReaperKeepsTheLeaseWithoutAnyCall) {
   EXPECT_EQ(near->stats().local_hits, 1);
 }
 
-TEST_F(NearLeaseTest, EachBoundIsKept) {
-  for (const absl::Duration bound :
-       {absl::Milliseconds(10), absl::Milliseconds(30), absl::Hours(24)}) {
-    options_.max_staleness = bound;
-    options_.command_timeout = absl::Milliseconds(10);
-    auto near = New<std::string>();
-    EXPECT_EQ(*near->Get("key"), "old");
-    EXPECT_EQ(near->stats().lease_left, bound);
-    store_.LoseMessages();
-    server_.Set("key", "new");
-    clock_.Advance(bound - absl::Nanoseconds(1));
-    EXPECT_EQ(*near->Get("key"), bound < absl::Minutes(10) ? "old" : "new");
-    clock_.Advance(absl::Nanoseconds(1));
-    EXPECT_EQ(*near->Get("key"), "new");
-    server_.Set("key", "old");
-  }
-}
-
 TEST_F(NearLeaseTest, DestroyedNearCacheIsToldNothing) {
   auto near = New<std::string>();
   near.reset();
@@ -354,6 +321,85 @@ TEST_F(NearLeaseTest, DestroyedNearCacheIsToldNothing) {
   RunFor(absl::Seconds(10));
   near = New<std::string>();
   EXPECT_EQ(*near->Get("key"), "new");
+}
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+TEST(HeartbeatTest, AnswerCertifiesWhatThePingBeforeItWouldHave) {
+  Heartbeat heartbeat(absl::Seconds(3), 5);
+  EXPECT_EQ(heartbeat.next_nanos(), 5);
+  EXPECT_EQ(heartbeat.dead_nanos(), Clock::kNever);
+  heartbeat.Send(10);
+  EXPECT_EQ(heartbeat.next_nanos(), Clock::kNever);
+  EXPECT_EQ(heartbeat.dead_nanos(), 10 + 3 * kSecond);
+  EXPECT_EQ(heartbeat.Answer(), std::nullopt);
+  EXPECT_EQ(heartbeat.next_nanos(), 10);  // The second follows at once.
+  heartbeat.Send(20);
+  EXPECT_EQ(heartbeat.Answer(), 10 + 3 * kSecond);
+  EXPECT_EQ(heartbeat.next_nanos(), 20 + kSecond / 2);
+  EXPECT_EQ(heartbeat.dead_nanos(), Clock::kNever);
+  heartbeat.Send(40);
+  EXPECT_EQ(heartbeat.Answer(), 20 + 3 * kSecond);
+}
+
+TEST(HeartbeatTest, AfterAPauseThatOutlastedTheLeaseTheNextPingFollowsAtOnce) {
+  Heartbeat heartbeat(absl::Seconds(3), 0);
+  heartbeat.Send(10);
+  heartbeat.Answer();
+  heartbeat.Send(20);
+  heartbeat.Answer();
+  heartbeat.Send(20 + 3 * kSecond);
+  EXPECT_EQ(heartbeat.Answer(), 20 + 3 * kSecond);
+  EXPECT_EQ(heartbeat.next_nanos(), 20 + 3 * kSecond);
+  heartbeat.Send(21 + 3 * kSecond);
+  EXPECT_EQ(heartbeat.Answer(), 20 + 6 * kSecond);
+  EXPECT_EQ(heartbeat.next_nanos(), 21 + 3 * kSecond + kSecond / 2);
+}
+
+TEST(HeartbeatTest, TinyAndHugeBoundsStayWithinTheClock) {
+  Heartbeat tiny(absl::Nanoseconds(1), 0);
+  tiny.Send(7);
+  tiny.Answer();
+  tiny.Send(7);
+  EXPECT_EQ(tiny.Answer(), 8);
+  EXPECT_EQ(tiny.next_nanos(), 8);  // Time passes between two of them.
+  Heartbeat huge(absl::InfiniteDuration(), 0);
+  huge.Send(7);
+  EXPECT_EQ(huge.dead_nanos(), Clock::kNever);
+  huge.Answer();
+  huge.Send(8);
+  EXPECT_EQ(huge.Answer(), Clock::kNever);
+}
+
+constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+
+TEST(FetchStampTest, SessionIsThatOfTheFetch) {
+  EXPECT_EQ(FetchStamp::Of(7, 123).session(), 7);
+  EXPECT_EQ(FetchStamp::Of((uint64_t{1} << 62) - 1, 0).session(),
+            (uint64_t{1} << 62) - 1);
+  EXPECT_EQ(FetchStamp::Of(0, 123).session(), 0);
+  EXPECT_FALSE(FetchStamp::Of(7, 123).BeganWithin(1'000, 123));
+}
+
+TEST(FetchStampTest, TimeIsComparedToTheNanosecond) {
+  for (const int64_t now :
+       {int64_t{0}, int64_t{5}, kLeast, kLeast + 50, kMost, kMost - 50}) {
+    const auto at = [now](int64_t nanos) {
+      return static_cast<int64_t>(static_cast<uint64_t>(now) +
+                                  static_cast<uint64_t>(nanos));
+    };
+    EXPECT_FALSE(FetchStamp::Of(0, at(-101)).BeganWithin(100, now)) << now;
+    EXPECT_FALSE(FetchStamp::Of(0, at(-100)).BeganWithin(100, now)) << now;
+    EXPECT_TRUE(FetchStamp::Of(0, at(-99)).BeganWithin(100, now)) << now;
+    EXPECT_TRUE(FetchStamp::Of(0, at(99)).BeganWithin(100, now)) << now;
+  }
+}
+
+TEST(FetchStampTest, BitZeroIsOfNoConcern) {
+  const FetchStamp stamp = FetchStamp::Of(7, 0);
+  EXPECT_EQ(FetchStamp::FromBits(stamp.bits() | 1).bits(), stamp.bits());
+  EXPECT_EQ(stamp.bits() & 1, 0);
 }
 
 }  // namespace

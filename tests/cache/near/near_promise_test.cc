@@ -31,11 +31,11 @@
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
-#include "wheelcache/cache/near/fake_server.h"
-#include "wheelcache/cache/near/fake_store.h"
 #include "wheelcache/cache/near/near_cache.h"
 #include "wheelcache/cache/near/near_options.h"
 #include "wheelcache/cache/near/remote_store.h"
+#include "wheelcache/cache/near/testing/fake_server.h"
+#include "wheelcache/cache/near/testing/fake_store.h"
 #include "wheelcache/tests/testing/test_environment.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
@@ -471,6 +471,7 @@ class Checker {
   std::string violation_;
 };
 
+// Promise: A near cache is never staler than its bound
 TEST(NearPromiseTest, NoReadIsOlderThanPromised) {
   const uint64_t operations = TestOperations() / 4;
   uint64_t done = 0;

@@ -240,6 +240,7 @@ TEST(AdviceTest, NothingIsSaidWhereNothingIsToChange) {
   EXPECT_THAT(Advise(CacheStats()), IsEmpty());
 }
 
+// Promise: Observable
 TEST(AdviceTest, YoungVictimsMeanThatTheCacheIsTooSmall) {
   EXPECT_THAT(Advise(Evicting(5, 9)),
               ElementsAre("Evicted at 20 s with 95.0 % of the TTL left "

@@ -375,6 +375,7 @@ class Checker {
   std::string violation_ ABSL_GUARDED_BY(mu_);
 };
 
+// Promise: A near cache is never staler than its bound
 TEST(NearRedisPromiseTest, HoldsWhateverBreaks) {
   auto server = RedisServer::Start();
   ASSERT_TRUE(server.ok()) << server.status();
