@@ -271,17 +271,6 @@ TEST_F(ShardTest, UseThatFindsTheLockTakenCountsToo) {
   }
 }
 
-TEST_F(ShardTest, EmptyShardSaysThatOthersMustEvict) {
-  Claim others(&shared_.budget);
-  ASSERT_TRUE(others.Cover({100, 0}));
-  const GiveBack at_end{departures_.claim};
-  const auto write = NewWrite(1, 100);
-  EXPECT_EQ(shard_.TryStore(write, &departures_), StoreOutcome::kEvictOthers);
-  EXPECT_FALSE(shard_.Evict(&departures_));
-  others.GiveBack();
-  EXPECT_EQ(shard_.TryStore(write, &departures_), StoreOutcome::kStored);
-}
-
 // Shards of one cache: two that do something, and others that only show when
 // their last entry was used. A hit stamps an entry and does not move it.
 class ShardsTest : public ::testing::Test {

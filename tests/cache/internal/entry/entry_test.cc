@@ -183,28 +183,6 @@ TEST(EntryLayoutTest, AConstructorThatThrowsLeavesNothing) {
 }
 #endif
 
-// Whether the pool has ended shows in its last entry.
-TEST(EntryPoolTest, AnOrphanOutlivesTheCache) {
-  TypedPool<int, ThrowingValue> typed(Charges::kFromSizes);
-  const EntryRef kept = typed.New(1, false);
-  const EntryRef gone = typed.New(2, false);
-  EntryPool* const pool = typed.release();
-  pool->Pin(kept);
-  pool->Pin(gone);
-  pool->Unpin(kept);
-  pool->UnpinOutside(gone);
-  // The analyzer does not see that the pool has owners left.
-  // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDelete)
-  pool->Unpin(gone);
-  EXPECT_EQ(ThrowingValue::living, 1);
-  pool->Abandon();
-  // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDelete)
-  const auto& entry = static_cast<Entry<int, ThrowingValue>&>(pool->At(kept));
-  EXPECT_EQ(entry.key(), 1);
-  pool->UnpinOutside(kept);
-  EXPECT_EQ(ThrowingValue::living, 0);
-}
-
 using Numbers = TypedPool<uint64_t, uint64_t>;
 using Strings = TypedPool<std::string, std::string>;
 

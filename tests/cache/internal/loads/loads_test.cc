@@ -179,56 +179,12 @@ TEST_F(RefreshBoardTest, ChildOfForkForgetsTheClaimsOfOthers) {
   EXPECT_TRUE(TryClaim(9));
 }
 
-TEST_F(RefreshBoardTest, ManyThreadsHoldAClaimOneAfterTheOther) {
-  std::atomic<int> holders{0};
-  std::atomic<int> claimed{0};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] {
-      for (int n = 0; n < 20'000; ++n) {
-        auto claim = TryClaim(7);
-        if (!claim) continue;
-        EXPECT_EQ(++holders, 1);
-        ++claimed;
-        --holders;
-        claim.Release();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_GT(claimed.load(), 0);
-}
-
 class GateTest : public ::testing::Test {
  protected:
   bool Admits() { return Gate::Visit(&gate_).admitted(); }
 
   Gate gate_;
 };
-
-TEST_F(GateTest, AdmitsUntilItIsClosed) {
-  EXPECT_TRUE(Admits());
-  EXPECT_FALSE(gate_.closed());
-  gate_.Close();
-  EXPECT_TRUE(gate_.closed());
-  EXPECT_FALSE(Admits());
-  gate_.Close();
-}
-
-TEST_F(GateTest, CloseWaitsForVisitsOfOthers) {
-  std::atomic<bool> left{false};
-  Notification inside;
-  std::thread visitor([&] {
-    const Gate::Visit visit(&gate_);
-    inside.Notify();
-    while (!gate_.closed()) std::this_thread::yield();
-    left.store(true);
-  });
-  inside.Wait();
-  gate_.Close();
-  EXPECT_TRUE(left.load());
-  visitor.join();
-}
 
 TEST_F(GateTest, VisitorsMayNestAndCloseTheirOwnGate) {
   const Gate::Visit outer(&gate_);

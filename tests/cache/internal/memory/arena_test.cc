@@ -5,8 +5,6 @@
 
 #include "wheelcache/cache/internal/memory/arena.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -21,7 +19,6 @@
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
-#include "wheelcache/cache/internal/memory/huge_pages.h"
 #include "wheelcache/tests/testing/arena_blocks.h"
 
 namespace wheelcache::internal {
@@ -137,33 +134,6 @@ TEST(ArenaTest, RandomSizesWasteLessThanATwentieth) {
     EXPECT_LT(arena.carved_bytes(), kTotal + kTotal / 20) << oldest_first;
     EXPECT_EQ(arena.CheckInvariants(), absl::OkStatus());
   }
-}
-
-// Whether the memory at an address is the process's at present.
-bool IsResident(void* address) {
-  const size_t bytes = PageBytes(1);
-  const uintptr_t page = reinterpret_cast<uintptr_t>(address) / bytes * bytes;
-  unsigned char resident = 0;
-  EXPECT_EQ(mincore(reinterpret_cast<void*>(page), bytes, &resident), 0);
-  return (resident & 1) != 0;
-}
-
-TEST(ArenaTest, WhatNobodyNeedsGoesBackToTheSystem) {
-  Arena arena;
-  std::vector<Arena::Ref> refs(20'000);
-  for (Arena::Ref& ref : refs) {
-    ref = arena.Allocate(1000);
-    std::memset(arena.At(ref), 1, 1000);
-  }
-  const auto resident = [&] {
-    return std::count_if(refs.begin(), refs.end(), [&](Arena::Ref ref) {
-      return IsResident(arena.At(ref));
-    });
-  };
-  EXPECT_EQ(resident(), 20'000);
-  for (const Arena::Ref ref : refs) arena.Free(ref, 1000);
-  EXPECT_LT(resident(), 20'000 / 4);
-  EXPECT_EQ(arena.CheckInvariants(), absl::OkStatus());
 }
 
 // Another size is freed and allocated all the time, but all that it leaves free
