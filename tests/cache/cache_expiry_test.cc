@@ -1,23 +1,36 @@
-// When values expire, and when their memory comes back.
+// When values expire, on any clock and with "unstable" TTLs, and when their
+// memory comes back.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
+#include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
+#include "wheelcache/tests/testing/each_policy.h"
+#include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/reaper.h"
+#include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::Ge;
+using ::testing::Le;
 
 using IntCache = Cache<int, int>;
 using Removals = Removal<int, int>;
@@ -29,6 +42,7 @@ class CacheExpiryTest : public CacheEnvironment {
   RemovalLog<int, int> log_;
 };
 
+// Promise: Exact expiry
 // Nanoseconds before and after a deadline that is no multiple of the tick.
 TEST_F(CacheExpiryTest, GetReturnsNothingFromTheDeadlineOn) {
   const absl::Duration ttl = absl::Milliseconds(2345) + absl::Nanoseconds(67);
@@ -51,6 +65,7 @@ TEST_F(CacheExpiryTest, GetReturnsNothingFromTheDeadlineOn) {
   }
 }
 
+// Promise: Exact expiry
 // The clock jumps over deadlines by anything from nothing to an hour.
 TEST_F(CacheExpiryTest, EveryValueLivesForItsWholeTtl) {
   constexpr int kKeys = 200;
@@ -87,6 +102,11 @@ TEST_F(CacheExpiryTest, TtlOfZeroOrLessRemovesTheKey) {
     // The refused value was never in the cache, so nobody is told of it.
     EXPECT_THAT(log_.Take(),
                 ElementsAre(Removals{1, 2, RemovalCause::kDeleted, {}}));
+    cache->Set(1, 4);
+    EXPECT_TRUE(cache->Touch(1, ttl));
+    EXPECT_FALSE(cache->Touch(1, ttl));
+    EXPECT_THAT(log_.Take(),
+                ElementsAre(Removals{1, 4, RemovalCause::kDeleted, {}}));
   }
 }
 
@@ -135,66 +155,6 @@ TEST_F(CacheExpiryTest, TtlIsRoundedUpToNanoseconds) {
   EXPECT_EQ(cache->Get(1), std::nullopt);
 }
 
-// go-zero lost half the values that were set twice with a TTL of one tick.
-TEST_F(CacheExpiryTest, OverwritingWithATtlNearTheTickKeepsTheValue) {
-  options_.tick = absl::Seconds(1);
-  for (const absl::Duration ttl :
-       {absl::Milliseconds(1), absl::Milliseconds(999), absl::Seconds(1),
-        absl::Milliseconds(1001)}) {
-    auto cache = NewCache();
-    clock_.Advance(absl::Milliseconds(700));
-    for (int i = 0; i < 2000; ++i) {
-      cache->Set(i, 1, ttl);
-      cache->Set(i, 2, ttl);
-    }
-    clock_.Advance(ttl - absl::Nanoseconds(1));
-    cache->RunMaintenance();
-    for (int i = 0; i < 2000; ++i) EXPECT_EQ(cache->Get(i), 2) << i;
-  }
-}
-
-// go-zero's wheel of 300 slots fired these a revolution late or early.
-TEST_F(CacheExpiryTest, MovedTtlsEndOnTime) {
-  struct Move {
-    int hand, before, after;
-  };
-  options_.tick = absl::Seconds(1);
-  for (const auto& [hand, before, after] :
-       {Move{250, 60, 20}, Move{200, 60, 400}, Move{299, 2, 1},
-        Move{63, 1, 4096}, Move{63, 4096, 1}, Move{0, 300, 300}}) {
-    for (const bool touch : {false, true}) {
-      auto cache = NewCache();
-      clock_.Advance(absl::Seconds(hand));
-      cache->Set(1, 1, absl::Seconds(before));
-      touch ? cache->Touch(1, absl::Seconds(after))
-            : cache->Set(1, 1, absl::Seconds(after));
-      for (int second = 0; second < after; ++second) {
-        ASSERT_TRUE(cache->Contains(1)) << hand << " " << second;
-        clock_.Advance(absl::Seconds(1));
-        cache->RunMaintenance();
-      }
-      EXPECT_EQ(cache->size(), 0) << hand;
-    }
-  }
-}
-
-TEST_F(CacheExpiryTest, TtlMovedManyTimesEndsAtTheLastDeadline) {
-  options_.tick = absl::Seconds(1);
-  auto cache = NewCache();
-  cache->Set(1, 1, absl::Seconds(5));
-  for (int i = 0; i < 500; ++i) {
-    clock_.Advance(absl::Seconds(1));
-    cache->RunMaintenance();
-    ASSERT_TRUE(cache->Touch(1, absl::Seconds(2 + i * 7 % 100)));
-  }
-  cache->Touch(1, absl::Seconds(3));
-  clock_.Advance(absl::Seconds(3) - absl::Nanoseconds(1));
-  EXPECT_TRUE(cache->Contains(1));
-  clock_.Advance(absl::Nanoseconds(1));
-  cache->RunMaintenance();
-  EXPECT_EQ(cache->size(), 0);
-}
-
 // The ABA problem: the key is the same, and even the entry's place in memory.
 TEST_F(CacheExpiryTest, ExpiryOfAnOldValueSparesAFreshOne) {
   auto cache = NewCache();
@@ -209,22 +169,7 @@ TEST_F(CacheExpiryTest, ExpiryOfAnOldValueSparesAFreshOne) {
   }
 }
 
-TEST_F(CacheExpiryTest, ReclaimsTheExpiredBeforeEvictingTheLive) {
-  options_.max_entries = 3;
-  auto cache = NewCache();
-  cache->Set(1, 1);
-  cache->Set(2, 2, absl::Seconds(1));
-  cache->Set(3, 3);
-  cache->Get(2);  // The most recently used, but it expires.
-  clock_.Advance(absl::Seconds(1));
-  cache->Set(4, 4);
-  EXPECT_TRUE(cache->Contains(1));
-  EXPECT_TRUE(cache->Contains(3));
-  EXPECT_EQ(cache->stats().evictions, 0);
-  EXPECT_THAT(log_.Take(),
-              ElementsAre(Removals{2, 2, RemovalCause::kExpired, {}}));
-}
-
+// Promise: Expired entries go first
 // Small steps under the lock, and none of them stops at the first.
 TEST_F(CacheExpiryTest, ReclaimsAllTheExpiredBeforeEvictingInAnyShard) {
   options_.max_entries = 1000;
@@ -244,6 +189,7 @@ TEST_F(CacheExpiryTest, ReclaimsAllTheExpiredBeforeEvictingInAnyShard) {
   }
 }
 
+// Promise: No long pauses
 TEST_F(CacheExpiryTest, RunMaintenanceKeepsToItsBudget) {
   auto cache = NewCache();
   for (int i = 0; i < 100; ++i) cache->Set(i, i, absl::Milliseconds(1));
@@ -257,20 +203,6 @@ TEST_F(CacheExpiryTest, RunMaintenanceKeepsToItsBudget) {
   }
   EXPECT_EQ(cache->size(), 0);
   EXPECT_GE(calls, 100 / 7);
-}
-
-TEST_F(CacheExpiryTest, NextDeadlineIsWhenMaintenanceIsDue) {
-  auto cache = NewCache();
-  EXPECT_EQ(cache->NextDeadline(), absl::InfiniteDuration());
-  cache->Set(1, 1, absl::Seconds(70));
-  cache->Set(2, 2, absl::Seconds(5));
-  EXPECT_EQ(cache->NextDeadline(), absl::Seconds(5));
-  clock_.AdvanceTo(cache->NextDeadline());
-  EXPECT_GE(cache->RunMaintenance(), 1);
-  EXPECT_EQ(cache->size(), 1);
-  EXPECT_EQ(cache->NextDeadline(), absl::Seconds(70));
-  cache->Touch(1, absl::Seconds(1));
-  EXPECT_EQ(cache->NextDeadline(), absl::Seconds(6));
 }
 
 constexpr char kAheadOfTheClock[] = "the wheel is ahead of the clock";
@@ -333,6 +265,328 @@ TEST_F(CacheExpiryTest, CheckInvariantsFindsAWheelThatIsAheadOfTheClock) {
   }
   clock.Set(absl::Seconds(2));
   EXPECT_TRUE(cache->CheckInvariants().ok());
+}
+
+// Clocks that begin anywhere in the range of readings, below zero too.
+
+// What a clock reads says nothing by itself: only differences do.
+class CacheClockRangeTest
+    : public CacheEnvironment,
+      public ::testing::WithParamInterface<absl::Duration> {
+ protected:
+  CacheClockRangeTest() {
+    options_.clock = &clock_;
+    options_.reaper = &reaper_;
+    options_.shards = 1;
+  }
+  ~CacheClockRangeTest() override {
+    EXPECT_TRUE(cache_->CheckInvariants().ok()) << cache_->CheckInvariants();
+  }
+
+  void MakeCache() { cache_ = New<int, int>(); }
+
+  SimulatedClock clock_{GetParam()};  // In the place of the environment's.
+  Reaper reaper_{clock_};
+  std::unique_ptr<IntCache> cache_;
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Readings, CacheClockRangeTest,
+    ::testing::Values(-absl::InfiniteDuration(), absl::Hours(-24 * 365 * 200),
+                      absl::Hours(-1), absl::Microseconds(-1500),
+                      absl::Milliseconds(-1), absl::Nanoseconds(-1),
+                      absl::ZeroDuration(), absl::Hours(24 * 365 * 200)));
+
+TEST_P(CacheClockRangeTest, ExpiredEntriesGoWithinTheReclaimDelay) {
+  MakeCache();
+  for (int key = 1; key <= 100; ++key) {
+    cache_->Set(key, key, absl::Milliseconds(key) / 4);
+  }
+  for (int key = 1; key <= 100; ++key) {
+    EXPECT_EQ(cache_->TimeToLive(key), absl::Milliseconds(1) / 4);
+    clock_.RunFor(absl::Milliseconds(1) / 4);
+    EXPECT_FALSE(cache_->Contains(key));
+  }
+  EXPECT_GT(cache_->size(), 0);
+  clock_.RunFor(options_.reclaim_delay + options_.tick);
+  EXPECT_EQ(cache_->size(), 0);
+}
+
+TEST_P(CacheClockRangeTest, NextDeadlineIsWhenMaintenanceIsDue) {
+  options_.reaper = nullptr;
+  MakeCache();
+  EXPECT_EQ(cache_->NextDeadline(), absl::InfiniteDuration());
+  cache_->Set(1, 1, absl::Milliseconds(5));
+  EXPECT_GE(cache_->NextDeadline(), clock_.Now() + absl::Milliseconds(5));
+  EXPECT_LT(cache_->NextDeadline(), clock_.Now() + absl::Milliseconds(6));
+  clock_.AdvanceTo(cache_->NextDeadline());
+  EXPECT_GE(cache_->RunMaintenance(), 1);
+  EXPECT_EQ(cache_->size(), 0);
+}
+
+// While a reader holds something back, maintenance is to look now and then.
+TEST_P(CacheClockRangeTest, NextDeadlineHasComeWhileAReaderHoldsBack) {
+  options_.reaper = nullptr;
+  MakeCache();
+  cache_->Set(1, 1);
+  cache_->Visit(1, [&](int) {
+    cache_->Set(2, 2);
+    cache_->Del(2);
+    EXPECT_LE(cache_->NextDeadline(), clock_.Now());
+  });
+}
+
+// As long as all readings together: a difference of two of them may overflow.
+TEST_P(CacheClockRangeTest, EntryLivesForItsTtlHoweverFarTheClockJumps) {
+  options_.reaper = nullptr;
+  MakeCache();
+  cache_->Set(1, 1, absl::Seconds(1));
+  cache_->Set(2, 2, absl::Nanoseconds(Clock::kNever - 1));
+  clock_.Advance(absl::Seconds(1) - absl::Nanoseconds(1));
+  EXPECT_TRUE(cache_->Contains(1));
+  clock_.AdvanceTo(absl::InfiniteDuration());
+  EXPECT_FALSE(cache_->Contains(1));
+  EXPECT_EQ(cache_->Contains(2), GetParam() > absl::ZeroDuration());
+}
+
+// What expires while a call is under way that began before. Each test has the
+// time come at one point of the engine, each time in the same way.
+class CacheExpiryRaceTest
+    : public testing::WithEachPolicy<InterruptedCacheEnvironment> {
+ protected:
+  ~CacheExpiryRaceTest() override {
+    EXPECT_TRUE(cache_->CheckInvariants().ok()) << cache_->CheckInvariants();
+  }
+
+  void LetASecondPassAndReclaim() {
+    clock_.Advance(absl::Seconds(1));
+    cache_->RunMaintenance();
+  }
+
+  const std::unique_ptr<IntCache> cache_ = New<int, int>();
+};
+
+TEST_P(CacheExpiryRaceTest, MaintenanceOvertakenByASetSparesTheFreshValue) {
+  cache_->Set(1, 10, absl::Seconds(1));
+  clock_.Advance(absl::Seconds(1));
+  At("maintenance: between clock and lock", [&] { cache_->Set(1, 11); });
+  cache_->RunMaintenance();
+  EXPECT_EQ(cache_->Get(1), 11);
+  EXPECT_EQ(cache_->stats().expirations, 1);
+  EXPECT_EQ(cache_->stats().replaced, 0);
+}
+
+// The later maintenance has moved the wheel on before the earlier gets there.
+TEST_P(CacheExpiryRaceTest, MaintenanceOvertakenByAnotherSparesTheLive) {
+  cache_->Set(1, 10, absl::Seconds(1));
+  At("maintenance: between clock and lock", [&] {
+    LetASecondPassAndReclaim();
+    cache_->Set(1, 11, absl::Seconds(1));
+  });
+  cache_->RunMaintenance();
+  EXPECT_EQ(cache_->TimeToLive(1), absl::Seconds(1));
+  LetASecondPassAndReclaim();
+  EXPECT_EQ(cache_->size(), 0);
+}
+
+TEST_P(CacheExpiryRaceTest, SetOvertakenByTheExpiryOfTheOldValueIsVisible) {
+  cache_->Set(1, 10, absl::Seconds(1));
+  At("store: between clock and lock", [&] {
+    LetASecondPassAndReclaim();
+    EXPECT_EQ(cache_->size(), 0);
+  });
+  EXPECT_TRUE(cache_->Set(1, 11));
+  EXPECT_EQ(cache_->Get(1), 11);
+  EXPECT_EQ(cache_->stats().expirations, 1);
+  EXPECT_EQ(cache_->stats().replaced, 0);
+}
+
+// Its deadline lies behind the hand of the wheel when it comes to the wheel.
+TEST_P(CacheExpiryRaceTest, SetOvertakenByItsOwnDeadlineLeavesNothing) {
+  cache_->Set(2, 20, absl::Hours(1));
+  for (const bool replaces : {false, true}) {
+    if (replaces) cache_->Set(1, 10);
+    At("store: between clock and lock", [&] { LetASecondPassAndReclaim(); });
+    cache_->Set(1, 11, absl::Milliseconds(1));
+    EXPECT_EQ(cache_->Get(1), std::nullopt);
+    EXPECT_EQ(cache_->TimeToLive(1), std::nullopt);
+    EXPECT_LE(cache_->NextDeadline(), clock_.Now());
+    cache_->RunMaintenance();
+    EXPECT_EQ(cache_->size(), 1);
+  }
+}
+
+TEST_P(CacheExpiryRaceTest, GetOvertakenByTheExpiryStillHasTheValue) {
+  cache_->Set(1, 10, absl::Seconds(1));
+  int seen = 0;
+  EXPECT_TRUE(cache_->Visit(1, [&](const int& value) {
+    LetASecondPassAndReclaim();
+    EXPECT_EQ(cache_->size(), 0);
+    for (int key = 2; key < 100; ++key) cache_->Set(key, key);
+    seen = value;
+  }));
+  EXPECT_EQ(seen, 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, CacheExpiryRaceTest, testing::EachPolicy());
+
+// "Unstable" expiry: how TTLs vary.
+
+constexpr int kKeys = 4'000;
+constexpr absl::Duration kTtl = absl::Seconds(100);
+
+class CacheJitterTest : public CacheEnvironment {
+ protected:
+  // The TTLs that many keys get for the same one.
+  std::vector<absl::Duration> Ttls(absl::Duration ttl = kTtl) {
+    auto cache = New<int, int>();
+    std::vector<absl::Duration> ttls;
+    for (int i = 0; i < kKeys; ++i) {
+      cache->Set(i, i, ttl);
+      ttls.push_back(cache->TimeToLive(i).value_or(absl::ZeroDuration()));
+    }
+    EXPECT_TRUE(cache->CheckInvariants().ok());
+    return ttls;
+  }
+
+  // Expects values spread evenly between the bounds, both included.
+  static void ExpectUniform(std::vector<absl::Duration> ttls,
+                            absl::Duration low, absl::Duration high) {
+    EXPECT_THAT(ttls, Each(AllOf(Ge(low), Le(high))));
+    std::sort(ttls.begin(), ttls.end());
+    for (int decile = 1; decile < 10; ++decile) {
+      const absl::Duration expected = low + (high - low) * decile / 10;
+      const absl::Duration off = ttls[size_t{kKeys} / 10 * decile] - expected;
+      EXPECT_LE(absl::AbsDuration(off), (high - low) * 0.03) << decile;
+    }
+  }
+};
+
+TEST_F(CacheJitterTest, DefaultVariesByFivePercentEitherWay) {
+  options_.jitter = CacheOptions().jitter;
+  options_.jitter_seed = 1;
+  ExpectUniform(Ttls(), kTtl * 0.95, kTtl * 1.05);
+}
+
+TEST_F(CacheJitterTest, ShorteningJitterNeverLengthens) {
+  options_.jitter = 0.2;
+  options_.jitter_mode = JitterMode::kShorten;
+  options_.jitter_seed = 1;
+  ExpectUniform(Ttls(), kTtl * 0.8, kTtl);
+}
+
+TEST_F(CacheJitterTest, FullJitterStillLeavesATtl) {
+  options_.jitter = 1;
+  options_.jitter_seed = 1;
+  ExpectUniform(Ttls(), absl::Nanoseconds(1), 2 * kTtl);
+  EXPECT_THAT(Ttls(absl::Nanoseconds(1)), Each(Ge(absl::Nanoseconds(1))));
+}
+
+TEST_F(CacheJitterTest, NoJitterKeepsTtlsExact) {
+  options_.jitter = 0;
+  EXPECT_THAT(Ttls(), Each(kTtl));
+}
+
+TEST_F(CacheJitterTest, InfiniteTtlsAreUntouched) {
+  options_.jitter = 1;
+  EXPECT_THAT(Ttls(absl::InfiniteDuration()), Each(absl::InfiniteDuration()));
+}
+
+TEST_F(CacheJitterTest, TtlsNearTheEndOfTimeSaturate) {
+  options_.jitter = 0.5;
+  const absl::Duration ttl = absl::Nanoseconds(Clock::kNever) * 0.9;
+  EXPECT_THAT(Ttls(ttl), Each(Ge(ttl * 0.499)));
+}
+
+TEST_F(CacheJitterTest, TouchIsVariedToo) {
+  options_.jitter = 0.1;
+  options_.jitter_seed = 1;
+  auto cache = New<int, int>();
+  std::vector<absl::Duration> ttls;
+  cache->Set(1, 1);
+  for (int i = 0; i < kKeys; ++i) {
+    cache->Touch(1, kTtl);
+    ttls.push_back(*cache->TimeToLive(1));
+  }
+  ExpectUniform(ttls, kTtl * 0.9, kTtl * 1.1);
+}
+
+TEST_F(CacheJitterTest, SeedRepeatsTheVariation) {
+  options_.jitter = 0.1;
+  options_.jitter_seed = 42;
+  const auto first = Ttls();
+  EXPECT_EQ(Ttls(), first);
+  options_.jitter_seed = 43;
+  EXPECT_NE(Ttls(), first);
+  options_.jitter_seed = 42 + (uint64_t{1} << 32);
+  EXPECT_NE(Ttls(), first);
+}
+
+// Nor does it depend on how often a Set lets go of the lock.
+TEST_F(CacheJitterTest, ASetVariesItsTtlOnce) {
+  options_.jitter = 0.1;
+  options_.jitter_seed = 1;
+  options_.shards = 1;
+  options_.maintenance_budget = 1;
+  IntCache::Hooks hooks;
+  hooks.weigher = [](int, int value) { return static_cast<uint64_t>(value); };
+  std::vector<absl::Duration> ttls[2];
+  for (const bool full : {false, true}) {
+    if (full) options_.max_bytes = 10'000;
+    auto cache = New<int, int>(hooks);
+    for (int i = 0; i < 20; ++i) cache->Set(i, 300, kTtl);
+    for (int i = 20; i < 30; ++i) {
+      cache->Set(i, 5'000, kTtl);  // Evicts many.
+      ttls[full ? 1 : 0].push_back(*cache->TimeToLive(i));
+    }
+    EXPECT_EQ(cache->stats().evictions > 10, full);
+  }
+  EXPECT_EQ(ttls[0], ttls[1]);
+}
+
+// Not only within one process. One shard: in which of several a key lies
+// differs from run to run.
+TEST_F(CacheJitterTest, SeedGivesTheSameTtlsInEachRun) {
+  options_.jitter = 0.1;
+  options_.jitter_seed = 42;
+  options_.shards = 1;
+  auto cache = New<int, int>();
+  cache->Set(1, 1, kTtl);
+  EXPECT_EQ(cache->TimeToLive(1), absl::Nanoseconds(105'441'129'810));
+  cache->Set(2, 2, kTtl);
+  EXPECT_EQ(cache->TimeToLive(2), absl::Nanoseconds(97'633'024'551));
+}
+
+TEST_F(CacheJitterTest, CachesWithoutASeedDiffer) {
+  options_.jitter = 0.1;
+  EXPECT_NE(Ttls(), Ttls());
+}
+
+// Keys in different shards must not get the same sequence of TTLs.
+TEST_F(CacheJitterTest, ShardsOfOneSeedDiffer) {
+  options_.jitter = 0.1;
+  options_.jitter_seed = 1;
+  options_.shards = 256;
+  auto ttls = Ttls();
+  std::sort(ttls.begin(), ttls.end());
+  EXPECT_EQ(std::unique(ttls.begin(), ttls.end()), ttls.end());
+}
+
+// What jitter is for: what is written together does not expire together.
+TEST_F(CacheJitterTest, EntriesWrittenTogetherExpireApart) {
+  options_.jitter = 0.05;
+  options_.jitter_seed = 1;
+  auto cache = New<int, int>();
+  for (int i = 0; i < kKeys; ++i) cache->Set(i, i, kTtl);
+  clock_.Advance(kTtl * 0.95);
+  int64_t before = cache->size();
+  for (int step = 0; step < 10; ++step) {
+    clock_.Advance(kTtl * 0.01);
+    cache->RunMaintenance();
+    EXPECT_NEAR(before - cache->size(), kKeys * 0.1, kKeys * 0.02);
+    before = cache->size();
+  }
+  EXPECT_LE(before, kKeys / 1000);
 }
 
 }  // namespace

@@ -1,11 +1,19 @@
-// ForEach: what it shows, when nobody changes the cache meanwhile but itself.
+// ForEach and EraseIf: what they show and remove, also while the cache is
+// changed before each of their steps.
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
-#include <set>
+#include <numeric>
+#include <ostream>
+#include <random>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -14,10 +22,16 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
-#include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/hash.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
+#include "wheelcache/cache/removal.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/child.h"
+#include "wheelcache/tests/testing/counted.h"
 #include "wheelcache/tests/testing/interruption.h"
+#include "wheelcache/tests/testing/notification.h"
+#include "wheelcache/tests/testing/test_environment.h"
 
 namespace wheelcache {
 namespace {
@@ -25,6 +39,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
 
 using IntCache = Cache<int, int>;
 
@@ -41,69 +56,10 @@ std::map<int, int> Shown(CacheType* cache) {
 
 class ForEachTest : public CacheEnvironment {};
 
-TEST_F(ForEachTest, ShowsNothingOfAnEmptyCache) {
-  auto cache = New<int, int>();
-  EXPECT_THAT(Shown(cache.get()), IsEmpty());
-  cache->Set(1, 1);
-  cache->Del(1);
-  EXPECT_THAT(Shown(cache.get()), IsEmpty());
-}
-
-TEST_F(ForEachTest, ShowsEachLiveValueOnce) {
-  for (const int shards : {1, 4, 64}) {
-    for (const int64_t budget : {1, 7, 64, 1'000'000}) {
-      options_.shards = shards;
-      options_.maintenance_budget = budget;
-      auto cache = New<int, int>();
-      std::map<int, int> all;
-      // At each size of the index, and between them.
-      for (int key = 0; key < 3000; ++key) {
-        cache->Set(key, -key);
-        all[key] = -key;
-        if (key % 97 == 0) {
-          ASSERT_EQ(Shown(cache.get()), all) << key;
-        }
-      }
-      EXPECT_EQ(Shown(cache.get()), all);
-    }
-  }
-}
-
 struct OneHash {
+  static constexpr const char* kName = "one";
   size_t operator()(int) const { return 42; }
 };
-struct FewHashes {
-  size_t operator()(int key) const { return static_cast<size_t>(key % 5); }
-};
-
-TEST_F(ForEachTest, ShowsEachOnceWhereHashesAreEqual) {
-  for (const int64_t budget : {1, 64}) {
-    options_.maintenance_budget = budget;
-    auto one = std::move(*Cache<int, int, OneHash>::Create(options_));
-    auto few = std::move(*Cache<int, int, FewHashes>::Create(options_));
-    std::map<int, int> all;
-    for (int key = 0; key < 400; ++key) {
-      one->Set(key, key);
-      few->Set(key, key);
-      all[key] = key;
-      if (key % 31 == 0) {
-        ASSERT_EQ(Shown(one.get()), all);
-        ASSERT_EQ(Shown(few.get()), all);
-      }
-    }
-  }
-}
-
-TEST_F(ForEachTest, ShowsNothingFromTheDeadlineOn) {
-  options_.tick = absl::Hours(1);  // So that what has expired is still there.
-  auto cache = New<int, int>();
-  cache->Set(1, 10, absl::Nanoseconds(100));
-  cache->Set(2, 20, absl::Nanoseconds(101));
-  cache->Set(3, 30);
-  clock_.Advance(absl::Nanoseconds(100));
-  EXPECT_EQ(cache->size(), 3);
-  EXPECT_THAT(Shown(cache.get()), ElementsAre(Pair(2, 20), Pair(3, 30)));
-}
 
 // Those that a step has pinned together expire one after the other.
 TEST_F(ForEachTest, ShowsNothingThatExpiresWithinTheFunction) {
@@ -140,8 +96,6 @@ TEST_F(ForEachTest, HandleTellsWhatOneOfFindTells) {
   auto cache = New<std::string, std::string>();
   cache->Set("key", "value", absl::Seconds(10));
   clock_.Advance(absl::Seconds(4));
-  IntCache::Handle none;
-  Cache<std::string, std::string>::Handle kept;
   cache->ForEach([&](const auto& handle) {
     EXPECT_EQ(handle.key(), "key");
     EXPECT_EQ(*handle, "value");
@@ -152,170 +106,443 @@ TEST_F(ForEachTest, HandleTellsWhatOneOfFindTells) {
   });
 }
 
-TEST_F(ForEachTest, IsNeitherAUseNorCounted) {
-  options_.max_entries = 3;
-  auto cache = New<int, int>();
-  for (int key = 0; key < 3; ++key) cache->Set(key, key);
-  const CacheStats before = cache->stats();
-  Shown(cache.get());
-  const CacheStats after = cache->stats();
-  EXPECT_EQ(after.hits, before.hits);
-  EXPECT_EQ(after.misses, before.misses);
-  cache->Set(3, 3);
-  EXPECT_FALSE(cache->Contains(0)) << "the least recently used";
-}
-
-TEST_F(ForEachTest, StopsWhereTheFunctionSaysSo) {
-  auto cache = New<int, int>();
-  for (int key = 0; key < 100; ++key) cache->Set(key, key);
-  for (int most = 1; most <= 100; ++most) {
-    int shown = 0;
-    EXPECT_FALSE(cache->ForEach([&](const auto&) { return ++shown < most; }));
-    EXPECT_EQ(shown, most);
+// With hashes of all kinds, for what lies in one bucket is pinned together.
+template <typename Hash>
+void ExpectNoPinIsLeft(CacheOptions options) {
+  std::atomic<int64_t> living{0};
+  options.maintenance_budget = 1;
+  auto cache = std::move(*Cache<int, testing::Counted, Hash>::Create(options));
+  for (int key = 0; key < 200; ++key) {
+    cache->Set(key, testing::Counted(&living));
   }
-  // No pin is left: what is removed now is destroyed.
-  EXPECT_TRUE(cache->CheckInvariants().ok());
-}
-
-// A value that counts itself.
-struct Counted {
-  explicit Counted(int* living) : living(*living) { ++*living; }
-  Counted(const Counted& other) : living(other.living) { ++living; }
-  ~Counted() { --living; }
-  int& living;
-};
-
-TEST_F(ForEachTest, NoPinIsLeftWhenItStopsOrThrows) {
-  int living = 0;
-  auto cache = New<int, Counted>();
-  for (int key = 0; key < 1000; ++key) cache->Set(key, Counted(&living));
-  EXPECT_FALSE(cache->ForEach([](const auto&) { return false; }));
-  EXPECT_THROW(cache->ForEach([](const auto&) -> bool { throw 1; }), int);
-  int seen = 0;
-  EXPECT_THROW(cache->ForEach([&](const auto&) {
-    if (++seen == 500) throw 1;
-    return true;
-  }),
-               int);
+  for (int most = 1; most < 200; most += 7) {
+    int shown = 0;
+    cache->ForEach([&](const auto&) { return ++shown < most; });
+    shown = 0;
+    EXPECT_THROW(cache->ForEach([&](const auto&) {
+      if (++shown == most) throw 1;
+      return true;
+    }),
+                 int);
+  }
   cache->Clear();
   cache->RunMaintenance();
   EXPECT_EQ(living, 0);
 }
 
-TEST_F(ForEachTest, NoPinIsLeftWithinEqualHashesEither) {
-  int living = 0;
-  {
-    options_.maintenance_budget = 1;
-    auto cache = std::move(*Cache<int, Counted, OneHash>::Create(options_));
-    for (int key = 0; key < 200; ++key) cache->Set(key, Counted(&living));
-    for (int most = 1; most < 200; most += 7) {
-      int shown = 0;
-      cache->ForEach([&](const auto&) { return ++shown < most; });
-    }
-    cache->Clear();
-    cache->RunMaintenance();
-    EXPECT_EQ(living, 0);
-  }
-}
-
-TEST_F(ForEachTest, ShownValueOutlivesItsRemoval) {
-  auto cache = New<int, std::string>();
-  for (int key = 0; key < 100; ++key) {
-    cache->Set(key, std::string(100, static_cast<char>('a' + key % 26)));
-  }
-  std::vector<Cache<int, std::string>::Handle> none;
-  EXPECT_TRUE(cache->ForEach([&](const auto& handle) {
-    const int key = handle.key();
-    cache->Del(key);
-    EXPECT_FALSE(cache->Contains(key));
-    EXPECT_EQ(*handle, std::string(100, static_cast<char>('a' + key % 26)));
-    return true;
-  }));
-  EXPECT_EQ(cache->size(), 0);
-}
-
-TEST_F(ForEachTest, FunctionMayCallTheCache) {
-  options_.max_entries = 2000;
-  auto cache = New<int, int>();
-  auto other = New<int, int>();
-  for (int key = 0; key < 1000; ++key) cache->Set(key, key);
-  int shown = 0;
-  EXPECT_TRUE(cache->ForEach([&](const auto& handle) {
-    const int key = handle.key();
-    const int value = *handle;
-    ++shown;
-    EXPECT_EQ(cache->Get(key), value);
-    EXPECT_TRUE(cache->Touch(key, absl::Hours(1)));
-    EXPECT_TRUE(cache->Set(key, value));
-    EXPECT_EQ(*cache->GetOrLoad(-1, []() -> absl::StatusOr<int> { return 7; }),
-              7);
-    if (shown == 10) {
-      EXPECT_GE(Shown(cache.get()).size(), 1000u);
-      other.reset();
-    }
-    if (shown == 20) {
-      EXPECT_TRUE(cache->SetLimits(3000, kUnlimited).ok());
-    }
-    return true;
-  }));
-  EXPECT_GE(shown, 1000);
-  EXPECT_LE(shown, 1001);
-}
-
-TEST_F(ForEachTest, FunctionMayClearTheCache) {
-  options_.shards = 4;
-  options_.maintenance_budget = 1;
-  auto cache = New<int, int>();
-  for (int key = 0; key < 1000; ++key) cache->Set(key, key);
-  int shown = 0;
-  EXPECT_TRUE(cache->ForEach([&](const auto&) {
-    cache->Clear();
-    ++shown;
-    return true;
-  }));
-  EXPECT_LE(shown, 12) << "the bucket that was pinned";
-  EXPECT_EQ(cache->size(), 0);
-}
-
-TEST_F(ForEachTest, WhatIsSetWithinItIsShownAtMostOnce) {
-  options_.maintenance_budget = 1;
-  auto cache = New<int, int>();
-  for (int key = 0; key < 100; ++key) cache->Set(key, key);
-  std::map<int, int> times;
-  int next = 100;
-  EXPECT_TRUE(cache->ForEach([&](const auto& handle) {
-    EXPECT_EQ(++times[handle.key()], 1);
-    for (int i = 0; i < 20 && next < 20'000; ++i, ++next) {
-      cache->Set(next, next);
-    }
-    return true;
-  }));
-  for (int key = 0; key < 100; ++key) EXPECT_EQ(times[key], 1) << key;
+TEST_F(ForEachTest, NoPinIsLeftWhenItStopsOrThrows) {
+  ExpectNoPinIsLeft<DefaultHash<int>>(options_);
+  ExpectNoPinIsLeft<OneHash>(options_);
 }
 
 TEST_F(ForEachTest, ChildOfForkGoesOn) {
   auto cache = New<int, int>();
   for (int key = 0; key < 500; ++key) cache->Set(key, key);
+  const auto shows_all_in_child = [&] {
+    return testing::HoldsInChild(
+        [&] { return Shown(cache.get()).size() == 500; });
+  };
+  EXPECT_TRUE(shows_all_in_child());
   int shown = 0;
-  bool is_child_right = true;
-  bool in_child = false;
-  EXPECT_TRUE(testing::HoldsInChild([&] {
-    std::set<int> keys;
-    in_child = cache->ForEach([&](const auto& handle) {
-      keys.insert(handle.key());
-      return true;
-    });
-    return in_child && keys.size() == 500;
-  }));
   cache->ForEach([&](const auto&) {
     if (++shown == 250) {
-      is_child_right = testing::HoldsInChild(
-          [&] { return Shown(cache.get()).size() == 500; });
+      EXPECT_TRUE(shows_all_in_child());
     }
     return true;
   });
-  EXPECT_TRUE(is_child_right);
   EXPECT_EQ(shown, 500);
+}
+
+class EraseIfTest : public CacheEnvironment {};
+
+TEST_F(EraseIfTest, ExceptionOfThePredicateLeavesTheRest) {
+  RemovalLog<int, int> log;
+  auto cache = New<int, int>(log.hooks());
+  for (int key = 0; key < 100; ++key) cache->Set(key, key);
+  int seen = 0;
+  EXPECT_THROW(cache->EraseIf([&](const auto&) {
+    if (++seen == 31) throw 1;
+    return true;
+  }),
+               int);
+  EXPECT_EQ(cache->size(), 70);
+  EXPECT_EQ(log.Take().size(), 30u);
+  EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
+}
+
+TEST_F(EraseIfTest, PredicateMayCallTheCache) {
+  auto cache = New<int, int>();
+  for (int key = 0; key < 300; ++key) cache->Set(key, key);
+  EXPECT_EQ(cache->EraseIf([&](const auto& handle) {
+    const int key = handle.key();
+    EXPECT_EQ(cache->Get(key), key);
+    if (key % 3 == 0) {
+      EXPECT_TRUE(cache->Del(key));  // Before EraseIf does.
+    }
+    if (key % 3 == 1) {
+      EXPECT_TRUE(cache->Set(key, key));
+    }
+    return true;
+  }),
+            100)
+      << "neither what was deleted nor what came in the place of another";
+  EXPECT_EQ(cache->size(), 100);
+}
+
+TEST_F(EraseIfTest, ValueThatExpiresUnderThePredicateIsNotErased) {
+  RemovalLog<int, int> log;
+  auto cache = New<int, int>(log.hooks());
+  cache->Set(1, 10, absl::Seconds(1));
+  EXPECT_EQ(cache->EraseIf([&](const auto&) {
+    clock_.Advance(absl::Seconds(1));
+    return true;
+  }),
+            0);
+  cache->RunMaintenance();
+  EXPECT_THAT(log.Take(), ElementsAre(Removal<int, int>{
+                              1, 10, RemovalCause::kExpired, {}}));
+}
+
+TEST_F(EraseIfTest, TouchSparesNothing) {
+  auto cache = New<int, int>();
+  cache->Set(1, 10, absl::Seconds(1));
+  EXPECT_EQ(cache->EraseIf([&](const auto&) {
+    EXPECT_TRUE(cache->Touch(1, absl::Seconds(5)));
+    clock_.Advance(absl::Seconds(2));
+    return true;
+  }),
+            1);
+}
+
+// The loader cannot know of the invalidation, nor the predicate of its value.
+TEST_F(EraseIfTest, SupersedesEveryLoadInFlight) {
+  options_.shards = 8;
+  auto cache = New<int, int>();
+  for (int key = 0; key < 32; ++key) {
+    const absl::StatusOr<int> got =
+        cache->GetOrLoad(key, [&]() -> absl::StatusOr<int> {
+          EXPECT_EQ(cache->EraseIf([](const auto&) { return false; }), 0);
+          return 7;
+        });
+    EXPECT_EQ(*got, 7);
+    EXPECT_FALSE(cache->Contains(key));
+  }
+}
+
+TEST_F(EraseIfTest, LoadThatBeginsWithinItIsStored) {
+  auto cache = New<int, int>();
+  cache->Set(1, 1);
+  cache->EraseIf([&](const auto& handle) {
+    EXPECT_EQ(*cache->GetOrLoad(2, []() -> absl::StatusOr<int> { return 3; }),
+              3);
+    return handle.key() == 1;
+  });
+  EXPECT_EQ(cache->Peek(2), 3);
+}
+
+TEST_F(EraseIfTest, SupersedesBeforeItLooks) {
+  auto cache = New<int, int>();
+  cache->Set(1, 1);
+  // Stored before the predicate's first call, or not at all.
+  std::thread loader;
+  testing::Notification loads;
+  testing::Notification go_on;
+  loader = std::thread([&] {
+    EXPECT_EQ(*cache->GetOrLoad(2,
+                                [&]() -> absl::StatusOr<int> {
+                                  loads.Notify();
+                                  go_on.Wait();
+                                  return 3;
+                                }),
+              3);
+  });
+  loads.Wait();
+  cache->EraseIf([&](const auto&) {
+    if (loader.joinable()) {
+      go_on.Notify();
+      loader.join();
+      EXPECT_FALSE(cache->Contains(2));
+    }
+    return true;
+  });
+  EXPECT_EQ(cache->size(), 0);
+}
+
+class EraseIfRaceTest : public InterruptedCacheEnvironment {};
+
+TEST_F(EraseIfRaceTest, SparesWhatCameAfterThePredicate) {
+  RemovalLog<int, int> log;
+  auto cache = New<int, int>(log.hooks());
+  cache->Set(1, 10);
+  At("remove if: before the lock", [&] { cache->Set(1, 10); });
+  EXPECT_EQ(cache->EraseIf([](const auto&) { return true; }), 0);
+  EXPECT_EQ(cache->Peek(1), 10);
+  At("remove if: before the lock", [&] {
+    cache->Del(1);
+    cache->Set(1, 11);
+  });
+  EXPECT_EQ(cache->EraseIf([](const auto&) { return true; }), 0);
+  EXPECT_EQ(cache->Peek(1), 11);
+  At("remove if: before the lock", [&] { cache->Clear(); });
+  EXPECT_EQ(cache->EraseIf([](const auto&) { return true; }), 0);
+  EXPECT_EQ(cache->size(), 0);
+  EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
+}
+
+// The block of what was seen is pinned, so that no other entry may have it.
+TEST_F(EraseIfRaceTest, SparesWhatWouldHaveTheSameMemory) {
+  auto cache = New<int, std::string>();
+  cache->Set(1, std::string(100, 'a'));
+  At("remove if: before the lock", [&] {
+    cache->Del(1);
+    cache->RunMaintenance();
+    for (int key = 1; key < 50; ++key) cache->Set(key, std::string(100, 'b'));
+  });
+  EXPECT_EQ(cache->EraseIf([](const auto& h) { return (*h)[0] == 'a'; }), 0);
+  EXPECT_EQ(cache->size(), 49);
+}
+
+// ForEach while the cache is changed before each of its steps: by what makes
+// its index grow and shrink, by removals, by Clear, and by moves of entries in
+// memory.
+
+// What happens before each step of a ForEach, but not within itself.
+std::function<void()> churn;
+
+void AtEachStep(const char* point) {
+  if (std::string_view(point) != "iteration: before a step" || !churn) return;
+  const std::function<void()> action = std::exchange(churn, nullptr);
+  action();
+  churn = action;
+}
+
+struct MixedHash : DefaultHash<int> {
+  static constexpr const char* kName = "mixed";
+};
+struct FewHashes {
+  static constexpr const char* kName = "few";
+  size_t operator()(int key) const { return static_cast<size_t>(key % 7); }
+};
+// Keys of two equal hashes next to many others.
+struct PairedHash {
+  static constexpr const char* kName = "paired";
+  size_t operator()(int key) const { return DefaultHash<int>()(key / 2); }
+};
+
+template <typename Hash>
+class ForEachChurnTest : public CacheEnvironment {
+ protected:
+  using CacheType = Cache<int, int64_t, Hash>;
+
+  ForEachChurnTest() { internal::SetInterleaving(&AtEachStep); }
+  ~ForEachChurnTest() override {
+    internal::SetInterleaving(nullptr);
+    churn = nullptr;
+  }
+
+  void SetUp() override {
+#ifdef NDEBUG
+    GTEST_SKIP() << "an engine without points to stop at";
+#endif
+  }
+
+  void Set(int key) {
+    const int64_t value = ++values_;
+    ASSERT_TRUE(cache_->Set(key, value));
+    model_[key] = value;
+  }
+  void Del(int key) { EXPECT_EQ(cache_->Del(key), model_.erase(key) > 0); }
+
+  // Keys below kStaying are Set once, the others come and go.
+  static constexpr int kStaying = 150;
+
+  // Changes the index by some hundred keys, so that its table is replaced
+  // within a few calls, and then back.
+  void ChurnOnce() {
+    const bool grows = random_() % 100 < (is_growing_ ? 85 : 15);
+    const int most = static_cast<int>(random_() % 60);
+    for (int i = 0; i < most; ++i) {
+      const int key = kStaying + static_cast<int>(random_() % 2000);
+      if (grows) {
+        Set(key);
+      } else if (!model_.empty()) {
+        // One that is there.
+        auto it = model_.lower_bound(key);
+        if (it == model_.end()) it = model_.lower_bound(kStaying);
+        if (it != model_.end()) Del(it->first);
+      }
+    }
+    if (random_() % 20 == 0) is_growing_ = !is_growing_;
+    // A new value in the place of an old one does not move.
+    if (random_() % 4 == 0 && !model_.empty()) {
+      const auto it = model_.lower_bound(kStaying);
+      if (it != model_.end()) Set(it->first);
+    }
+  }
+
+  // One ForEach, with churn before each step, and within the function.
+  void ExpectEachOnce() {
+    std::map<int64_t, int> times;
+    churn = [&] {
+      ChurnOnce();
+      ++steps_;
+    };
+    EXPECT_TRUE(cache_->ForEach([&](const auto& handle) {
+      EXPECT_EQ(++times[*handle], 1) << "key " << handle.key();
+      const auto it = model_.find(handle.key());
+      if (it == model_.end() || it->second != *handle) {
+        ADD_FAILURE() << "was not there when it was taken: " << handle.key();
+      }
+      return true;
+    }));
+    churn = nullptr;
+    for (const auto& [key, value] : model_) {
+      if (key >= kStaying) break;
+      ASSERT_EQ(times[value], 1) << "of key " << key << " that stayed";
+    }
+  }
+
+  void Run(int shards, int64_t budget, int rounds) {
+    SCOPED_TRACE(::testing::Message() << Hash::kName << ", " << shards
+                                      << " shards, budget " << budget);
+    this->options_.shards = shards;
+    this->options_.maintenance_budget = budget;
+    cache_ = std::move(*CacheType::Create(this->options_));
+    model_.clear();
+    for (int key = 0; key < kStaying; ++key) Set(key);
+    for (int i = 0; i < rounds && !::testing::Test::HasFailure(); ++i) {
+      ExpectEachOnce();
+    }
+    EXPECT_TRUE(cache_->CheckInvariants().ok()) << cache_->CheckInvariants();
+    EXPECT_GT(steps_, 0);
+  }
+
+  std::unique_ptr<CacheType> cache_;
+  std::map<int, int64_t> model_;
+  std::mt19937_64 random_{TestSeed()};
+  bool is_growing_ = true;
+  int64_t values_ = 0;
+  int64_t steps_ = 0;
+};
+
+using Hashes = ::testing::Types<MixedHash, OneHash, FewHashes, PairedHash>;
+TYPED_TEST_SUITE(ForEachChurnTest, Hashes);
+
+// Promise: Every value is seen once
+TYPED_TEST(ForEachChurnTest, WhatStaysIsShownOnceAndTheRestAtMostOnce) {
+  for (const int64_t budget : {1, 5, 64}) {
+    for (const int shards : {1, 4}) this->Run(shards, budget, 2);
+  }
+}
+
+// Nothing stays, and the index begins anew again and again.
+TYPED_TEST(ForEachChurnTest, ClearAtAnyStepEndsInPeace) {
+  this->options_.maintenance_budget = 1;
+  this->cache_ = std::move(*TestFixture::CacheType::Create(this->options_));
+  for (int at = 0; at < 40; ++at) {
+    for (int key = 0; key < 200; ++key) this->Set(key);
+    int steps = 0;
+    churn = [&] {
+      if (steps++ == at) {
+        this->cache_->Clear();
+        this->model_.clear();
+        for (int key = 300; key < 350; ++key) this->Set(key);
+      }
+    };
+    std::map<int64_t, int> times;
+    EXPECT_TRUE(this->cache_->ForEach([&](const auto& handle) {
+      EXPECT_EQ(++times[*handle], 1);
+      EXPECT_EQ(this->model_.count(handle.key()), 1u);
+      return true;
+    }));
+    churn = nullptr;
+  }
+}
+
+// Very many keys with hashes from one corner, so that they share few home
+// buckets, but no two hashes are equal.
+class CrowdedForEachTest : public ForEachChurnTest<MixedHash> {};
+
+// Expects that ForEach shows each of the keys once, and in none of its steps
+// more than the budget and a bucket; `change` comes before each step.
+template <typename CacheType>
+void ExpectSmallSteps(CacheType* cache, const std::vector<int>& keys,
+                      const std::function<void()>& change) {
+  int since_step = 0;
+  int most_in_a_step = 0;
+  churn = [&] {
+    since_step = 0;
+    change();
+  };
+  std::map<int, int> times;
+  EXPECT_TRUE(cache->ForEach([&](const auto& handle) {
+    ++times[handle.key()];
+    most_in_a_step = std::max(most_in_a_step, ++since_step);
+    return true;
+  }));
+  churn = nullptr;
+  for (const int key : keys) ASSERT_EQ(times[key], 1);
+  EXPECT_LE(most_in_a_step, 16 + 12);
+}
+
+// Promise: No long pauses
+TEST_F(CrowdedForEachTest, StepKeepsToTheBudgetAndShowsEachOnce) {
+  std::vector<int> keys;
+  for (int key = 0; keys.size() < 1000; ++key) {
+    const auto hash = internal::HashKey<MixedHash>(key);
+    if (hash.for_index >> 22 == 77) keys.push_back(key);
+  }
+  options_.shards = 1;
+  options_.maintenance_budget = 16;
+  cache_ = std::move(*CacheType::Create(options_));
+  for (const int key : keys) cache_->Set(key, key);
+  ExpectSmallSteps(cache_.get(), keys, [&] {
+    // Grows slowly, without an end to the crowd.
+    cache_->Set(static_cast<int>(random_() % 1000) + 100'000'000, 1);
+  });
+}
+
+TEST_F(CrowdedForEachTest, StepKeepsToTheBudgetWhereAllHashesAreEqual) {
+  options_.shards = 1;
+  options_.maintenance_budget = 16;
+  auto cache = std::move(*Cache<int, int, OneHash>::Create(options_));
+  std::vector<int> keys(500);
+  std::iota(keys.begin(), keys.end(), 0);
+  for (const int key : keys) cache->Set(key, key);
+  ExpectSmallSteps(cache.get(), keys, [] {});
+}
+
+// Half of the entries of each page leave, and maintenance before each step
+// moves the others together.
+TEST_F(CrowdedForEachTest, EntriesThatMoveAreShownOnce) {
+  constexpr int kKeys = 40'000;
+  options_.shards = 2;
+  auto cache = New<int, std::string>();
+  const auto value_of = [](int key) { return std::string(300 + key % 7, 'x'); };
+  for (int key = 0; key < kKeys; ++key) cache->Set(key, value_of(key));
+  for (int key = 0; key < kKeys; ++key) {
+    if (key % 4 != 0) cache->Del(key);
+  }
+  std::map<int, const char*> places;
+  for (int key = 0; key < kKeys; key += 4) {
+    cache->Visit(key, [&](std::string_view v) { places[key] = v.data(); });
+  }
+  churn = [&] { cache->RunMaintenance(50); };
+  std::map<int, int> times;
+  EXPECT_TRUE(cache->ForEach([&](const auto& handle) {
+    EXPECT_EQ(*handle, value_of(handle.key()));
+    ++times[handle.key()];
+    return true;
+  }));
+  churn = nullptr;
+  int moved = 0;
+  for (int key = 0; key < kKeys; key += 4) {
+    ASSERT_EQ(times[key], 1) << key;
+    cache->Visit(key,
+                 [&](std::string_view v) { moved += v.data() != places[key]; });
+  }
+  EXPECT_EQ(times.size(), size_t{kKeys / 4});
+  EXPECT_GT(moved, 100) << "nothing was put to the test";
 }
 
 }  // namespace

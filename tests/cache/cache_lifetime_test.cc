@@ -1,13 +1,13 @@
-// The end of a cache, and of its background work; and its life in the child of
-// a fork().
+// The background work of a cache, when the values that left it are destroyed,
+// the end of it all, and its life in the child of a fork().
 
-#include <pthread.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
-#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,21 +17,328 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/child.h"
+#include "wheelcache/tests/testing/counted.h"
+#include "wheelcache/tests/testing/notification.h"
 #include "wheelcache/wheel/reaper.h"
 
 namespace wheelcache {
 namespace {
 
+using testing::Counted;
+using ::testing::ElementsAre;
 using testing::EndInAMinute;
 using testing::HoldsInChild;
 using testing::kChildMayStartThreads;
 using testing::kOthersMayAllocate;
+using testing::Notification;
 using testing::Others;
+
+// What the background thread does for a cache while nobody calls.
+class CacheReaperTest : public CacheEnvironment {
+ protected:
+  CacheReaperTest() {
+    options_.reaper = &reaper_;
+    clock_.Advance(absl::Hours(1));
+  }
+
+  std::unique_ptr<Cache<int, int>> NewCache() {
+    return New<int, int>(log_.hooks());
+  }
+
+  RemovalLog<int, int> log_;
+  Reaper reaper_{clock_};
+};
+
+// Promise: Memory comes back by itself
+TEST_F(CacheReaperTest, ExpiredEntriesGoWithinTheReclaimDelay) {
+  for (const absl::Duration delay :
+       {absl::ZeroDuration(), absl::Milliseconds(100), absl::Seconds(5)}) {
+    options_.reclaim_delay = delay;
+    auto cache = NewCache();
+    cache->Set(1, 1, absl::Seconds(2));
+    clock_.RunFor(absl::Seconds(2) - absl::Nanoseconds(1));
+    EXPECT_EQ(cache->size(), 1);
+    clock_.RunFor(delay + options_.tick);
+    EXPECT_EQ(cache->size(), 0);
+    EXPECT_EQ(cache->bytes(), 0);
+    EXPECT_THAT(log_.Take(), ElementsAre(Removal<int, int>{
+                                 1, 1, RemovalCause::kExpired, {}}));
+  }
+}
+
+TEST_F(CacheReaperTest, NothingWakesUpWhileNothingIsDue) {
+  auto cache = NewCache();
+  cache->Set(1, 1);
+  cache->Set(2, 2, absl::Hours(2));
+  clock_.WaitUntilAsleep();
+  const int64_t before = clock_.wake_ups();
+  clock_.RunFor(absl::Hours(2) - absl::Nanoseconds(1));
+  EXPECT_EQ(clock_.wake_ups(), before);
+  clock_.RunFor(absl::Seconds(1));
+  EXPECT_EQ(clock_.wake_ups(), before + 1);
+  clock_.RunFor(absl::Hours(1000));
+  EXPECT_EQ(clock_.wake_ups(), before + 1);
+}
+
+TEST_F(CacheReaperTest, TrafficDoesNotWakeTheThread) {
+  auto cache = NewCache();
+  cache->Set(0, 0, absl::Seconds(1));
+  clock_.WaitUntilAsleep();
+  const int64_t before = clock_.wake_ups();
+  for (int i = 1; i <= 1000; ++i) {
+    cache->Set(i, i, absl::Hours(1));
+    cache->Get(i);
+    cache->Touch(i, absl::Hours(2));
+    cache->Del(i);
+  }
+  clock_.WaitUntilAsleep();
+  EXPECT_EQ(clock_.wake_ups(), before);
+}
+
+// A thousand entries that expire within one reclaim_delay cost one wake-up.
+TEST_F(CacheReaperTest, OneWakeUpReclaimsAllThatIsDue) {
+  options_.maintenance_budget = 4096;
+  auto cache = NewCache();
+  for (int i = 0; i < 1000; ++i) {
+    cache->Set(i, i, absl::Seconds(10) + absl::Microseconds(99 * i));
+  }
+  clock_.WaitUntilAsleep();
+  const int64_t before = clock_.wake_ups();
+  clock_.RunFor(absl::Seconds(10) + options_.reclaim_delay);
+  EXPECT_EQ(cache->size(), 0);
+  EXPECT_EQ(clock_.wake_ups(), before + 1);
+}
+
+// Promise: Memory comes back by itself
+TEST_F(CacheReaperTest, MassExpiryIsWorkedOffWhateverTheBudget) {
+  for (const int64_t budget : {int64_t{1}, int64_t{64}, int64_t{1} << 60,
+                               std::numeric_limits<int64_t>::max()}) {
+    for (const int shards : {1, 16}) {
+      options_.maintenance_budget = budget;
+      options_.shards = shards;
+      auto cache = NewCache();
+      for (int i = 0; i < 1000; ++i) cache->Set(i, i, absl::Seconds(1));
+      clock_.RunFor(absl::Seconds(1) + options_.reclaim_delay);
+      EXPECT_EQ(cache->size(), 0) << budget << " " << shards;
+    }
+  }
+}
+
+TEST_F(CacheReaperTest, OneThreadServesAllCaches) {
+  std::vector<std::unique_ptr<Cache<int, int>>> caches;
+  for (int i = 0; i < 20; ++i) {
+    caches.push_back(NewCache());
+    caches.back()->Set(i, i, absl::Seconds(1 + i));
+  }
+  clock_.RunFor(absl::Seconds(21));
+  const auto removals = log_.Take();
+  ASSERT_EQ(removals.size(), 20u);
+  for (const auto& removal : removals) {
+    EXPECT_EQ(removal.thread, removals[0].thread);
+    EXPECT_NE(removal.thread, std::this_thread::get_id());
+  }
+}
+
+TEST_F(CacheReaperTest, ProcessThatWasStoppedCatchesUpAtOnce) {
+  auto cache = NewCache();
+  for (int i = 0; i < 100; ++i) cache->Set(i, i, absl::Seconds(i));
+  clock_.Advance(absl::Hours(24 * 365));
+  clock_.WaitUntilAsleep();
+  EXPECT_EQ(cache->size(), 0);
+}
+
+TEST_F(CacheReaperTest, EndOfACacheWaitsForTheMaintenanceThatRuns) {
+  Notification started;
+  Notification may_end;
+  Cache<int, int>::Hooks hooks;
+  hooks.on_removal = [&](int, int, RemovalCause) {
+    started.Notify();
+    may_end.Wait();
+  };
+  auto cache = New<int, int>(hooks);
+  cache->Set(1, 1, absl::Seconds(1));
+  clock_.Advance(absl::Seconds(2));
+  started.Wait();
+  std::atomic<bool> ending{false};
+  std::atomic<bool> ended{false};
+  std::thread owner([&] {
+    ending.store(true);
+    cache = nullptr;
+    ended.store(true);
+  });
+  while (!ending.load()) std::this_thread::yield();
+  for (int i = 0; i < 1'000; ++i) std::this_thread::yield();
+  EXPECT_FALSE(ended.load());
+  may_end.Notify();
+  owner.join();
+}
+
+// Without a thread, those who call do its work.
+TEST_F(CacheReaperTest, CacheWithoutAReaperReclaimsWhenItIsUsed) {
+  options_.reaper = nullptr;
+  options_.shards = 1;
+  auto cache = NewCache();
+  for (int i = 0; i < 10; ++i) cache->Set(i, i, absl::Seconds(1));
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(cache->size(), 10);
+  cache->Set(10, 10);
+  EXPECT_EQ(cache->size(), 1);
+}
+
+// When the values that left a cache are destroyed, and what holds them back.
+class ReclamationTest : public CacheEnvironment {
+ protected:
+  std::atomic<int64_t> values_{0};
+};
+
+// A thread that stays in a read until it is told to go on.
+template <typename CacheType>
+class StalledReader {
+ public:
+  StalledReader(CacheType* cache, int key)
+      : thread_([this, cache, key] {
+          cache->Visit(key, [this](const Counted&) {
+            inside_.store(true);
+            while (!go_on_.load()) std::this_thread::yield();
+          });
+        }) {
+    while (!inside_.load()) std::this_thread::yield();
+  }
+  ~StalledReader() { GoOn(); }
+
+  void GoOn() {
+    go_on_.store(true);
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  std::atomic<bool> inside_{false};
+  std::atomic<bool> go_on_{false};
+  std::thread thread_;
+};
+
+TEST_F(ReclamationTest, AProgramOfOneThreadDestroysValuesAtOnce) {
+  auto cache = New<int, Counted>();
+  cache->Set(1, Counted(&values_));
+  cache->Visit(1, [](const Counted&) {});
+  cache->Set(1, Counted(&values_));
+  EXPECT_EQ(values_.load(), 1);
+  cache->Del(1);
+  EXPECT_EQ(values_.load(), 0);
+}
+
+// The caller's loop learns when to look, and does not spin meanwhile.
+TEST_F(ReclamationTest, NextDeadlineTellsOfWhatAReaderHoldsBack) {
+  auto cache = New<int, Counted>();
+  cache->Set(1, Counted(&values_));
+  cache->Set(2, Counted(&values_));
+  StalledReader reader(cache.get(), 1);
+  EXPECT_EQ(cache->NextDeadline(), absl::InfiniteDuration());
+  cache->Del(2);
+  EXPECT_LE(cache->NextDeadline(), clock_.Now());
+  cache->RunMaintenance();
+  EXPECT_EQ(cache->NextDeadline(), clock_.Now() + options_.reclaim_delay);
+  clock_.Advance(options_.reclaim_delay);
+  reader.GoOn();
+  cache->RunMaintenance();
+  EXPECT_EQ(values_.load(), 1);
+  EXPECT_EQ(cache->NextDeadline(), absl::InfiniteDuration());
+}
+
+TEST_F(ReclamationTest, TheReaperDestroysWhatOtherThreadsMightHaveSeen) {
+  Reaper reaper(clock_);
+  options_.reaper = &reaper;
+  auto cache = New<int, Counted>();
+  cache->Set(1, Counted(&values_));
+  cache->Set(2, Counted(&values_));
+  StalledReader reader(cache.get(), 1);
+  cache->Del(2);
+  reader.GoOn();
+  clock_.RunFor(options_.reclaim_delay);
+  EXPECT_EQ(values_.load(), 1);
+  const int64_t wake_ups = clock_.wake_ups();
+  clock_.RunFor(absl::Minutes(1));
+  EXPECT_EQ(clock_.wake_ups(), wake_ups);
+}
+
+TEST_F(ReclamationTest, AStalledReaderDoesNotKeepTheReaperBusy) {
+  Reaper reaper(clock_);
+  options_.reaper = &reaper;
+  options_.reclaim_delay = absl::ZeroDuration();
+  auto cache = New<int, Counted>();
+  cache->Set(1, Counted(&values_));
+  cache->Set(2, Counted(&values_));
+  StalledReader reader(cache.get(), 1);
+  cache->Del(2);
+  const int64_t wake_ups = clock_.wake_ups();
+  clock_.RunFor(absl::Seconds(1));
+  EXPECT_LE(clock_.wake_ups(), wake_ups + 101);
+  reader.GoOn();
+  clock_.RunFor(absl::Seconds(1));
+  EXPECT_EQ(values_.load(), 1);
+}
+
+TEST_F(ReclamationTest, AStalledReaderHoldsBackNoMoreThanOneCacheful) {
+  constexpr int64_t kEntries = 1'000;
+  options_.max_entries = kEntries;
+  auto cache = New<int, Counted>();
+  for (int key = 0; key < kEntries; ++key) cache->Set(key, Counted(&values_));
+  StalledReader reader(cache.get(), 0);
+  int64_t most = 0;
+  for (int key = 0; key < 100 * kEntries; ++key) {
+    cache->Set(key, Counted(&values_));
+    most = std::max(most, values_.load());
+  }
+  // Besides: seventeen collections of a sixteenth of the limit each, until the
+  // stall was noticed, and the value under way.
+  EXPECT_LE(most, 2 * kEntries + 18 * (kEntries / 16));
+  reader.GoOn();
+  cache->RunMaintenance();
+  EXPECT_EQ(values_.load(), kEntries);
+}
+
+TEST_F(ReclamationTest, AVisitorMayUseTheCache) {
+  auto cache = New<std::string, std::string>();
+  cache->Set("a", "1");
+  cache->Set("b", "2");
+  bool same = false;
+  EXPECT_TRUE(cache->Visit("a", [&](const auto& value) {
+    EXPECT_EQ(cache->Get("b"), "2");
+    cache->Set("a", "3");
+    EXPECT_EQ(cache->Get("a"), "3");
+    cache->Clear();
+    same = value == "1";
+  }));
+  EXPECT_TRUE(same);
+  EXPECT_FALSE(cache->Contains("a"));
+}
+
+TEST_F(ReclamationTest, AThreadMayReadOneCacheAfterAnother) {
+  std::atomic<int> stage{0};
+  auto first = New<int, Counted>();
+  auto second = New<int, Counted>();
+  first->Set(1, Counted(&values_));
+  second->Set(1, Counted(&values_));
+  std::thread thread([&] {
+    EXPECT_TRUE(first->Contains(1));
+    stage.store(1);
+    while (stage.load() != 2) std::this_thread::yield();
+    EXPECT_TRUE(second->Contains(1));
+  });
+  while (stage.load() != 1) std::this_thread::yield();
+  first.reset();
+  EXPECT_EQ(values_.load(), 1);
+  stage.store(2);
+  thread.join();
+}
+
+// The end of a cache, and of its background work; and the child of a fork().
 
 // How many Sets of a thread it takes until small caches have their memory.
 constexpr int kSetsThatAllocate = 2000;
@@ -45,6 +352,7 @@ class CacheLifetimeTest : public CacheEnvironment {
   Reaper reaper_{clock_};
 };
 
+// Promise: Orderly in tests, fork and shutdown
 TEST_F(CacheLifetimeTest, StopEndsTheBackgroundWorkAndMayBeCalledTwice) {
   options_.reaper = &reaper_;
   auto cache = New<int, int>();
@@ -54,14 +362,8 @@ TEST_F(CacheLifetimeTest, StopEndsTheBackgroundWorkAndMayBeCalledTwice) {
   clock_.RunFor(absl::Hours(1));
   EXPECT_EQ(cache->size(), 1);
   EXPECT_EQ(cache->Get(1), std::nullopt);
-}
-
-TEST_F(CacheLifetimeTest, StoppedCacheIsOfUse) {
-  options_.reaper = &reaper_;
-  auto cache = New<int, int>();
-  cache->Stop();
-  EXPECT_TRUE(cache->Set(1, 1, absl::Seconds(1)));
-  EXPECT_EQ(cache->Get(1), 1);
+  EXPECT_TRUE(cache->Set(2, 2, absl::Seconds(1)));
+  EXPECT_EQ(cache->Get(2), 2);
   clock_.Advance(absl::Seconds(1));
   EXPECT_GT(cache->RunMaintenance(), 0);
   EXPECT_EQ(cache->size(), 0);
@@ -77,6 +379,7 @@ TEST_F(CacheLifetimeTest, CacheMayBeDestroyedWhileItsThreadIsBusy) {
   }
 }
 
+// Promise: Orderly in tests, fork and shutdown
 TEST_F(CacheLifetimeTest, ChildOfForkGoesOnUsingTheCache) {
   for (const int shards : {1, 64, 256}) {
     options_.shards = shards;
@@ -202,11 +505,9 @@ TEST_F(CacheLifetimeTest, UserCodeMayFork) {
     in_child = child == 0;
     if (in_child) {
       EndInAMinute();
-      return;
+    } else {
+      children_end = children_end && testing::EndedWell(child);
     }
-    int status = 0;
-    children_end = children_end && waitpid(child, &status, 0) == child &&
-                   WIFEXITED(status) && WEXITSTATUS(status) == 0;
   };
   hooks.on_removal = [&](int, int, RemovalCause) { fork_here(); };
   auto cache = New<int, int>(hooks);
@@ -238,28 +539,6 @@ TEST_F(CacheLifetimeTest, ChildOfForkWritesTheLineOfStatistics) {
     cache->RunMaintenance();
     return lines == 1;
   }));
-}
-
-TEST_F(CacheLifetimeTest, CacheWorksWhereNoThreadCanBeCreated) {
-  Reaper reaper(clock_, [](pthread_t*, const pthread_attr_t*, void* (*)(void*),
-                           void*) { return EAGAIN; });
-  options_.reaper = &reaper;
-  options_.shards = 1;
-  auto cache = New<int, int>();
-  EXPECT_FALSE(cache->reaper_status().ok());
-  for (int key = 0; key < 100; ++key) cache->Set(key, key, absl::Seconds(1));
-  EXPECT_EQ(cache->Get(1), 1);
-  clock_.Advance(absl::Seconds(1));
-  EXPECT_EQ(cache->Get(1), std::nullopt);
-  // Each Set does a part of the thread's work.
-  for (int key = 100; key < 150; ++key) cache->Set(key, key);
-  EXPECT_EQ(cache->size(), 50);
-  cache->Set(0, 0, absl::Seconds(1));
-  clock_.Advance(absl::Seconds(1));
-  EXPECT_EQ(cache->NextDeadline(), clock_.Now());
-  EXPECT_GT(cache->RunMaintenance(), 0);
-  EXPECT_EQ(cache->size(), 50);
-  cache->Stop();
 }
 
 [[noreturn]] void ExitWithACacheThatIsNotDestroyed() {
@@ -348,6 +627,7 @@ TEST(CacheLifetimeDeathTest, ForkMayComeDuringTheFirstRead) {
   }
 }
 
+// Promise: Orderly in tests, fork and shutdown
 TEST(CacheLifetimeDeathTest, CacheMayBeAGlobal) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const ::testing::ExitedWithCode well(0);

@@ -1,13 +1,22 @@
-// SetLimits: what it does to the entries, to the limits and to the memory.
+// Limits: which entries leave when there is no room, with each policy; what
+// SetLimits does to the entries, to the limits and to the memory, also while
+// others use the cache; and the room that a Set has in hand.
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -18,6 +27,11 @@
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
+#include "wheelcache/tests/testing/cache_peer.h"
+#include "wheelcache/tests/testing/child.h"
+#include "wheelcache/tests/testing/each_policy.h"
+#include "wheelcache/tests/testing/interruption.h"
+#include "wheelcache/tests/testing/spin_barrier.h"
 
 namespace wheelcache {
 namespace {
@@ -26,25 +40,366 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
-using Told = Removal<int, int>;
+// The values are weights: an entry is charged its value and the overhead.
+using WeightCache = Cache<int, int64_t>;
+
+uint64_t Weigh(int /*key*/, int64_t weight) {
+  return static_cast<uint64_t>(weight);
+}
+
+using Removals = Removal<int, int64_t>;
+
+class CacheEvictionTest : public CacheEnvironment {
+ protected:
+  std::unique_ptr<WeightCache> NewCache() {
+    auto hooks = log_.hooks();
+    hooks.weigher = &Weigh;
+    return New<int, int64_t>(std::move(hooks));
+  }
+
+  static Removals Evicted(int key, int64_t value = 0) {
+    return {key, value, RemovalCause::kEvicted, {}};
+  }
+
+  const int64_t overhead_ = OverheadOfAnEntry<int, int64_t>();
+  RemovalLog<int, int64_t> log_;
+};
+
+// Keys of two shards in turn.
+std::vector<int> KeysOfTwoShardsInTurn(size_t count) {
+  std::vector<int> keys;
+  for (int key = 0; keys.size() < count; ++key) {
+    const auto shard = internal::HashKey<DefaultHash<int>>(key).for_shard % 2;
+    if (shard == keys.size() % 2) keys.push_back(key);
+  }
+  return keys;
+}
+
+// Promise: Expired entries go first
+TEST_F(CacheEvictionTest, SmallCacheEvictsInTheExactOrderOfUse) {
+  constexpr int kEntries = 1000;
+  options_.max_entries = kEntries;
+  auto cache = NewCache();
+  for (int i = 0; i < kEntries; ++i) cache->Set(i, 0);
+  std::vector<int> order(kEntries);
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937(1));
+  for (const int key : order) {
+    switch (key % 4) {
+      case 0:
+        cache->Get(key);
+        break;
+      case 1:
+        cache->Find(key);
+        break;
+      case 2:
+        cache->Touch(key, absl::Hours(1));
+        break;
+      default:
+        cache->Set(key, 0);
+    }
+  }
+  log_.Take();
+  for (int i = 0; i < kEntries; ++i) cache->Set(kEntries + i, 0);
+  const auto removals = log_.Take();
+  ASSERT_EQ(removals.size(), order.size());
+  for (int i = 0; i < kEntries; ++i) {
+    ASSERT_EQ(removals[i], Evicted(order[i])) << i;
+  }
+}
+
+// Refused, and told; its old value is gone; nobody else had to make room.
+TEST_F(CacheEvictionTest, EntryLargerThanTheLimitIsRefused) {
+  options_.max_bytes = 10 * overhead_;
+  auto cache = NewCache();
+  cache->Set(1, 1);
+  cache->Set(2, 2);
+  EXPECT_FALSE(cache->Set(1, 9 * overhead_ + 1));
+  EXPECT_FALSE(cache->Contains(1));
+  EXPECT_TRUE(cache->Contains(2));
+  EXPECT_THAT(log_.Take(),
+              ElementsAre(Removals{1, 1, RemovalCause::kReplaced, {}}));
+  EXPECT_FALSE(cache->Set(3, 9 * overhead_ + 1));
+  EXPECT_THAT(log_.Take(), ElementsAre());
+  EXPECT_EQ(cache->size(), 1);
+}
+
+TEST_F(CacheEvictionTest, WeightTooLargeForACountIsRefused) {
+  auto cache = NewCache();  // Without limits.
+  EXPECT_FALSE(cache->Set(1, std::numeric_limits<int64_t>::max()));
+  EXPECT_FALSE(cache->Set(1, -1));  // As a weight: 2^64 - 1.
+  EXPECT_FALSE(cache->Set(1, int64_t{1} << 32));
+  const int64_t most = (int64_t{1} << 32) - 1;
+  EXPECT_TRUE(cache->Set(1, most - overhead_));
+  EXPECT_EQ(cache->bytes(), most);
+}
+
+TEST_F(CacheEvictionTest, OneEntryFitsInAnyNumberOfShards) {
+  options_.max_entries = 1;
+  options_.shards = 64;
+  auto cache = NewCache();
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_TRUE(cache->Set(i, 0));
+    EXPECT_TRUE(cache->Contains(i));
+    EXPECT_EQ(cache->size(), 1);
+  }
+  EXPECT_TRUE(cache->CheckInvariants().ok());
+}
+
+// quick_cache refused it, as the limit was split over the shards.
+TEST_F(CacheEvictionTest, EntryOfHalfTheLimitIsStored) {
+  options_.max_bytes = 1 << 20;
+  options_.shards = 64;
+  auto cache = NewCache();
+  for (int i = 0; i < 10'000; ++i) cache->Set(i, 400);
+  EXPECT_TRUE(cache->Set(-1, options_.max_bytes / 2));
+  EXPECT_TRUE(cache->Contains(-1));
+  EXPECT_LE(cache->bytes(), options_.max_bytes);
+  EXPECT_GE(cache->bytes(), options_.max_bytes * 9 / 10);
+  EXPECT_TRUE(cache->CheckInvariants().ok());
+}
+
+// Promise: Hard limits
+// What a Clear takes was in the cache at one instant.
+TEST_F(CacheEvictionTest, LimitsHoldAtEveryInstant) {
+  constexpr int64_t kMaxEntries = 50;
+  constexpr int kThreads = 3;
+  constexpr int kSets = 4000;
+  options_.max_entries = kMaxEntries;
+  options_.max_bytes = 40 * (overhead_ + 50);
+  for (const int shards : {1, 16}) {
+    options_.shards = shards;
+    int64_t cleared_entries = 0;
+    int64_t cleared_bytes = 0;
+    const std::thread::id clearer = std::this_thread::get_id();
+    WeightCache::Hooks hooks;
+    hooks.weigher = &Weigh;
+    hooks.on_removal = [&](int, int64_t weight, RemovalCause cause) {
+      if (cause != RemovalCause::kDeleted) return;
+      EXPECT_EQ(std::this_thread::get_id(), clearer);
+      ++cleared_entries;
+      cleared_bytes += overhead_ + weight;
+    };
+    auto cache = New<int, int64_t>(std::move(hooks));
+
+    std::atomic<int> running{kThreads};
+    std::vector<std::thread> setters;
+    for (int t = 0; t < kThreads; ++t) {
+      setters.emplace_back([&, t] {
+        std::mt19937 random(t);
+        for (int i = 0; i < kSets; ++i) {
+          cache->Set(static_cast<int>(random() % 100), random() % 100);
+        }
+        --running;
+      });
+    }
+    for (int i = 0; running > 0; ++i) {
+      EXPECT_LE(cache->size(), kMaxEntries);
+      EXPECT_LE(cache->bytes(), options_.max_bytes);
+      if (i % 100 != 0) continue;
+      cache->Clear();
+      EXPECT_LE(std::exchange(cleared_entries, 0), kMaxEntries);
+      EXPECT_LE(std::exchange(cleared_bytes, 0), options_.max_bytes);
+    }
+    for (std::thread& setter : setters) setter.join();
+    EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
+  }
+}
+
+// The shares of the limit move to where the keys are, bit by bit.
+TEST_F(CacheEvictionTest, LongUnusedEntriesOfAnotherShardGoInTheEnd) {
+  constexpr int kKeys = 1'000;
+  options_.shards = 2;
+  options_.max_entries = int64_t{2} * kKeys;
+  auto cache = New<int, int>();
+  const std::vector<int> keys = KeysOfTwoShardsInTurn(8 * kKeys);
+  for (int i = 0; i < kKeys; ++i) cache->Set(keys[2 * i], i);
+  for (int i = 0; i < 4 * kKeys; ++i) cache->Set(keys[2 * i + 1], i);
+  int held = 0;
+  for (int i = 0; i < kKeys; ++i) held += cache->Contains(keys[2 * i]);
+  EXPECT_LE(held, kKeys / 100);
+}
+
+// Hits are uses by which the others grow older, also in several shards. With
+// two Sets alone between the first and the last hit, no other time passes.
+TEST_F(CacheEvictionTest, HitsAreOrderedAmongEachOtherInSeveralShards) {
+  constexpr int kKeys = 8'000;
+  constexpr int kHit = kKeys / 2;
+  options_.shards = 2;
+  options_.max_entries = kKeys;
+  auto cache = New<int, int>();
+  const std::vector<int> keys = KeysOfTwoShardsInTurn(2 * kKeys);
+  for (int i = 0; i < kKeys; ++i) cache->Set(keys[i], i);
+  // Against their order in the lists.
+  for (int i = kHit - 1; i >= 0; --i) {
+    EXPECT_EQ(cache->Get(keys[i]), i);
+    if (i != kHit / 2) continue;
+    // The list of each shard learns that time has passed.
+    cache->Set(keys[kKeys - 1], 0);
+    cache->Set(keys[kKeys - 2], 0);
+  }
+  // Those that were not hit leave, and then half of those that were.
+  for (int i = 0; i < kKeys - kHit / 2; ++i) cache->Set(keys[kKeys + i], i);
+  const auto held = [&](int begin, int end) {
+    return std::count_if(keys.begin() + begin, keys.begin() + end,
+                         [&](int key) { return cache->Contains(key); });
+  };
+  EXPECT_LE(held(kHit / 2, kHit), kHit / 100);
+  EXPECT_GE(held(0, kHit / 2), kHit / 2 - kHit / 100);
+}
+
+// What the scan-resistant policy promises.
+
+// Each test with one shard and with several.
+class CachePolicyTest : public CacheEnvironment,
+                        public ::testing::WithParamInterface<int> {
+ protected:
+  static constexpr int kEntries = 1'000;
+  static constexpr int kHot = kEntries / 2;
+
+  CachePolicyTest() {
+    options_.max_entries = kEntries;
+    options_.shards = GetParam();
+    options_.policy = EvictionPolicy::kScanResistant;
+  }
+
+  // Reads keys below kHot through, several times, with others between them, so
+  // that they are known to be used.
+  void MakeHot() {
+    for (int round = 0; round < 8; ++round) {
+      for (int key = 0; key < kHot; ++key) {
+        if (!cache_->Get(key).has_value()) cache_->Set(key, key);
+      }
+      Scan(kEntries / 4);
+    }
+  }
+
+  // Stores so many keys that never come back.
+  void Scan(int keys) {
+    for (int i = 0; i < keys; ++i) cache_->Set(next_key_++, 0);
+  }
+
+  int CountHot() const {
+    int count = 0;
+    for (int key = 0; key < kHot; ++key) count += cache_->Contains(key);
+    return count;
+  }
+
+  void Make() { cache_ = New<int, int>(); }
+
+  std::unique_ptr<Cache<int, int>> cache_;
+  int next_key_ = 1'000'000;
+};
+
+// Promise: Expired entries go first
+TEST_P(CachePolicyTest, ScanLeavesWhatIsUsedOften) {
+  Make();
+  MakeHot();
+  Scan(3 * kEntries);
+  EXPECT_GT(CountHot(), kHot / 2);
+  EXPECT_TRUE(cache_->CheckInvariants().ok()) << cache_->CheckInvariants();
+}
+
+TEST_P(CachePolicyTest, LruDoesNot) {
+  options_.policy = EvictionPolicy::kLru;
+  Make();
+  MakeHot();
+  Scan(3 * kEntries);
+  EXPECT_EQ(CountHot(), 0);
+}
+
+TEST_P(CachePolicyTest, SetOfAResidentKeyKeepsItsList) {
+  Make();
+  MakeHot();
+  for (int key = 0; key < kHot; ++key) cache_->Set(key, key + 1);
+  Scan(3 * kEntries);
+  EXPECT_GT(CountHot(), kHot / 2);
+}
+
+// However often others were used: the window is a twentieth at least.
+TEST_P(CachePolicyTest, NewestTwentiethOfTheNewcomersStays) {
+  Make();
+  MakeHot();
+  // Shards differ by chance in how many of the keys are theirs.
+  const int stays = kEntries / 20 - (GetParam() == 1 ? 1 : kEntries / 60);
+  for (int round = 0; round < 20; ++round) {
+    Scan(kEntries / 3);
+    for (int i = 1; i <= stays; ++i) {
+      ASSERT_TRUE(cache_->Contains(next_key_ - i)) << i;
+    }
+    for (int key = 0; key < kHot; ++key) cache_->Get(key);
+  }
+}
+
+TEST_P(CachePolicyTest, SetIsNeverRefusedForItsFrequency) {
+  Make();
+  MakeHot();
+  for (int i = 0; i < 3 * kEntries; ++i) {
+    ASSERT_TRUE(cache_->Set(next_key_, i));
+    ASSERT_EQ(cache_->Get(next_key_++), i);
+  }
+  EXPECT_EQ(cache_->stats().refused, 0);
+}
+
+TEST_P(CachePolicyTest, MovedEntriesKeepTheirList) {
+  Make();
+  MakeHot();
+  testing::RequireRound(cache_.get());
+  cache_->RunMaintenance();
+  EXPECT_TRUE(cache_->CheckInvariants().ok()) << cache_->CheckInvariants();
+  Scan(3 * kEntries);
+  EXPECT_GT(CountHot(), kHot / 2);
+}
+
+TEST_P(CachePolicyTest, EntryThatMovesToTheMainListKeepsItsAge) {
+  options_.shards = 1;
+  Make();
+  for (int key = 0; key < kEntries; ++key) cache_->Set(key, 0);
+  // Younger now than the newest tenth, which is in the window.
+  for (int key = 0; key < 400; ++key) cache_->Set(key, 1);
+  for (int key = 400; key < 450; ++key) cache_->Del(key);
+  Scan(50);  // What the window holds takes the room in the main list.
+  ASSERT_TRUE(cache_->SetLimits(/*entries=*/420, kUnlimited).ok());
+  for (int key = 905; key < 940; ++key) EXPECT_FALSE(cache_->Contains(key));
+  for (int key = 50; key < 350; ++key) EXPECT_TRUE(cache_->Contains(key));
+}
+
+// What lives longer is worth more.
+TEST_P(CachePolicyTest, BetweenEqualsTheOneThatLivesLongerStays) {
+  Make();
+  for (int key = 0; key < kEntries; ++key) {
+    cache_->Set(key, 0, absl::Minutes(1));
+  }
+  for (int key = 0; key < kEntries / 2; ++key) {
+    cache_->Set(10'000 + key, 0, absl::Minutes(10));
+  }
+  for (int i = 0; i < kEntries; ++i) {
+    cache_->Set(next_key_++, 0, absl::Minutes(1));
+  }
+  int stayed = 0;
+  for (int key = 0; key < kEntries / 2; ++key) {
+    stayed += cache_->Contains(10'000 + key);
+  }
+  EXPECT_GT(stayed, kEntries / 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, CachePolicyTest, ::testing::Values(1, 4));
+
+// SetLimits.
+
 using IntCache = Cache<int, int>;
 
-class SetLimitsTest : public CacheEnvironment {
- protected:
-  static Told Evicted(int key) {
-    return {key, key, RemovalCause::kEvicted, {}};
-  }
-  static void Fill(IntCache* cache, int first, int last) {
-    for (int key = first; key <= last; ++key) cache->Set(key, key);
-  }
-  // Whose weigher says what the value is.
-  std::unique_ptr<IntCache> NewWeighing() {
-    IntCache::Hooks hooks;
-    hooks.weigher = [](int, int value) { return static_cast<uint64_t>(value); };
-    return New<int, int>(std::move(hooks));
-  }
-};
+void Fill(IntCache* cache, int first, int last) {
+  for (int key = first; key <= last; ++key) cache->Set(key, key);
+}
+
+Removal<int, int> Evicted(int key) {
+  return {key, key, RemovalCause::kEvicted, {}};
+}
+
+class SetLimitsTest : public CacheEnvironment {};
 
 TEST_F(SetLimitsTest, LimitsAreAtFirstThoseOfTheOptions) {
   auto unlimited = New<int, int>();
@@ -83,147 +438,29 @@ TEST_F(SetLimitsTest, RefusesWhatCreateWouldRefuseInTheSameWords) {
   EXPECT_EQ(cache->limits().entries, kUnlimited);
 }
 
-TEST_F(SetLimitsTest, GrowthIsThereAtOnce) {
+TEST_F(SetLimitsTest, GrowsAtOnceAndShrinksToTheMostRecentlyUsed) {
+  RemovalLog<int, int> log;
   options_.max_entries = 2;
-  RemovalLog<int, int> log;
   auto cache = New<int, int>(log.hooks());
-  Fill(cache.get(), 1, 2);
-  ASSERT_TRUE(cache->SetLimits(4, kUnlimited).ok());
-  Fill(cache.get(), 3, 4);
+  ASSERT_TRUE(cache->SetLimits(6, kUnlimited).ok());
+  Fill(cache.get(), 1, 6);
+  EXPECT_EQ(cache->size(), 6);
   EXPECT_THAT(log.Take(), IsEmpty());
-  EXPECT_EQ(cache->size(), 4);
-  cache->Set(5, 5);
-  EXPECT_THAT(log.Take(), ElementsAre(Evicted(1)));
-}
-
-TEST_F(SetLimitsTest, EvictsTheLeastRecentlyUsedAndTellsTheListener) {
-  RemovalLog<int, int> log;
-  options_.max_entries = 100;
-  for (const int64_t budget : {1, 3, 64}) {
-    options_.maintenance_budget = budget;
-    auto cache = New<int, int>(log.hooks());
-    Fill(cache.get(), 1, 6);
-    cache->Get(1);
-    cache->Get(3);
-    ASSERT_TRUE(cache->SetLimits(3, kUnlimited).ok());
-    EXPECT_THAT(log.Take(), ElementsAre(Evicted(2), Evicted(4), Evicted(5)));
-    EXPECT_EQ(cache->size(), 3);
-    EXPECT_EQ(cache->limits().entries, 3);
-    EXPECT_EQ(cache->stats().evictions, 3);
-    EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
-    cache->Set(7, 7);
-    EXPECT_THAT(log.Take(), ElementsAre(Evicted(6)));
-  }
-}
-
-TEST_F(SetLimitsTest, RemovesTheExpiredFirst) {
-  RemovalLog<int, int> log;
-  for (const int shards : {1, 4}) {
-    options_.shards = shards;
-    auto cache = New<int, int>(log.hooks());
-    Fill(cache.get(), 1, 10);
-    for (int key = 11; key <= 20; ++key) {
-      cache->Set(key, key, absl::Seconds(1));
-    }
-    clock_.Advance(absl::Seconds(2));
-    ASSERT_TRUE(cache->SetLimits(10, kUnlimited).ok());
-    for (const Told& told : log.Take()) {
-      EXPECT_EQ(told.cause, RemovalCause::kExpired);
-    }
-    for (int key = 1; key <= 10; ++key) EXPECT_TRUE(cache->Contains(key));
-  }
-}
-
-TEST_F(SetLimitsTest, ShrinkThatHasRoomRemovesNothing) {
-  RemovalLog<int, int> log;
-  options_.shards = 1;
-  auto cache = New<int, int>(log.hooks());
-  Fill(cache.get(), 1, 10);
-  ASSERT_TRUE(cache->SetLimits(10, cache->bytes()).ok());
-  EXPECT_THAT(log.Take(), IsEmpty());
-  EXPECT_EQ(cache->size(), 10);
-  cache->Set(11, 11);
-  EXPECT_THAT(log.Take(), ElementsAre(Evicted(1)));
-}
-
-TEST_F(SetLimitsTest, OneLimitMayGrowWhileTheOtherShrinks) {
-  options_.max_entries = 10;
-  auto cache = New<int, int>();
-  Fill(cache.get(), 1, 10);
-  const int64_t each = cache->bytes() / 10;
-  ASSERT_TRUE(cache->SetLimits(20, 5 * each).ok());
-  EXPECT_EQ(cache->size(), 5);
-  ASSERT_TRUE(cache->SetLimits(3, 100 * each).ok());
+  cache->Get(1);
+  cache->Get(3);
+  ASSERT_TRUE(cache->SetLimits(3, kUnlimited).ok());
+  EXPECT_THAT(log.Take(), ElementsAre(Evicted(2), Evicted(4), Evicted(5)));
   EXPECT_EQ(cache->size(), 3);
-  Fill(cache.get(), 11, 30);
-  EXPECT_EQ(cache->size(), 3);
-}
-
-TEST_F(SetLimitsTest, ShrinksToTheLeastAndBack) {
-  for (const int shards : {1, 16}) {
-    options_.shards = shards;
-    auto cache = New<int, int>();
-    for (int round = 0; round < 3; ++round) {
-      Fill(cache.get(), 1, 5000);
-      EXPECT_EQ(cache->size(), 5000);
-      ASSERT_TRUE(cache->SetLimits(1, kUnlimited).ok());
-      EXPECT_EQ(cache->size(), 1);
-      EXPECT_TRUE(cache->Set(6000, 1));
-      EXPECT_EQ(cache->size(), 1);
-      EXPECT_EQ(cache->Get(6000), 1);
-      ASSERT_TRUE(cache->SetLimits(kUnlimited, kUnlimited).ok());
-      Fill(cache.get(), 1, 5000);
-      ASSERT_TRUE(cache->SetLimits(kUnlimited, 1).ok());
-      EXPECT_EQ(cache->size(), 0);
-      EXPECT_EQ(cache->bytes(), 0);
-      EXPECT_FALSE(cache->Set(1, 1)) << "is larger than the limit";
-      ASSERT_TRUE(cache->SetLimits(kUnlimited, kUnlimited).ok());
-      EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
-    }
-  }
-}
-
-TEST_F(SetLimitsTest, EntryLargerThanTheNewLimitGoesAndIsRefused) {
-  RemovalLog<int, std::string> log;
-  options_.shards = 1;
-  auto cache = New<int, std::string>(log.hooks());
-  cache->Set(1, "small");
-  const int64_t small = cache->bytes();
-  cache->Set(2, std::string(5000, 'x'));
-  ASSERT_TRUE(cache->SetLimits(100, 2 * small).ok());
-  EXPECT_EQ(cache->size(), 0) << "the large one was used last";
-  log.Take();
-  cache->Set(3, "small");
-  EXPECT_FALSE(cache->Set(3, std::string(5000, 'x')));
-  EXPECT_FALSE(cache->Contains(3)) << "the old value goes, too";
-  EXPECT_THAT(log.Take(), ElementsAre(Removal<int, std::string>{
-                              3, "small", RemovalCause::kReplaced, {}}));
-  ASSERT_TRUE(cache->SetLimits(100, 10'000).ok());
-  EXPECT_TRUE(cache->Set(3, std::string(5000, 'x')));
-}
-
-TEST_F(SetLimitsTest, CountsWhatTheWeigherSays) {
-  options_.max_bytes = 100'000;
-  auto cache = NewWeighing();
-  const int64_t overhead = OverheadOfAnEntry<int, int>();
-  for (int key = 0; key < 10; ++key) cache->Set(key, 1000);
-  ASSERT_TRUE(cache->SetLimits(kUnlimited, 3 * (1000 + overhead)).ok());
-  EXPECT_EQ(cache->size(), 3);
-  EXPECT_EQ(cache->bytes(), 3 * (1000 + overhead));
-  EXPECT_FALSE(cache->Set(20, static_cast<int>(3 * (1000 + overhead))));
-  EXPECT_TRUE(
-      cache->Set(20, static_cast<int>(3 * (1000 + overhead) - overhead)));
-  EXPECT_EQ(cache->size(), 1);
-  ASSERT_TRUE(cache->SetLimits(kUnlimited, 1'000'000).ok());
-  for (int key = 0; key < 10; ++key) cache->Set(key, 10'000);
-  EXPECT_EQ(cache->size(), 11);
+  EXPECT_EQ(cache->limits().entries, 3);
 }
 
 // Far beyond what index and arena were made for.
 TEST_F(SetLimitsTest, GrowsFarBeyondTheFirstLimits) {
   for (const bool weighs : {false, true}) {
     options_.max_entries = 10;
-    auto cache = weighs ? NewWeighing() : New<int, int>();
+    IntCache::Hooks hooks;
+    if (weighs) hooks.weigher = &Weigh;
+    auto cache = New<int, int>(std::move(hooks));
     Fill(cache.get(), 1, 100);
     EXPECT_EQ(cache->size(), 10);
     ASSERT_TRUE(cache->SetLimits(200'000, kUnlimited).ok());
@@ -234,27 +471,6 @@ TEST_F(SetLimitsTest, GrowsFarBeyondTheFirstLimits) {
     EXPECT_EQ(found, 200'000);
     EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
   }
-}
-
-TEST_F(SetLimitsTest, ManyShardsKeepWhatWasUsedLast) {
-  options_.shards = 16;
-  auto cache = New<int, int>();
-  Fill(cache.get(), 1, 20'000);
-  ASSERT_TRUE(cache->SetLimits(10'000, kUnlimited).ok());
-  int64_t late = 0;
-  for (int key = 12'001; key <= 20'000; ++key) late += cache->Contains(key);
-  EXPECT_GT(late, 7'900) << "of 8000 that are among the 10000 last";
-}
-
-// Of a cache that has never evicted.
-TEST_F(SetLimitsTest, FewVictimsComeFromTheShardWhoseEntriesAreOldest) {
-  options_.shards = 16;
-  auto cache = New<int, int>();
-  Fill(cache.get(), 1, 16'000);
-  ASSERT_TRUE(cache->SetLimits(15'900, kUnlimited).ok());
-  int64_t late = 0;
-  for (int key = 4'001; key <= 16'000; ++key) late += cache->Contains(key);
-  EXPECT_EQ(late, 12'000);
 }
 
 TEST_F(SetLimitsTest, FirstVictimsAreTheOldestWhicheverShardTheyAreIn) {
@@ -279,14 +495,11 @@ TEST_F(SetLimitsTest, FirstVictimsAreTheOldestWhicheverShardTheyAreIn) {
 
 // The room of what left is not free for others: the limit has it.
 TEST_F(SetLimitsTest, ListenerFindsTheLimitWhereTheUseIs) {
-  IntCache* of_listener = nullptr;
-  IntCache::Hooks hooks;
-  hooks.on_removal = [&](int, int, RemovalCause) {
-    EXPECT_EQ(of_listener->size(), of_listener->limits().entries);
-  };
   options_.maintenance_budget = 4;
-  auto cache = New<int, int>(std::move(hooks));
-  of_listener = cache.get();
+  auto cache =
+      NewListening<int, int>([](auto& of_listener, int, int, RemovalCause) {
+        EXPECT_EQ(of_listener.size(), of_listener.limits().entries);
+      });
   Fill(cache.get(), 1, 100);
   ASSERT_TRUE(cache->SetLimits(10, kUnlimited).ok());
 }
@@ -349,25 +562,21 @@ TEST_F(SetLimitsTest, MemoryFollowsALowerLimit) {
   for (const size_t size : {100, 10'000, 100, 3000, 50'000, 100}) {
     for (int64_t set = 0; set < 20 * kMiB; set += static_cast<int64_t>(size)) {
       cache->Set(key++, std::string(size, 'x'));
+      if (key % 64 != 0) continue;
       ASSERT_LE(cache->stats().resident_bytes, 8 * kMiB * 112 / 100 + 8 * kMiB);
     }
   }
 }
 
 TEST_F(SetLimitsTest, ListenerMayChangeThemAgain) {
-  IntCache* of_listener = nullptr;
   int told = 0;
-  IntCache::Hooks hooks;
-  hooks.on_removal = [&](int, int, RemovalCause) {
-    ++told;
-    if (told == 1) {
-      EXPECT_TRUE(of_listener->SetLimits(50, kUnlimited).ok());
-      EXPECT_EQ(of_listener->limits().entries, 50);
-    }
-  };
   options_.maintenance_budget = 4;
-  auto cache = New<int, int>(std::move(hooks));
-  of_listener = cache.get();
+  auto cache =
+      NewListening<int, int>([&](auto& of_listener, int, int, RemovalCause) {
+        if (++told > 1) return;
+        EXPECT_TRUE(of_listener.SetLimits(50, kUnlimited).ok());
+        EXPECT_EQ(of_listener.limits().entries, 50);
+      });
   Fill(cache.get(), 1, 100);
   ASSERT_TRUE(cache->SetLimits(10, kUnlimited).ok());
   EXPECT_EQ(cache->limits().entries, 50) << "the last call's";
@@ -375,63 +584,249 @@ TEST_F(SetLimitsTest, ListenerMayChangeThemAgain) {
   EXPECT_EQ(told, 50);
 }
 
-TEST_F(SetLimitsTest, ListenerMaySetWithinTheLimits) {
-  IntCache* of_listener = nullptr;
-  int64_t most = 0;
-  IntCache::Hooks hooks;
-  int next = 1000;
-  hooks.on_removal = [&](int, int, RemovalCause) {
-    EXPECT_LE(of_listener->size(), of_listener->limits().entries);
-    if (next < 1200) of_listener->Set(next++, 1);
-    most = of_listener->size();
-  };
-  options_.maintenance_budget = 4;
-  auto cache = New<int, int>(std::move(hooks));
-  of_listener = cache.get();
-  Fill(cache.get(), 1, 500);
-  ASSERT_TRUE(cache->SetLimits(10, kUnlimited).ok());
-  EXPECT_LE(cache->size(), 10);
-  EXPECT_LE(most, 500);
+// Between the steps of a call.
+
+constexpr char kStep[] = "limits: before a step makes room";
+
+class SetLimitsRaceTest
+    : public testing::WithEachPolicy<InterruptedCacheEnvironment> {
+ protected:
+  std::unique_ptr<WeightCache> NewWeighing() {
+    WeightCache::Hooks hooks;
+    hooks.weigher = &Weigh;
+    return New<int, int64_t>(std::move(hooks));
+  }
+  template <typename CacheType>
+  static void ExpectWhole(CacheType* cache) {
+    EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
+    const CacheStats stats = cache->stats();
+    EXPECT_EQ(stats.sets, stats.entries + stats.evictions + stats.deletes +
+                              stats.expirations + stats.replaced);
+  }
+};
+
+// Else it would evict all there is, and then wait for ever.
+TEST_P(SetLimitsRaceTest, SetThatNoLongerFitsIsRefused) {
+  for (const int shards : {1, 4}) {
+    options_.shards = shards;
+    options_.max_bytes = 100'000;
+    auto cache = NewWeighing();
+    for (int key = 0; key < 20; ++key) cache->Set(key, 100);
+    cache->Set(1000, 7);
+    At("store: between clock and lock",
+       [&] { EXPECT_TRUE(cache->SetLimits(kUnlimited, 2000).ok()); });
+    EXPECT_FALSE(cache->Set(1000, 5000));
+    EXPECT_FALSE(cache->Contains(1000)) << "the old value goes, too";
+    EXPECT_TRUE(cache->Set(1, 100));
+    ExpectWhole(cache.get());
+  }
 }
 
-TEST_F(SetLimitsTest, LoaderAndWeigherMayChangeThem) {
-  IntCache* of_hooks = nullptr;
-  IntCache::Hooks hooks;
-  bool shrinks = false;
-  hooks.weigher = [&](int, int value) {
-    if (shrinks) {
-      shrinks = false;
-      EXPECT_TRUE(of_hooks->SetLimits(5, kUnlimited).ok());
-    }
-    return static_cast<uint64_t>(value);
-  };
-  auto cache = New<int, int>(std::move(hooks));
-  of_hooks = cache.get();
-  Fill(cache.get(), 1, 100);
-  const absl::StatusOr<int> got =
-      cache->GetOrLoad(200, [&]() -> absl::StatusOr<int> {
-        EXPECT_TRUE(cache->SetLimits(20, kUnlimited).ok());
-        return 3;
-      });
-  EXPECT_EQ(*got, 3);
-  EXPECT_EQ(cache->size(), 20);
-  EXPECT_TRUE(cache->Contains(200));
-  shrinks = true;
-  cache->Set(300, 3);
-  EXPECT_EQ(cache->size(), 5);
-  EXPECT_TRUE(cache->Contains(300));
-}
-
-// What only a handle keeps is not in the cache.
-TEST_F(SetLimitsTest, HandlesKeepWhatWasEvicted) {
+TEST_P(SetLimitsRaceTest, CallThatGrowsEndsAnothersShrinking) {
+  options_.maintenance_budget = 2;
   auto cache = New<int, int>();
   Fill(cache.get(), 1, 100);
-  std::vector<IntCache::Handle> handles;
-  for (int key = 1; key <= 100; ++key) handles.push_back(cache->Find(key));
-  ASSERT_TRUE(cache->SetLimits(1, kUnlimited).ok());
-  EXPECT_EQ(cache->size(), 1);
-  for (int key = 1; key <= 100; ++key) EXPECT_EQ(*handles[key - 1], key);
+  AtNth(kStep, 2, [&] { EXPECT_TRUE(cache->SetLimits(500, kUnlimited).ok()); });
+  EXPECT_TRUE(cache->SetLimits(10, kUnlimited).ok());
+  EXPECT_EQ(cache->limits().entries, 500);
+  EXPECT_GE(cache->size(), 90);
+  ExpectWhole(cache.get());
 }
+
+TEST_P(SetLimitsRaceTest, CallThatShrinksFurtherIsTheOneThatHolds) {
+  options_.maintenance_budget = 2;
+  auto cache = New<int, int>();
+  Fill(cache.get(), 1, 100);
+  At(kStep, [&] {
+    EXPECT_TRUE(cache->SetLimits(5, kUnlimited).ok());
+    EXPECT_EQ(cache->limits().entries, 5);
+    EXPECT_EQ(cache->size(), 5);
+  });
+  EXPECT_TRUE(cache->SetLimits(10, kUnlimited).ok());
+  EXPECT_EQ(cache->limits().entries, 5);
+  ExpectWhole(cache.get());
+}
+
+TEST_P(SetLimitsRaceTest, LimitFollowsTheUseDown) {
+  options_.maintenance_budget = 4;
+  options_.shards = 1;
+  auto cache = New<int, int>();
+  Fill(cache.get(), 1, 100);
+  std::vector<int64_t> limits;
+  const std::function<void()> look = [&] {
+    limits.push_back(cache->limits().entries);
+    EXPECT_EQ(cache->size(), limits.back());
+    EXPECT_EQ(cache->limits().bytes, kUnlimited);
+    if (limits.size() < 20) At(kStep, look);
+  };
+  At(kStep, look);
+  EXPECT_TRUE(cache->SetLimits(20, kUnlimited).ok());
+  EXPECT_EQ(limits.size(), 20u);
+  for (size_t i = 0; i < limits.size(); ++i) {
+    EXPECT_EQ(limits[i], 100 - 4 * static_cast<int64_t>(i));
+  }
+}
+
+// It finds the room that its own eviction makes, not that of the shrinking.
+TEST_P(SetLimitsRaceTest, NoSetPaysForTheShrinking) {
+  options_.maintenance_budget = 1;
+  options_.shards = 1;
+  options_.max_entries = 100;
+  auto cache = New<int, int>();
+  Fill(cache.get(), 1, 100);
+  int set = 0;
+  const std::function<void()> set_one = [&] {
+    const int64_t before = cache->stats().evictions;
+    EXPECT_TRUE(cache->Set(1000 + set, 1));
+    EXPECT_LE(cache->stats().evictions, before + 1);
+    EXPECT_LE(cache->size(), cache->limits().entries);
+    if (++set < 50) At(kStep, set_one);
+  };
+  At(kStep, set_one);
+  EXPECT_TRUE(cache->SetLimits(20, kUnlimited).ok());
+  EXPECT_EQ(cache->size(), 20);
+  EXPECT_EQ(set, 50);
+  ExpectWhole(cache.get());
+}
+
+TEST_P(SetLimitsRaceTest, ClearDelAndSetMayComeBetweenAnySteps) {
+  for (int at = 0; at < 12; ++at) {
+    options_.maintenance_budget = 3;
+    options_.shards = 4;
+    auto cache = New<int, int>();
+    Fill(cache.get(), 1, 60);
+    AtNth(kStep, at + 1, [&] {
+      switch (at % 3) {
+        case 0:
+          cache->Clear();
+          break;
+        case 1:
+          for (int key = 0; key < 60; ++key) cache->Del(key);
+          break;
+        default:
+          Fill(cache.get(), 1, 200);
+      }
+    });
+    EXPECT_TRUE(cache->SetLimits(10, kUnlimited).ok());
+    EXPECT_EQ(cache->limits().entries, 10);
+    EXPECT_LE(cache->size(), 10);
+    ExpectWhole(cache.get());
+  }
+}
+
+// All there is to take is in the hand of a Set, which then finds that the limit
+// is too low for it.
+TEST_P(SetLimitsRaceTest, ShrinkAndSetThatHoldEachOthersRoomBothEnd) {
+  options_.shards = 1;
+  options_.maintenance_budget = 1;
+  options_.max_bytes = 10 * (100 + OverheadOfAnEntry<int, int64_t>());
+  auto cache = NewWeighing();
+  for (int key = 0; key < 10; ++key) cache->Set(key, 100);
+  PausedCall set("store: between clock and lock", 8,
+                 [&] { EXPECT_FALSE(cache->Set(100, 1200)); });
+  // After two steps the limit is below what the entry takes.
+  AtNth(kStep, 3, [&] { set.LetGo(); });
+  EXPECT_TRUE(cache->SetLimits(kUnlimited, 500).ok());
+  EXPECT_LE(cache->bytes(), 500);
+  set.GoOn();
+  EXPECT_EQ(cache->limits().bytes, 500);
+  ExpectWhole(cache.get());
+}
+
+TEST_P(SetLimitsRaceTest, UseIsShownBetweenTheStepsOfGrowth) {
+  options_.max_entries = 10;
+  auto cache = New<int, int>();
+  Fill(cache.get(), 1, 10);
+  At("budget: between the limit and its room",
+     [&] { EXPECT_GE(cache->size(), 10); });
+  EXPECT_TRUE(cache->SetLimits(30, kUnlimited).ok());
+  EXPECT_EQ(cache->size(), 10);
+}
+
+TEST_P(SetLimitsRaceTest, ChildOfForkHasTheLimitsOfThatInstant) {
+  options_.maintenance_budget = 2;
+  auto cache = New<int, int>();
+  Fill(cache.get(), 1, 100);
+  PausedCall shrinking(
+      kStep, 2, [&] { EXPECT_TRUE(cache->SetLimits(10, kUnlimited).ok()); });
+  EXPECT_TRUE(testing::HoldsInChild(
+      [&] {
+        const int64_t limit = cache->limits().entries;
+        if (limit <= 10 || cache->size() > limit) return false;
+        for (int key = 200; key < 500; ++key) cache->Set(key, 1);
+        if (cache->size() != limit) return false;
+        return cache->CheckInvariants().ok() &&
+               cache->SetLimits(5, kUnlimited).ok() && cache->size() == 5 &&
+               cache->SetLimits(50, kUnlimited).ok() &&
+               cache->limits().entries == 50;
+      },
+      testing::Others::kRun));
+  shrinking.GoOn();
+  EXPECT_EQ(cache->limits().entries, 10);
+  EXPECT_EQ(cache->size(), 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, SetLimitsRaceTest, testing::EachPolicy());
+
+// What becomes of the room that a Set has got by evicting, and not used yet,
+// when others come between.
+class CacheRoomRaceTest
+    : public testing::WithEachPolicy<InterruptedCacheEnvironment> {
+ protected:
+  // Of two shards.
+  static uint32_t ShardOf(int key) {
+    return internal::HashKey<DefaultHash<int>>(key).for_shard % 2;
+  }
+};
+
+// Of which its thread is not there to make use.
+TEST_P(CacheRoomRaceTest, ChildOfForkGetsTheRoomThatASetHasInHand) {
+  constexpr int64_t kWeight = 100;
+  const int64_t charge = OverheadOfAnEntry<int, int64_t>() + kWeight;
+  options_.shards = 1;
+  options_.max_bytes = 4 * charge;
+  options_.maintenance_budget = 1;  // Evicts one at a time under the lock.
+  WeightCache::Hooks hooks;
+  hooks.weigher = &Weigh;
+  auto cache = New<int, int64_t>(hooks);
+  for (int key = 0; key < 4; ++key) cache->Set(key, kWeight);
+  PausedCall set("store: between clock and lock", 2,
+                 [&] { cache->Set(4, charge + kWeight); });
+  EXPECT_EQ(cache->size(), 4) << "counts what is in hand";
+  EXPECT_TRUE(testing::HoldsInChild(
+      [&] { return cache->size() == 3 && cache->CheckInvariants().ok(); },
+      testing::Others::kRun));
+  set.GoOn();
+  EXPECT_EQ(cache->size(), 3);
+}
+
+// Each has evicted what its shard had, and needs what the other has in hand.
+TEST_P(CacheRoomRaceTest, OneOfTwoSetsThatWaitForEachOthersRoomLetsGo) {
+  constexpr int64_t kWeight = 1000;
+  const int64_t overhead = OverheadOfAnEntry<int, int64_t>();
+  options_.shards = 2;
+  options_.max_bytes = 2 * (overhead + kWeight);
+  options_.maintenance_budget = 1;  // Evicts one at a time under the lock.
+  WeightCache::Hooks hooks;
+  hooks.weigher = &Weigh;
+  auto cache = New<int, int64_t>(hooks);
+  std::vector<int> keys[2];
+  for (int key = 0; key < 100; ++key) keys[ShardOf(key)].push_back(key);
+  for (const auto& of_shard : keys) cache->Set(of_shard[0], kWeight);
+  SpinBarrier both_have_evicted(2);
+  const auto set_all = [&](int key) {
+    AtNth("store: between clock and lock", 2,
+          [&] { both_have_evicted.Pass([] {}); });
+    EXPECT_TRUE(cache->Set(key, 2 * kWeight + overhead));
+  };
+  std::thread other([&] { set_all(keys[1][1]); });
+  set_all(keys[0][1]);
+  other.join();
+  EXPECT_EQ(cache->size(), 1);
+  EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, CacheRoomRaceTest, testing::EachPolicy());
 
 }  // namespace
 }  // namespace wheelcache

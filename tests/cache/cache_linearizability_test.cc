@@ -30,6 +30,7 @@ CacheState InitialState(const CacheHistory& history) {
 class CacheLinearizabilityTest : public ::testing::TestWithParam<HistorySetup> {
 };
 
+// Promise: Each call takes effect at one instant
 TEST_P(CacheLinearizabilityTest, EachHistoryIsThatOfCallsOneAfterTheOther) {
 #ifdef NDEBUG
   GTEST_SKIP() << "an engine that does not yield";

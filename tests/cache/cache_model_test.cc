@@ -1,5 +1,5 @@
 // The cache against its oracle: random calls of every method, every outcome
-// compared, the invariants checked after each call.
+// compared, the invariants checked after every eighth call.
 
 #include <cstdint>
 #include <sstream>

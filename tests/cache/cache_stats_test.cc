@@ -1,24 +1,41 @@
-// Statistics: what counts as what, and the line that tells of it once a minute.
+// Statistics: what counts as what, also in the child of a fork(); the line that
+// tells of them once a minute; and Cache::Advise, against caches with the
+// limits that it advises on.
 
+#include <unistd.h>
+
+#include <cmath>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <random>
 #include <stdexcept>
 #include <string>
-#include <thread>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/histogram.h"
+#include "wheelcache/cache/load.h"
+#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/prometheus.h"
+#include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/status_page.h"
+#include "wheelcache/cache/types/hash_strings.h"
 #include "wheelcache/tests/testing/cache_environment.h"
+#include "wheelcache/tests/testing/child.h"
+#include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/wheel/reaper.h"
 
 namespace wheelcache {
@@ -26,63 +43,13 @@ namespace {
 
 using ::testing::ElementsAre;
 
-class CacheStatsTest : public CacheEnvironment {
- protected:
-  // Each value leaves for some reason, or stays.
-  static void ExpectSetsAddUp(const CacheStats& stats) {
-    EXPECT_EQ(stats.sets, stats.entries + stats.deletes + stats.evictions +
-                              stats.expirations + stats.replaced);
-  }
-};
-
-TEST_F(CacheStatsTest, NewCacheHasDoneNothing) {
-  for (const CacheStats& stats : {CacheStats(), New<int, int>()->stats()}) {
-    EXPECT_EQ(stats.hits, 0);
-    EXPECT_EQ(stats.misses, 0);
-    EXPECT_EQ(stats.sets, 0);
-    EXPECT_EQ(stats.deletes, 0);
-    EXPECT_EQ(stats.evictions, 0);
-    EXPECT_EQ(stats.expirations, 0);
-    EXPECT_EQ(stats.replaced, 0);
-    EXPECT_EQ(stats.listener_exceptions, 0);
-    EXPECT_EQ(stats.entries, 0);
-    EXPECT_EQ(stats.bytes, 0);
-    EXPECT_EQ(stats.hit_ratio(), 0.0);
-  }
-  EXPECT_EQ(CacheStats().resident_bytes, 0);
+// Each value leaves for some reason, or stays.
+bool AddsUp(const CacheStats& stats) {
+  return stats.sets == stats.entries + stats.deletes + stats.evictions +
+                           stats.expirations + stats.replaced;
 }
 
-TEST_F(CacheStatsTest, ReadsCountAsHitsOrMisses) {
-  auto cache = New<int, int>();
-  cache->Set(1, 1, absl::Seconds(1));
-  (void)cache->Get(1);
-  (void)cache->Find(1);
-  cache->Visit(1, [](int) {});
-  (void)cache->GetOrLoad(1, [] { return absl::StatusOr<int>(1); });
-  (void)cache->Get(2);
-  clock_.Advance(absl::Seconds(1));
-  (void)cache->Get(1);
-  (void)cache->GetOrLoad(3, [] { return absl::StatusOr<int>(1); });
-  (void)cache->Peek(1);
-  (void)cache->Contains(1);
-  (void)cache->TimeToLive(1);
-  EXPECT_EQ(cache->stats().hits, 4);
-  EXPECT_EQ(cache->stats().misses, 3);
-  EXPECT_DOUBLE_EQ(cache->stats().hit_ratio(), 4.0 / 7);
-}
-
-TEST_F(CacheStatsTest, SetsAreValuesThatBecameVisible) {
-  options_.max_bytes = 1000;
-  auto cache = New<int, std::string>();
-  cache->Set(1, "stored");
-  cache->Set(1, "replaced");
-  cache->Set(2, std::string(2000, 'x'));        // Too large.
-  cache->Set(3, "dead", absl::ZeroDuration());  // Never alive.
-  (void)cache->GetOrLoad(4,
-                         [] { return absl::StatusOr<std::string>("loaded"); });
-  EXPECT_EQ(cache->stats().sets, 3);
-  ExpectSetsAddUp(cache->stats());
-}
+class CacheStatsTest : public CacheEnvironment {};
 
 TEST_F(CacheStatsTest, RefusedValuesAreCounted) {
   options_.max_bytes = 1000;
@@ -94,7 +61,7 @@ TEST_F(CacheStatsTest, RefusedValuesAreCounted) {
   cache->Set(5, "stored");
   cache->Touch(5, absl::ZeroDuration());  // Deletes.
   EXPECT_EQ(cache->stats().refused, 3);
-  ExpectSetsAddUp(cache->stats());
+  EXPECT_TRUE(AddsUp(cache->stats()));
 }
 
 TEST_F(CacheStatsTest, LoadsAreCountedByWhatBecameOfThem) {
@@ -131,20 +98,6 @@ TEST_F(CacheStatsTest, LoadCountsForADayAtMost) {
   EXPECT_EQ(absl::Nanoseconds(cache->stats().load_nanos), absl::Hours(1 + 24));
 }
 
-TEST_F(CacheStatsTest, BoundsOfAgesAreRoundTimes) {
-  using absl::Hours, absl::Minutes, absl::Seconds;
-  std::vector<absl::Duration> bounds;
-  for (const double seconds : kEvictionAgeBounds) {
-    bounds.push_back(absl::Seconds(seconds));
-  }
-  EXPECT_THAT(
-      bounds,
-      ElementsAre(Seconds(0.1), Seconds(0.3), Seconds(1), Seconds(3),
-                  Seconds(10), Seconds(30), Minutes(1), Minutes(3), Minutes(10),
-                  Minutes(30), Hours(1), Hours(3), Hours(10), Hours(24),
-                  Hours(3 * 24), Hours(7 * 24), Hours(30 * 24)));
-}
-
 TEST_F(CacheStatsTest, EvictionsTellTheAgeWhicheverShardTheyComeFrom) {
   options_.max_entries = 64;
   options_.shards = 8;
@@ -176,53 +129,6 @@ TEST_F(CacheStatsTest, QuantileIsWithinTheBucketOfItsValue) {
   Histogram beyond = {kEvictionAgeBounds};
   beyond.counts[17] = 1;
   EXPECT_EQ(beyond.Quantile(0.5), 2592000);
-}
-
-TEST_F(CacheStatsTest, EachCauseOfRemovalIsCounted) {
-  options_.max_entries = 3;
-  auto cache = New<int, int>();
-  for (int i = 0; i < 8; ++i) cache->Set(i, i);  // Evicts 5.
-  cache->Set(7, 0);
-  cache->Set(7, 1);
-  cache->Del(7);
-  cache->Touch(6, absl::Seconds(1));
-  clock_.Advance(absl::Seconds(2));
-  cache->RunMaintenance();
-  const CacheStats stats = cache->stats();
-  EXPECT_EQ(stats.evictions, 5);
-  EXPECT_EQ(stats.replaced, 2);
-  EXPECT_EQ(stats.deletes, 1);
-  EXPECT_EQ(stats.expirations, 1);
-  EXPECT_EQ(stats.entries, 1);
-  EXPECT_EQ(stats.bytes, cache->bytes());
-  ExpectSetsAddUp(stats);
-}
-
-TEST_F(CacheStatsTest, CountsOfManyThreadsAddUp) {
-  constexpr int kThreads = 20;  // More than there are stripes of counters.
-  constexpr int kCalls = 1000;
-  options_.max_entries = 64;
-  options_.shards = 4;
-  auto cache = New<int, int>();
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      std::mt19937 random(t);
-      for (int i = 0; i < kCalls; ++i) {
-        const int key = static_cast<int>(random() % 100);
-        (void)cache->Get(key);
-        cache->Set(key, i, absl::Milliseconds(1 + random() % 20));
-        if (random() % 8 == 0) cache->Del(key);
-        if (random() % 8 == 0) clock_.Advance(absl::Milliseconds(1));
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  const CacheStats stats = cache->stats();
-  EXPECT_EQ(stats.hits + stats.misses, kThreads * kCalls);
-  EXPECT_EQ(stats.sets, kThreads * kCalls);
-  ExpectSetsAddUp(stats);
-  EXPECT_TRUE(cache->CheckInvariants().ok());
 }
 
 // As go-zero writes it, with a fraction in the ratio.
@@ -275,17 +181,6 @@ TEST_F(StatsLogTest, TellsOnceAMinuteWhatWasDoneInIt) {
                           "elements: 1, hit: 0, miss: 1"));
 }
 
-TEST_F(StatsLogTest, IsSilentWhileTheCacheIsIdle) {
-  auto cache = New<int, int>();
-  EXPECT_THAT(RunForAMinute(), ElementsAre());
-  (void)cache->Get(1);
-  EXPECT_EQ(RunForAMinute().size(), 1u);
-  cache->Set(1, 1);
-  EXPECT_THAT(RunForAMinute(), ElementsAre());
-  (void)cache->Get(1);
-  EXPECT_EQ(RunForAMinute().size(), 1u);
-}
-
 TEST_F(StatsLogTest, IsOnlyWrittenOnRequest) {
   options_.stats_log = nullptr;
   auto cache = New<int, int>();
@@ -325,6 +220,408 @@ TEST_F(StatsLogTest, MayCallTheCacheAndThrow) {
   EXPECT_EQ(RunForAMinute().size(), 1u);
   EXPECT_EQ(reaper_.exceptions(), 1);
   EXPECT_EQ(RunForAMinute().size(), 1u);
+}
+
+// In the child of a fork() that meets another thread in the middle of a call:
+// sets and removals add up there, too.
+
+using WeightCache = Cache<int, int64_t>;
+
+class CacheStatsForkTest : public InterruptedCacheEnvironment {
+ protected:
+  static constexpr char kBeforeTheLock[] = "store: between clock and lock";
+  static constexpr char kAfterTheLock[] = "store: after the lock";
+  static constexpr char kBeforeLimbo[] = "limbo: before an entry is added";
+
+  static constexpr int64_t kWeight = 100;
+
+  // A cache that is full with ten entries of kWeight, which expire.
+  CacheStatsForkTest() {
+    options_.shards = 1;
+    options_.max_bytes = 10 * (OverheadOfAnEntry<int, int64_t>() + kWeight);
+  }
+  void MakeCache() {
+    WeightCache::Hooks hooks;
+    hooks.weigher = [](int, int64_t weight) {
+      return static_cast<uint64_t>(weight);
+    };
+    cache_ = New<int, int64_t>(hooks);
+    for (int key = 0; key < 10; ++key) {
+      cache_->Set(key, kWeight, absl::Seconds(1));
+    }
+  }
+
+  // Forks while another thread is in the call, where it comes to the point for
+  // the `times`th time. Returns whether all adds up in the child.
+  bool AddsUpInChild(const std::string& point, int times,
+                     const std::function<void()>& call) {
+    PausedCall paused(point, times, call);
+    const bool holds = testing::HoldsInChild(
+        [&] {
+          return AddsUp(cache_->stats()) && cache_->CheckInvariants().ok();
+        },
+        testing::Others::kRun);
+    paused.GoOn();
+    return holds && AddsUp(cache_->stats());
+  }
+
+  std::unique_ptr<WeightCache> cache_;
+};
+
+TEST_F(CacheStatsForkTest, NewValueCountsWithItsSet) {
+  MakeCache();
+  cache_->Clear();
+  EXPECT_TRUE(
+      AddsUpInChild(kAfterTheLock, 1, [&] { cache_->Set(1, kWeight); }));
+}
+
+TEST_F(CacheStatsForkTest, ReplacedValueCountsWithItsSet) {
+  MakeCache();
+  EXPECT_TRUE(
+      AddsUpInChild(kAfterTheLock, 1, [&] { cache_->Set(1, kWeight); }));
+}
+
+TEST_F(CacheStatsForkTest, EvictedEntriesCountThoughTheSetGoesOn) {
+  options_.maintenance_budget = 1;  // Evicts one at a time under the lock.
+  MakeCache();
+  EXPECT_TRUE(
+      AddsUpInChild(kBeforeTheLock, 2, [&] { cache_->Set(10, 3 * kWeight); }));
+}
+
+TEST_F(CacheStatsForkTest, RemovalsCountBeforeTheyAreRetired) {
+  MakeCache();
+  EXPECT_TRUE(
+      AddsUpInChild(kBeforeLimbo, 1, [&] { cache_->Set(10, 4 * kWeight); }));
+  EXPECT_TRUE(AddsUpInChild(kBeforeLimbo, 1, [&] { cache_->Del(10); }));
+  EXPECT_TRUE(AddsUpInChild(kBeforeLimbo, 1, [&] { (void)cache_->Take(5); }));
+  EXPECT_TRUE(AddsUpInChild(kBeforeLimbo, 1,
+                            [&] { cache_->DelIf(6, cache_->Find(6)); }));
+  EXPECT_EQ(cache_->stats().deletes, 3);
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_TRUE(
+      AddsUpInChild(kBeforeLimbo, 2, [&] { cache_->RunMaintenance(); }));
+  for (int key = 0; key < 10; ++key) cache_->Set(key, kWeight);
+  EXPECT_TRUE(AddsUpInChild(kBeforeLimbo, 5, [&] { cache_->Clear(); }));
+}
+
+TEST_F(CacheStatsForkTest, ConditionalWritesCountWithTheirSets) {
+  MakeCache();
+  EXPECT_TRUE(AddsUpInChild(kAfterTheLock, 1, [&] {
+    cache_->Update(
+        1, [](const auto& old) { return WeightCache::Decision::Set(*old); });
+  }));
+  cache_->Del(1);
+  EXPECT_TRUE(
+      AddsUpInChild(kBeforeTheLock, 1, [&] { cache_->SetIf(1, {}, kWeight); }));
+}
+
+// In the call that the thread is in, and in what it does afterwards.
+TEST_F(CacheStatsForkTest, ForkOfAListenerComesBetweenWholeEvents) {
+  pid_t child = -1;
+  bool added_up = true;
+  options_.max_bytes = kUnlimited;
+  const auto adds_up = [](const Cache<int, int>& cache) {
+    return AddsUp(cache.stats()) && cache.stats().deletes == 5;
+  };
+  auto cache = NewListening<int, int>(
+      [&](auto& of_listener, int key, int, RemovalCause) {
+        if (key == 2) child = fork();
+        added_up = added_up && adds_up(of_listener);
+      });
+  for (int key = 0; key < 5; ++key) cache->Set(key, key);
+  cache->Clear();
+  added_up = added_up && adds_up(*cache);
+  if (child == 0) _exit(added_up ? 0 : 1);
+  EXPECT_TRUE(added_up);
+  EXPECT_TRUE(testing::EndedWell(child));
+}
+
+// What other limits would do, and why reads miss.
+
+using StringCache = Cache<std::string, int>;
+
+class CacheAdviceTest : public CacheEnvironment {
+ protected:
+  CacheAdviceTest() {
+    // The same keys are sampled in each run.
+    internal::SetHashSeed(1);
+    options_.advise = true;
+  }
+
+  static std::string Key(int number) {
+    return "customer:" + std::to_string(number);
+  }
+
+  static void ReadThrough(StringCache& cache, int key) {
+    if (!cache.Get(Key(key)).has_value()) cache.Set(Key(key), key);
+  }
+
+  // Reads `reads` keys, a few of them often, and stores those that miss.
+  void ReadThrough(StringCache& cache, int keys, int reads, uint32_t seed = 1) {
+    std::mt19937 random(seed);
+    for (int i = 0; i < reads; ++i) {
+      clock_.Advance(absl::Milliseconds(1));
+      const double uniform = static_cast<double>(random()) / 4294967296.0;
+      ReadThrough(cache, static_cast<int>(keys * std::pow(uniform, 3)));
+    }
+  }
+
+  // What a cache with these limits reaches in the same reads.
+  double RatioWith(int64_t entries, int keys, int reads) {
+    CacheOptions options = options_;
+    options.advise = false;
+    options.max_entries = entries;
+    auto cache = *StringCache::Create(options);
+    ReadThrough(*cache, keys, reads);
+    return cache->stats().hit_ratio();
+  }
+
+  void ExpectAccurate(int64_t entries, int keys, int reads) {
+    options_.max_entries = entries;
+    auto cache = New<std::string, int>();
+    ReadThrough(*cache, keys, reads);
+    const CacheAdvice advice = *cache->Advise();
+    EXPECT_EQ(advice.same, cache->stats().hit_ratio());
+    EXPECT_NEAR(advice.half, RatioWith(entries / 2, keys, reads), 0.02);
+    EXPECT_NEAR(advice.twice, RatioWith(entries * 2, keys, reads), 0.02);
+    EXPECT_NEAR(advice.four_times, RatioWith(entries * 4, keys, reads), 0.02);
+  }
+};
+
+// Promise: Observable
+TEST_F(CacheAdviceTest, IsAccurateForASmallCache) {
+  ExpectAccurate(/*entries=*/200, /*keys=*/4'000, /*reads=*/20'000);
+}
+
+TEST_F(CacheAdviceTest, IsAccurateForSeveralShards) {
+  ExpectAccurate(/*entries=*/6'000, /*keys=*/60'000, /*reads=*/60'000);
+}
+
+TEST_F(CacheAdviceTest, IsAccurateWithTtls) {
+  options_.default_ttl = absl::Seconds(5);
+  ExpectAccurate(/*entries=*/500, /*keys=*/6'000, /*reads=*/40'000);
+}
+
+// The curve of a loop is a step, at the number of its keys.
+TEST_F(CacheAdviceTest, TellsOnWhichSideOfALimitALoopIs) {
+  options_.max_entries = 10'000;
+  for (const uint64_t seed : {1, 2}) {
+    internal::SetHashSeed(seed);
+    for (const int keys : {19'600, 20'400}) {
+      auto cache = New<std::string, int>();
+      for (int i = 0; i < 3 * keys; ++i) ReadThrough(*cache, i % keys);
+      EXPECT_NEAR(cache->Advise()->twice, keys < 20'000 ? 2 / 3.0 : 0, 0.02)
+          << keys << " keys, with seed " << seed;
+    }
+  }
+}
+
+TEST_F(CacheAdviceTest, KeysThatExpireAgainAndAgainStandForNoOthers) {
+  options_.max_entries = 10'000;
+  for (const int keys : {19'600, 20'400}) {
+    auto cache = New<std::string, int>();
+    for (int i = 0; i < 3 * keys; ++i) {
+      ReadThrough(*cache, i % keys);
+      cache->Set("hot:" + std::to_string(i % 100), i, absl::Milliseconds(1));
+      clock_.Advance(absl::Milliseconds(2));
+    }
+    EXPECT_NEAR(cache->Advise()->twice, keys < 20'000 ? 2 / 3.0 : 0, 0.02);
+  }
+}
+
+TEST_F(CacheAdviceTest, IsAccurateForBytes) {
+  StringCache::Hooks hooks;
+  hooks.weigher = [](std::string_view, int) { return uint64_t{44}; };
+  options_.max_bytes = 300 * 100;  // With 56 bytes of overhead each.
+  auto cache = New<std::string, int>(hooks);
+  ReadThrough(*cache, 4'000, 20'000);
+  options_.max_bytes = kUnlimited;
+  const CacheAdvice advice = *cache->Advise();
+  EXPECT_NEAR(advice.half, RatioWith(150, 4'000, 20'000), 0.02);
+  EXPECT_NEAR(advice.twice, RatioWith(600, 4'000, 20'000), 0.02);
+  EXPECT_NEAR(advice.four_times, RatioWith(1'200, 4'000, 20'000), 0.02);
+}
+
+TEST_F(CacheAdviceTest, SamplesAPartOfALargeCache) {
+  options_.max_entries = 100'000;
+  EXPECT_NEAR((New<int, int>()->Advise()->sampled), 0.0091, 0.0001);
+  options_.max_entries = 500;
+  EXPECT_EQ((New<int, int>()->Advise()->sampled), 1);
+}
+
+TEST_F(CacheAdviceTest, IsEmptyWithoutTheOptionAndZeroAtFirst) {
+  options_.max_entries = 10;
+  const CacheAdvice advice = *New<int, int>()->Advise();
+  EXPECT_EQ(advice.half + advice.same + advice.twice + advice.four_times, 0);
+  EXPECT_EQ(advice.first_uses, 0);
+  options_.advise = false;
+  auto cache = New<int, int>();
+  EXPECT_FALSE(cache->Advise().has_value());
+  EXPECT_FALSE(cache->stats().advice.has_value());
+}
+
+TEST_F(CacheAdviceTest, TellsWhyReadsMiss) {
+  options_.max_entries = 2;
+  auto cache = New<int, int>();
+  EXPECT_FALSE(cache->Get(1).has_value());
+  cache->Set(1, 1, absl::Seconds(1));
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_FALSE(cache->Get(1).has_value());
+  cache->Set(1, 1);
+  cache->Set(2, 2);
+  cache->Set(3, 3);
+  EXPECT_FALSE(cache->Get(1).has_value());
+  cache->Del(2);
+  EXPECT_FALSE(cache->Get(2).has_value());
+  (void)cache->Take(3);
+  EXPECT_FALSE(cache->Find(3));
+  cache->Set(4, 4);
+  cache->Clear();
+  EXPECT_FALSE(cache->Visit(4, [](int) {}));
+  const CacheAdvice advice = *cache->Advise();
+  EXPECT_EQ(advice.first_uses, 1);
+  EXPECT_EQ(advice.expired, 1);
+  EXPECT_EQ(advice.evicted, 1);
+  EXPECT_EQ(advice.deleted, 3);
+  EXPECT_EQ(cache->stats().misses, 6);
+}
+
+TEST_F(CacheAdviceTest, EveryWayToReadCounts) {
+  options_.max_entries = 2;
+  auto cache = New<int, int>();
+  (void)cache->Get(1);
+  (void)cache->Find(2);
+  (void)cache->Visit(3, [](int) {});
+  (void)cache->Take(4);
+  (void)cache->GetOrLoad(5, [] { return absl::StatusOr<int>(5); });
+  cache->Update(6, [](const auto&) { return Decision<int>::Keep(); });
+  EXPECT_EQ(cache->Advise()->first_uses, 6);
+  (void)cache->Peek(7);
+  (void)cache->Contains(8);
+  (void)cache->TimeToLive(9);
+  EXPECT_EQ(cache->Advise()->first_uses, 6);
+}
+
+TEST_F(CacheAdviceTest, ConditionalWritesCountAsWrites) {
+  options_.max_entries = 4;
+  auto cache = New<int, int>();
+  EXPECT_EQ(cache->SetIf(1, {}, 1), Put::kStored);
+  const auto handle = cache->Find(1);
+  EXPECT_TRUE(cache->DelIf(1, handle));
+  EXPECT_FALSE(cache->Get(1).has_value());
+  cache->Set(2, 2);
+  EXPECT_EQ(cache->EraseIf([](const auto&) { return true; }), 1);
+  EXPECT_FALSE(cache->Get(2).has_value());
+  EXPECT_EQ(cache->Advise()->deleted, 2);
+}
+
+TEST_F(CacheAdviceTest, TouchedValuesLiveOn) {
+  options_.max_entries = 100;
+  auto cache = New<int, int>();
+  cache->Set(1, 1, absl::Seconds(1));
+  cache->Touch(1, absl::Seconds(10));
+  clock_.Advance(absl::Seconds(5));
+  EXPECT_TRUE(cache->Get(1).has_value());
+  EXPECT_EQ(cache->Advise()->half, 1);
+  EXPECT_EQ(cache->Advise()->four_times, 1);
+  clock_.Advance(absl::Seconds(5));
+  EXPECT_FALSE(cache->Get(1).has_value());
+  EXPECT_EQ(cache->Advise()->expired, 1);
+}
+
+TEST_F(CacheAdviceTest, RatiosAreOfTheTimeSinceTheLimitsWereSet) {
+  options_.max_entries = 50;
+  auto cache = New<std::string, int>();
+  ReadThrough(*cache, 1'000, 5'000);
+  const double before = cache->Advise()->twice;
+  ASSERT_TRUE(cache->SetLimits(100, kUnlimited).ok());
+  EXPECT_EQ(cache->Advise()->same, 0);
+  ReadThrough(*cache, 1'000, 5'000);
+  const CacheAdvice after = *cache->Advise();
+  EXPECT_NEAR(after.same, before, 0.02);
+  EXPECT_NEAR(after.half, RatioWith(50, 1'000, 5'000), 0.02);
+  EXPECT_NEAR(after.twice, RatioWith(200, 1'000, 5'000), 0.03);
+  EXPECT_GT(after.first_uses, 0);
+}
+
+TEST_F(CacheAdviceTest, OrderOfEvictionIsThatWithoutAdvice) {
+  for (const int64_t entries : {20, 5'000}) {
+    std::vector<int64_t> hits;
+    for (const bool advise : {false, true}) {
+      options_.advise = advise;
+      options_.max_entries = entries;
+      auto cache = New<std::string, int>();
+      ReadThrough(*cache, static_cast<int>(entries) * 10, 30'000);
+      hits.push_back(cache->stats().hits);
+      EXPECT_TRUE(cache->CheckInvariants().ok());
+    }
+    EXPECT_NEAR(static_cast<double>(hits[0]), static_cast<double>(hits[1]),
+                entries == 20 ? 0 : 100);
+  }
+}
+
+TEST_F(CacheAdviceTest, LoadedValuesAreHits) {
+  options_.max_entries = 10;
+  auto cache = New<int, int>();
+  for (int i = 0; i < 10; ++i) {
+    (void)cache->GetOrLoad(1, [] { return absl::StatusOr<int>(1); });
+  }
+  EXPECT_EQ(cache->Advise()->first_uses, 1);
+  EXPECT_DOUBLE_EQ(cache->Advise()->half, 0.9);
+}
+
+TEST_F(CacheAdviceTest, RefusedReadsAreMissesWithAnyLimits) {
+  options_.max_entries = 2;
+  auto cache = New<int, int>();
+  for (int i = 0; i < 30; ++i) {
+    if (!cache->Get(i % 3).has_value()) cache->Set(i % 3, i);
+  }
+  LoadOptions fresh;
+  fresh.max_age = absl::ZeroDuration();
+  for (int i = 0; i < 30; ++i) {
+    clock_.Advance(absl::Milliseconds(40));
+    (void)cache->FindOrLoad(2, fresh, []() -> absl::StatusOr<Loaded<int>> {
+      return Loaded<int>{2};
+    });
+  }
+  EXPECT_EQ(cache->stats().misses, 60);
+  EXPECT_DOUBLE_EQ(cache->Advise()->twice, 27 / 60.0);
+}
+
+// Promise: Observable
+TEST_F(CacheAdviceTest, IsShownAndExported) {
+  options_.name = "advised";
+  options_.max_entries = 10;
+  auto cache = New<int, int>();
+  options_.name = "other";
+  options_.advise = false;
+  auto other = New<int, int>();
+  EXPECT_FALSE(absl::StrContains(StatusPage(), "aria-label=\"Hit ratio at"));
+  (void)cache->Get(1);
+  EXPECT_TRUE(absl::StrContains(StatusPage(), "aria-label=\"Hit ratio at"));
+  EXPECT_TRUE(absl::StrContains(StatusPage(), "first use"));
+  const std::string text = PrometheusText();
+  EXPECT_TRUE(absl::StrContains(
+      text,
+      "wheelcache_sampled_misses_total{cache=\"advised\",cause=\"first "
+      "use\"} 1\n"));
+  EXPECT_TRUE(absl::StrContains(
+      text,
+      "wheelcache_advised_hit_ratio{cache=\"advised\",limits=\"half\"} 0\n"));
+  EXPECT_FALSE(absl::StrContains(text, "ratio{cache=\"other\",limits"));
+}
+
+TEST_F(CacheAdviceTest, ChildOfForkGoesOn) {
+  options_.max_entries = 10;
+  auto cache = New<int, int>();
+  cache->Set(1, 1);
+  EXPECT_TRUE(testing::HoldsInChild([&] {
+    cache->Set(2, 2);
+    cache->Del(2);
+    return !cache->Get(2).has_value() && cache->Get(1) == 1 &&
+           cache->Advise()->deleted == 1;
+  }));
+  EXPECT_EQ(cache->Get(1), 1);
 }
 
 }  // namespace

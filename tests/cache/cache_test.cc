@@ -1,21 +1,40 @@
-// The methods of a cache, one by one: what each returns, and what it leaves.
+// What each method returns and leaves, with what keys, values and options:
+// where tests/cache/cache_model_test.cc does not look.
 
 #include "wheelcache/cache/cache.h"
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "wheelcache/cache/handle.h"
+#include "wheelcache/cache/options.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/reaper.h"
+#include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 class CacheTest : public CacheEnvironment {
  protected:
@@ -26,74 +45,10 @@ class CacheTest : public CacheEnvironment {
 
 TEST_F(CacheTest, CacheWithDefaultOptionsWorks) {
   auto cache = *Cache<std::string, std::string>::Create({});
+  EXPECT_EQ(cache->options().name, "cache");
   EXPECT_TRUE(cache->Set("key", "value"));
   EXPECT_EQ(cache->Get("key"), "value");
   EXPECT_TRUE(cache->reaper_status().ok());
-}
-
-TEST_F(CacheTest, CacheHasAName) {
-  options_.name = "sessions";
-  EXPECT_EQ(NewCache()->options().name, "sessions");
-}
-
-TEST_F(CacheTest, SetsWithAndWithoutTtlAreReadableAtOnce) {
-  auto cache = NewCache();
-  EXPECT_TRUE(cache->Set("first", "first element"));
-  EXPECT_TRUE(cache->Set("second", "second element", absl::Seconds(3)));
-  EXPECT_EQ(cache->Get("first"), "first element");
-  EXPECT_EQ(cache->Get("second"), "second element");
-}
-
-TEST_F(CacheTest, GetOfAnAbsentKeyReturnsNothing) {
-  auto cache = NewCache();
-  EXPECT_EQ(cache->Get("key"), std::nullopt);
-  EXPECT_FALSE(cache->Find("key"));
-  EXPECT_EQ(cache->Peek("key"), std::nullopt);
-  EXPECT_FALSE(cache->Contains("key"));
-  EXPECT_EQ(cache->TimeToLive("key"), std::nullopt);
-  EXPECT_FALSE(cache->Touch("key", absl::Seconds(1)));
-  EXPECT_FALSE(cache->Del("key"));
-}
-
-TEST_F(CacheTest, SetReplacesTheValue) {
-  auto cache = NewCache();
-  cache->Set("key", "old");
-  EXPECT_TRUE(cache->Set("key", "new"));
-  EXPECT_EQ(cache->Get("key"), "new");
-  EXPECT_EQ(cache->size(), 1);
-}
-
-TEST_F(CacheTest, SetReplacesTheTtl) {
-  auto cache = NewCache();
-  cache->Set("longer", "old", absl::Seconds(1));
-  cache->Set("longer", "new", absl::Seconds(3));
-  cache->Set("shorter", "old", absl::Seconds(3));
-  cache->Set("shorter", "new", absl::Seconds(1));
-  cache->Set("endless", "old", absl::Seconds(1));
-  cache->Set("endless", "new");
-  clock_.Advance(absl::Seconds(2));
-  EXPECT_EQ(cache->Get("longer"), "new");
-  EXPECT_EQ(cache->Get("shorter"), std::nullopt);
-  EXPECT_EQ(cache->Get("endless"), "new");
-}
-
-TEST_F(CacheTest, DelRemovesItsKeyAlone) {
-  auto cache = NewCache();
-  cache->Set("first", "1");
-  cache->Set("second", "2");
-  EXPECT_TRUE(cache->Del("first"));
-  EXPECT_EQ(cache->Get("first"), std::nullopt);
-  EXPECT_EQ(cache->Get("second"), "2");
-  EXPECT_FALSE(cache->Del("first"));
-}
-
-TEST_F(CacheTest, DelOfAnExpiredValueTellsThatThereWasNone) {
-  auto cache = NewCache();
-  cache->Set("key", "value", absl::Seconds(1));
-  clock_.Advance(absl::Seconds(1));
-  EXPECT_EQ(cache->size(), 1);
-  EXPECT_FALSE(cache->Del("key"));
-  EXPECT_EQ(cache->size(), 0);
 }
 
 TEST_F(CacheTest, FindShowsKeyAndValueInPlace) {
@@ -106,48 +61,6 @@ TEST_F(CacheTest, FindShowsKeyAndValueInPlace) {
   EXPECT_EQ(*handle, "value");
   EXPECT_EQ(handle->size(), 5u);
   EXPECT_EQ(cache->Find("key")->data(), handle->data());
-}
-
-// With room for two, a use of "a" makes "b" the victim of the third.
-TEST_F(CacheTest, GetFindVisitAndTouchCountAsUse) {
-  options_.max_entries = 2;
-  for (int method = 0; method < 4; ++method) {
-    auto cache = NewCache();
-    cache->Set("a", "");
-    cache->Set("b", "");
-    if (method == 0) cache->Get("a");
-    if (method == 1) cache->Find("a");
-    if (method == 2) cache->Touch("a", absl::Seconds(1));
-    if (method == 3) cache->Visit("a", [](std::string_view) {});
-    cache->Set("c", "");
-    EXPECT_TRUE(cache->Contains("a")) << method;
-    EXPECT_FALSE(cache->Contains("b")) << method;
-  }
-}
-
-TEST_F(CacheTest, PeekContainsAndTimeToLiveCountAsNoUse) {
-  options_.max_entries = 2;
-  auto cache = NewCache();
-  cache->Set("a", "value of a");
-  cache->Set("b", "");
-  EXPECT_EQ(cache->Peek("a"), "value of a");
-  EXPECT_TRUE(cache->Contains("a"));
-  EXPECT_EQ(cache->TimeToLive("a"), absl::InfiniteDuration());
-  cache->Set("c", "");
-  EXPECT_FALSE(cache->Contains("a"));
-  EXPECT_EQ(cache->stats().hits, 0);
-  EXPECT_EQ(cache->stats().misses, 0);
-}
-
-TEST_F(CacheTest, VisitShowsTheValueInPlace) {
-  auto cache = NewCache();
-  cache->Set("key", "value");
-  std::string seen;
-  EXPECT_TRUE(cache->Visit("key", [&](std::string_view v) { seen = v; }));
-  EXPECT_EQ(seen, "value");
-  EXPECT_FALSE(cache->Visit("absent", [](std::string_view) { FAIL(); }));
-  EXPECT_EQ(cache->stats().hits, 1);
-  EXPECT_EQ(cache->stats().misses, 1);
 }
 
 // A read within a read goes another way to the same result.
@@ -166,18 +79,6 @@ TEST_F(CacheTest, ReadsInsideAVisitCountAsOutside) {
   cache->Set("d", "d");
   EXPECT_FALSE(cache->Contains("a"));
   EXPECT_TRUE(cache->Contains("b"));
-}
-
-TEST_F(CacheTest, TimeToLiveTellsWhatIsLeftOfTheTtl) {
-  auto cache = NewCache();
-  cache->Set("key", "value", absl::Seconds(10));
-  cache->Set("endless", "value");
-  clock_.Advance(absl::Seconds(3));
-  EXPECT_EQ(cache->TimeToLive("key"), absl::Seconds(7));
-  EXPECT_EQ(cache->Find("key").TimeToLive(), absl::Seconds(7));
-  EXPECT_EQ(cache->TimeToLive("endless"), absl::InfiniteDuration());
-  clock_.Advance(absl::Seconds(7));
-  EXPECT_EQ(cache->TimeToLive("key"), std::nullopt);
 }
 
 // Moves ahead a second at each reading.
@@ -228,44 +129,6 @@ TEST_F(CacheTest, TouchGivesANewTtlFromNowOn) {
   EXPECT_TRUE(cache->CheckInvariants().ok());
 }
 
-TEST_F(CacheTest, TouchDoesNotReviveTheExpired) {
-  auto cache = NewCache();
-  cache->Set("key", "value", absl::Seconds(1));
-  clock_.Advance(absl::Seconds(1));
-  EXPECT_FALSE(cache->Touch("key", absl::Seconds(1)));
-  EXPECT_EQ(cache->Get("key"), std::nullopt);
-}
-
-TEST_F(CacheTest, TouchWithATtlOfZeroOrLessDeletes) {
-  for (const absl::Duration ttl : {absl::ZeroDuration(), absl::Nanoseconds(-1),
-                                   -absl::InfiniteDuration()}) {
-    auto cache = NewCache();
-    cache->Set("key", "value");
-    EXPECT_TRUE(cache->Touch("key", ttl));
-    EXPECT_EQ(cache->size(), 0);
-    EXPECT_FALSE(cache->Touch("key", ttl));
-    EXPECT_EQ(cache->stats().deletes, 1);
-  }
-}
-
-TEST_F(CacheTest, ClearRemovesAllAndLeavesACacheThatWorks) {
-  auto cache = NewCache();
-  for (int i = 0; i < 1000; ++i) {
-    cache->Set(std::to_string(i), "value", absl::Seconds(1 + i % 7));
-  }
-  cache->Clear();
-  EXPECT_EQ(cache->size(), 0);
-  EXPECT_EQ(cache->bytes(), 0);
-  EXPECT_FALSE(cache->Contains("1"));
-  EXPECT_EQ(cache->NextDeadline(), absl::InfiniteDuration());
-  cache->Set("1", "again", absl::Seconds(1));
-  EXPECT_EQ(cache->Get("1"), "again");
-  EXPECT_TRUE(cache->CheckInvariants().ok());
-  clock_.Advance(absl::Seconds(2));
-  cache->RunMaintenance();
-  EXPECT_EQ(cache->size(), 0);
-}
-
 // Shards, tables and entries of so many lie in memory of their own.
 TEST_F(CacheTest, CacheOfManyEntriesWorks) {
   constexpr int kEntries = 400'000;
@@ -288,18 +151,503 @@ TEST_F(CacheTest, CacheOfManyEntriesWorks) {
   EXPECT_EQ(cache->size(), 0);
 }
 
-TEST_F(CacheTest, SizeAndBytesAreThoseOfTheEntries) {
-  auto cache = NewCache();
-  EXPECT_EQ(cache->size(), 0);
-  EXPECT_EQ(cache->bytes(), 0);
-  cache->Set("a", "short");
-  cache->Set("b", std::string(1000, 'x'));
-  EXPECT_EQ(cache->size(), 2);
-  EXPECT_EQ(cache->bytes(),
-            cache->Find("a").charge() + cache->Find("b").charge());
-  EXPECT_GE(cache->Find("b").charge(), cache->Find("a").charge() + 1000);
-  cache->Del("b");
-  EXPECT_EQ(cache->bytes(), cache->Find("a").charge());
+// Handles.
+
+// A value whose owners can be counted from outside.
+using Value = std::shared_ptr<int>;
+
+class CacheHandleTest : public CacheEnvironment {};
+
+using HandleCache = Cache<int, Value>;
+
+// And alone keeps it, as soon as it has left.
+TEST_F(CacheHandleTest, KeepsItsValueHoweverThatLeaves) {
+  options_.max_entries = 1;
+  const std::function<void(HandleCache&)> ways_to_leave[] = {
+      [](HandleCache& cache) { cache.Set(1, std::make_shared<int>(8)); },
+      [](HandleCache& cache) { cache.Del(1); },
+      [](HandleCache& cache) { cache.Clear(); },
+      [](HandleCache& cache) { cache.Set(2, std::make_shared<int>(8)); },
+      [this](HandleCache& cache) {
+        clock_.Advance(absl::Seconds(2));
+        cache.RunMaintenance();
+      }};
+  for (const auto& leave : ways_to_leave) {
+    auto cache = New<int, Value>();
+    const Value value = std::make_shared<int>(7);
+    cache->Set(1, value, absl::Seconds(1));
+    auto handle = cache->Find(1);
+    leave(*cache);
+    EXPECT_NE(cache->Peek(1), value);
+    EXPECT_EQ(handle.key(), 1);
+    EXPECT_EQ(*handle, value);
+    EXPECT_EQ(value.use_count(), 2);
+    handle = {};
+    EXPECT_EQ(value.use_count(), 1);
+    EXPECT_TRUE(cache->CheckInvariants().ok());
+  }
+}
+
+// Promise: Orderly in tests, fork and shutdown
+TEST_F(CacheHandleTest, OutlivesTheCache) {
+  const Value value = std::make_shared<int>(7);
+  HandleCache::Handle handle;
+  HandleCache::Handle another;
+  {
+    auto cache = New<int, Value>();
+    cache->Set(1, value);
+    cache->Set(2, std::make_shared<int>(8));
+    handle = cache->Find(1);
+    another = cache->Find(1);
+  }
+  EXPECT_EQ(*handle, value);
+  handle = {};
+  EXPECT_EQ(**another, 7);
+  EXPECT_EQ(value.use_count(), 2);
+  another = {};
+  EXPECT_EQ(value.use_count(), 1);
+}
+
+TEST_F(CacheHandleTest, HandleKeepsNothingElseFromBeingReclaimed) {
+  auto cache = New<int, Value>();
+  cache->Set(0, std::make_shared<int>(0));
+  const auto handle = cache->Find(0);
+  std::vector<std::weak_ptr<int>> others;
+  for (int i = 1; i <= 1000; ++i) {
+    const Value value = std::make_shared<int>(i);
+    others.push_back(value);
+    cache->Set(i, value);
+  }
+  for (int i = 0; i <= 1000; ++i) cache->Del(i);
+  for (const auto& other : others) EXPECT_TRUE(other.expired());
+  EXPECT_EQ(**handle, 0);
+}
+
+TEST_F(CacheHandleTest, MovedFromHandleIsEmpty) {
+  auto cache = New<int, Value>();
+  cache->Set(1, std::make_shared<int>(1));
+  auto first = cache->Find(1);
+  auto second = std::move(first);
+  EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): what is tested.
+  EXPECT_EQ(**second, 1);
+  first = std::move(second);
+  EXPECT_FALSE(second);  // NOLINT(bugprone-use-after-move)
+  auto& same = first;
+  first = std::move(same);
+  EXPECT_EQ(**first, 1);
+}
+
+TEST_F(CacheHandleTest, AssignmentLetsGoOfTheOldValueAtOnce) {
+  auto cache = New<int, Value>();
+  std::weak_ptr<int> old_value;
+  {
+    const Value value = std::make_shared<int>(1);
+    old_value = value;
+    cache->Set(1, value);
+  }
+  cache->Set(2, std::make_shared<int>(2));
+  auto handle = cache->Find(1);
+  cache->Del(1);
+  auto next = cache->Find(2);
+  handle = std::move(next);
+  EXPECT_TRUE(old_value.expired());
+  EXPECT_FALSE(next);  // NOLINT(bugprone-use-after-move): what is tested.
+  EXPECT_EQ(**handle, 2);
+}
+
+TEST_F(CacheHandleTest, TimeToLiveFollowsTouchAndGoesBelowZero) {
+  auto cache = New<int, Value>();
+  cache->Set(1, nullptr, absl::Seconds(5));
+  const auto handle = cache->Find(1);
+  cache->Touch(1, absl::Seconds(10));
+  EXPECT_EQ(handle.TimeToLive(), absl::Seconds(10));
+  clock_.Advance(absl::Seconds(12));
+  EXPECT_EQ(handle.TimeToLive(), absl::Seconds(-2));
+  cache->Set(2, nullptr);
+  EXPECT_EQ(cache->Find(2).TimeToLive(), absl::InfiniteDuration());
+}
+
+TEST_F(CacheHandleTest, AgeIsTheTimeSinceTheSetWhateverHappensToTheEntry) {
+  auto cache = New<int, Value>();
+  clock_.Advance(absl::Seconds(1));
+  cache->Set(1, nullptr, absl::Seconds(5));
+  const auto handle = cache->Find(1);
+  EXPECT_EQ(handle.Age(), absl::ZeroDuration());
+  clock_.Advance(absl::Milliseconds(60));
+  EXPECT_EQ(handle.Age(), absl::Milliseconds(60));
+  cache->Touch(1, absl::Seconds(10));
+  EXPECT_EQ(handle.Age(), absl::Milliseconds(60));
+  EXPECT_EQ(cache->Find(1).Age(), absl::Milliseconds(60));
+  cache->Set(1, nullptr);
+  EXPECT_EQ(cache->Find(1).Age(), absl::ZeroDuration());
+  EXPECT_EQ(handle.Age(), absl::Milliseconds(60));
+  cache = nullptr;
+  clock_.Advance(absl::Hours(100));
+  EXPECT_EQ(handle.Age(), absl::Hours(100) + absl::Milliseconds(60));
+}
+
+TEST_F(CacheHandleTest, ChargeWithoutAWeigherIsTheMemoryOfTheEntry) {
+  auto numbers = New<uint64_t, uint64_t>();
+  numbers->Set(1, 2);
+  EXPECT_EQ(numbers->Find(1).charge(), 40 + 8 + 8 + 12);
+  EXPECT_EQ(numbers->bytes(), numbers->Find(1).charge());
+  auto strings = New<std::string, std::string>();
+  for (const int length : {0, 10, 1000, 100'000}) {
+    strings->Clear();
+    strings->Set("key", std::string(length, 'v'));
+    const int64_t charge = strings->Find("key").charge();
+    EXPECT_EQ(strings->bytes(), charge);
+    EXPECT_GE(charge, 40 + 1 + 3 + 1 + length + 12);
+    EXPECT_LE(charge, 40 + 1 + 3 + 1 + length * 1.1 + 32);
+  }
+}
+
+TEST_F(CacheHandleTest, ChargeStaysWhatItWasOutsideTheCache) {
+  HandleCache::Hooks hooks;
+  hooks.weigher = [](int key, const Value&) { return uint64_t(key); };
+  auto weighed = New<int, Value>(hooks);
+  auto counted = New<int, Value>();
+  weighed->Set(1000, nullptr);
+  counted->Set(1000, nullptr);
+  const auto first = weighed->Find(1000);
+  const auto second = counted->Find(1000);
+  const int64_t first_charge = weighed->bytes();
+  const int64_t second_charge = counted->bytes();
+  weighed = nullptr;
+  counted->Del(1000);
+  EXPECT_EQ(first.charge(), first_charge);
+  EXPECT_EQ(second.charge(), second_charge);
+}
+
+TEST_F(CacheHandleTest, LastOfManyHandlesDestroysTheValueWhereverItIs) {
+  constexpr int kThreads = 4;
+  for (int round = 0; round < 200; ++round) {
+    auto cache = New<int, Value>();
+    const Value value = std::make_shared<int>(round);
+    cache->Set(1, value);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([round, handle = cache->Find(1)]() mutable {
+        EXPECT_EQ(**handle, round);
+        handle = {};
+      });
+    }
+    // Some handles go before it, some after it, some at the same time.
+    cache = nullptr;
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(value.use_count(), 1);
+  }
+}
+
+// Keys and values.
+class CacheTypesTest : public CacheEnvironment {};
+
+template <typename Text>
+void ExpectLooksUp(Cache<std::string, int>& cache, const Text& key) {
+  cache.Set(key, 1);
+  EXPECT_EQ(cache.Get(key), 1);
+  EXPECT_EQ(cache.Peek(key), 1);
+  EXPECT_TRUE(cache.Find(key));
+  EXPECT_TRUE(cache.Contains(key));
+  EXPECT_TRUE(cache.Touch(key, absl::Seconds(1)));
+  EXPECT_EQ(cache.TimeToLive(key), absl::Seconds(1));
+  EXPECT_EQ(*cache.GetOrLoad(key, [] { return absl::StatusOr<int>(2); }), 1);
+  EXPECT_TRUE(cache.Del(key));
+}
+
+TEST_F(CacheTypesTest, StringKeysAreLookedUpByAllThatIsAString) {
+  auto cache = New<std::string, int>();
+  const char* const pointer = "key";
+  char array[] = "key";
+  ExpectLooksUp(*cache, "key");
+  ExpectLooksUp(*cache, pointer);
+  ExpectLooksUp(*cache, array);
+  ExpectLooksUp(*cache, std::string("key"));
+  ExpectLooksUp(*cache, std::string_view("key"));
+  ExpectLooksUp(*cache, absl::string_view("key"));
+  EXPECT_EQ(cache->size(), 0) << "all name the same key";
+}
+
+TEST_F(CacheTypesTest, StringKeysMayHoldAnyBytes) {
+  auto cache = New<std::string, int>();
+  const std::string zeros("\0\0", 2);
+  cache->Set("", 0);
+  cache->Set(zeros.substr(0, 1), 1);
+  cache->Set(zeros, 2);
+  EXPECT_EQ(cache->Get(""), 0);
+  EXPECT_EQ(cache->Get(zeros.substr(1)), 1);
+  EXPECT_EQ(cache->Get(absl::string_view(zeros)), 2);
+}
+
+TEST_F(CacheTypesTest, KeysMayBeStringViews) {
+  auto standard = New<std::string_view, int>();
+  standard->Set("key", 1);
+  EXPECT_EQ(standard->Get(std::string("key")), 1);
+  auto abseil = New<absl::string_view, int>();
+  abseil->Set("key", 1);
+  EXPECT_EQ(abseil->Get(std::string("key")), 1);
+}
+
+TEST_F(CacheTypesTest, KeysMayBePairsAndNumbers) {
+  auto pairs = New<std::pair<int, std::string>, int>();
+  pairs->Set(std::make_pair(1, "a"), 1);
+  EXPECT_EQ(pairs->Get(std::make_pair(1, std::string("a"))), 1);
+  auto numbers = New<uint64_t, int>();
+  numbers->Set(~uint64_t{0}, 1);
+  numbers->Set(0, 2);
+  EXPECT_EQ(numbers->Get(~uint64_t{0}), 1);
+  EXPECT_EQ(numbers->Get(0), 2);
+}
+
+TEST_F(CacheTypesTest, MoveOnlyValuesWorkWithAllThatDoesNotCopy) {
+  options_.max_entries = 2;
+  auto cache = New<std::string, std::unique_ptr<int>>();
+  EXPECT_TRUE(cache->Set("a", std::make_unique<int>(1)));
+  EXPECT_TRUE(cache->Set("a", std::make_unique<int>(2), absl::Seconds(5)));
+  EXPECT_EQ(**cache->Find("a"), 2);
+  EXPECT_TRUE(cache->Contains("a"));
+  EXPECT_TRUE(cache->Touch("a", absl::Seconds(1)));
+  EXPECT_EQ(cache->TimeToLive("a"), absl::Seconds(1));
+  EXPECT_TRUE(cache->Del("a"));
+  for (int i = 0; i < 5; ++i) {
+    cache->Set(std::to_string(i), std::make_unique<int>(i), absl::Seconds(1));
+  }
+  EXPECT_EQ(cache->stats().evictions, 3);
+  clock_.Advance(absl::Seconds(2));
+  cache->RunMaintenance();
+  EXPECT_EQ(cache->stats().expirations, 2);
+  cache->Set("b", std::make_unique<int>(3));
+  EXPECT_EQ(cache->EraseIf([](const auto& handle) { return **handle == 3; }),
+            1);
+}
+
+// Keys and values that are neither copied nor moved are built in place.
+struct Immovable {
+  explicit Immovable(int n) : number(n) {}
+  Immovable(const Immovable&) = delete;
+  Immovable& operator=(const Immovable&) = delete;
+  const int number;
+};
+
+TEST_F(CacheTypesTest, ValuesAreBuiltInPlaceFromWhatSetIsGiven) {
+  auto cache = New<std::string, Immovable>();
+  cache->Set("key", 7);
+  EXPECT_EQ(cache->Find("key")->number, 7);
+}
+
+bool IsOdd(const Cache<int, int>::Handle& handle) { return *handle % 2 != 0; }
+
+TEST_F(CacheTypesTest, PredicatesMayBeFunctionsOfAllKinds) {
+  auto cache = New<int, int>();
+  for (int key = 0; key < 10; ++key) cache->Set(key, key);
+  EXPECT_EQ(cache->EraseIf(IsOdd), 5);
+  const std::function<bool(const Cache<int, int>::Handle&)> is_zero =
+      [](const auto& handle) { return *handle == 0; };
+  EXPECT_EQ(cache->EraseIf(is_zero), 1);
+  int calls = 0;
+  EXPECT_TRUE(cache->ForEach([calls](const auto&) mutable { return ++calls; }));
+  EXPECT_TRUE(cache->ForEach(
+      [held = std::make_unique<int>(1)](const auto&) { return *held == 1; }));
+}
+
+// A hash that leaves some of its 64 bits constant, or all of them.
+template <int Shift, uint64_t Mask>
+struct WeakHash {
+  size_t operator()(uint64_t key) const { return (key & Mask) << Shift; }
+};
+
+struct Equal {
+  bool operator()(uint64_t a, uint64_t b) const { return a == b; }
+};
+
+template <typename Hash>
+class WeakHashTest : public CacheEnvironment {};
+
+using WeakHashes = ::testing::Types<WeakHash<0, ~uint64_t{0}>,   // Identity.
+                                    WeakHash<32, ~uint64_t{0}>,  // High bits.
+                                    WeakHash<56, ~uint64_t{0}>,  // One byte.
+                                    WeakHash<0, 7>,   // Eight values.
+                                    WeakHash<0, 0>>;  // One value.
+TYPED_TEST_SUITE(WeakHashTest, WeakHashes);
+
+TYPED_TEST(WeakHashTest, EveryKeyKeepsItsValue) {
+  constexpr uint64_t kKeys = 1000;
+  for (const int shards : {1, 64}) {
+    this->options_.shards = shards;
+    auto cache =
+        *Cache<uint64_t, uint64_t, TypeParam, Equal>::Create(this->options_);
+    for (uint64_t i = 0; i < kKeys; ++i) cache->Set(i, i);
+    for (uint64_t i = 0; i < kKeys; i += 2) EXPECT_TRUE(cache->Del(i));
+    for (uint64_t i = 1; i < kKeys; i += 4) cache->Set(i, i + 1);
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      EXPECT_EQ(cache->Get(i), i % 2 == 0   ? std::nullopt
+                               : i % 4 == 1 ? std::optional<uint64_t>(i + 1)
+                                            : i);
+    }
+    EXPECT_EQ(cache->size(), kKeys / 2);
+    EXPECT_TRUE(cache->CheckInvariants().ok());
+  }
+}
+
+// Counts how often keys are compared.
+struct CountingEqual {
+  static inline int comparisons = 0;
+  bool operator()(uint64_t a, uint64_t b) const {
+    ++comparisons;
+    return a == b;
+  }
+};
+
+TEST_F(CacheTypesTest, OneHashForAllKeysCostsOneComparisonPerKeyAtMost) {
+  constexpr int kKeys = 500;
+  auto cache =
+      *Cache<uint64_t, int, WeakHash<0, 0>, CountingEqual>::Create(options_);
+  for (int i = 0; i < kKeys; ++i) cache->Set(i, i);
+  CountingEqual::comparisons = 0;
+  EXPECT_FALSE(cache->Contains(kKeys));
+  EXPECT_LE(CountingEqual::comparisons, kKeys);
+  CountingEqual::comparisons = 0;
+  EXPECT_TRUE(cache->Contains(kKeys - 1));
+  EXPECT_LE(CountingEqual::comparisons, kKeys);
+  CountingEqual::comparisons = 0;
+  EXPECT_TRUE(cache->Set(kKeys - 1, 0));
+  EXPECT_LE(CountingEqual::comparisons, kKeys);
+  CountingEqual::comparisons = 0;
+  EXPECT_TRUE(cache->Del(kKeys - 1));
+  EXPECT_LE(CountingEqual::comparisons, kKeys);
+}
+
+// Options.
+
+TEST(CacheOptionsTest, DefaultsAreThoseOfTheHeader) {
+  const CacheOptions options;
+  EXPECT_EQ(kUnlimited, std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(options.name, "cache");
+  EXPECT_EQ(options.max_entries, kUnlimited);
+  EXPECT_EQ(options.max_bytes, kUnlimited);
+  EXPECT_EQ(options.default_ttl, absl::InfiniteDuration());
+  EXPECT_EQ(options.jitter, 0.05);
+  EXPECT_EQ(options.jitter_mode, JitterMode::kAround);
+  EXPECT_EQ(options.jitter_seed, std::nullopt);
+  EXPECT_EQ(options.policy, EvictionPolicy::kLru);
+  EXPECT_EQ(options.refresh_after, absl::InfiniteDuration());
+  EXPECT_EQ(options.refresh_at, 1);
+  EXPECT_EQ(options.retry_after, absl::Seconds(1));
+  EXPECT_EQ(options.max_refreshes, 16);
+  EXPECT_FALSE(options.advise);
+  EXPECT_EQ(options.shards, 0);
+  EXPECT_EQ(options.tick, absl::Milliseconds(1));
+  EXPECT_EQ(options.reclaim_delay, absl::Milliseconds(100));
+  EXPECT_EQ(options.maintenance_budget, 64);
+  EXPECT_EQ(options.clock, &Clock::Monotonic());
+  EXPECT_EQ(options.reaper, &Reaper::Shared());
+  EXPECT_FALSE(options.stats_log);
+}
+
+using Change = std::function<void(CacheOptions&)>;
+
+// The error names the cache, the field, the value and the rule.
+TEST(CacheOptionsTest, WhatMakesNoSenseIsRefusedWithTheRule) {
+  SimulatedClock clock;
+  Reaper reaper(clock);
+  struct Refusal {
+    Change change;
+    std::string value;
+    std::string rule;
+  };
+  const Refusal refusals[] = {
+      {[](auto& o) { o.max_entries = 0; }, "max_entries is 0", "at least 1"},
+      {[](auto& o) { o.max_bytes = -1; }, "max_bytes is -1", "at least 1"},
+      {[](auto& o) { o.default_ttl = absl::ZeroDuration(); },
+       "default_ttl is 0", "more than zero"},
+      {[](auto& o) { o.default_ttl = absl::Seconds(-5); }, "default_ttl is -5s",
+       "more than zero"},
+      {[](auto& o) { o.jitter = -0.1; }, "jitter is -0.1", "0 to 1"},
+      {[](auto& o) { o.jitter = 1.1; }, "jitter is 1.1", "0 to 1"},
+      {[](auto& o) { o.jitter = std::nan(""); }, "jitter is nan", "0 to 1"},
+      {[](auto& o) { o.policy = static_cast<EvictionPolicy>(2); },
+       "policy is 2", "kLru or kScanResistant"},
+      {[](auto& o) { o.shards = -1; }, "shards is -1",
+       "power of two up to 256"},
+      {[](auto& o) { o.shards = 6; }, "shards is 6", "power of two up to 256"},
+      {[](auto& o) { o.shards = 257; }, "shards is 257",
+       "power of two up to 256"},
+      {[](auto& o) { o.shards = 512; }, "shards is 512",
+       "power of two up to 256"},
+      {[](auto& o) { o.tick = absl::ZeroDuration(); }, "tick is 0", "from 1ns"},
+      {[](auto& o) { o.tick = absl::InfiniteDuration(); }, "tick is inf",
+       "24h"},
+      {[](auto& o) { o.reclaim_delay = absl::Milliseconds(-1); },
+       "reclaim_delay is -1ms", "not be negative"},
+      {[](auto& o) { o.maintenance_budget = 0; }, "maintenance_budget is 0",
+       "at least 1"},
+      {[](auto& o) { o.clock = nullptr; }, "clock is null", "must be a clock"},
+      {[&](auto& o) { o.clock = &clock; }, "reaper is on another clock",
+       "RunMaintenance()"},
+      {[&](auto& o) { o.reaper = &reaper; }, "reaper is on another clock",
+       "RunMaintenance()"}};
+  for (const Refusal& refusal : refusals) {
+    CacheOptions options;
+    options.name = "sessions";
+    refusal.change(options);
+    const absl::Status status = Cache<int, int>::Create(options).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("\"sessions\""), HasSubstr(refusal.value),
+                      HasSubstr(refusal.rule)));
+  }
+}
+
+TEST(CacheOptionsTest, ExtremesAreAccepted) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  SimulatedClock clock;
+  Reaper reaper(clock);
+  const Change changes[] = {
+      [](auto& o) { o.max_entries = o.max_bytes = 1; },
+      [](auto& o) { o.max_entries = o.max_bytes = kUnlimited; },
+      [](auto& o) { o.max_entries = int64_t{1} << 40; },
+      [](auto& o) { o.max_bytes = int64_t{1} << 60; },
+      [](auto& o) { o.default_ttl = absl::Nanoseconds(1); },
+      [](auto& o) { o.jitter = 1; },
+      [](auto& o) { o.shards = 1; },
+      [](auto& o) { o.shards = 256; },
+      [](auto& o) { o.tick = absl::Nanoseconds(1); },
+      [](auto& o) { o.tick = absl::Hours(24); },
+      [](auto& o) { o.reclaim_delay = absl::ZeroDuration(); },
+      [](auto& o) { o.reclaim_delay = absl::InfiniteDuration(); },
+      [](auto& o) { o.maintenance_budget = 1; },
+      [](auto& o) { o.maintenance_budget = kMost; },
+      [&](auto& o) {
+        o.clock = &clock;
+        o.reaper = &reaper;
+      }};
+  for (const EvictionPolicy policy :
+       {EvictionPolicy::kLru, EvictionPolicy::kScanResistant}) {
+    for (const Change& change : changes) {
+      CacheOptions options;
+      options.reaper = nullptr;
+      options.policy = policy;
+      change(options);
+      const auto cache = Cache<int, int>::Create(options);
+      ASSERT_TRUE(cache.ok()) << cache.status();
+      (*cache)->Set(1, 1);
+      EXPECT_TRUE((*cache)->CheckInvariants().ok());
+    }
+  }
+}
+
+TEST(CacheOptionsTest, SmallCachesGetOneShardAndLargeOnesMany) {
+  CacheOptions options;
+  options.max_entries = 4096;
+  EXPECT_EQ(internal::ShardCount(options), 1);
+  options.max_entries = 100'000;
+  EXPECT_EQ(internal::ShardCount(options), 16);
+  options.max_entries = 1'000'000'000;
+  EXPECT_EQ(internal::ShardCount(options), 64);
+  options.max_bytes = 1 << 20;
+  EXPECT_EQ(internal::ShardCount(options), 1);
+  options.shards = 256;
+  EXPECT_EQ(internal::ShardCount(options), 256);
 }
 
 }  // namespace

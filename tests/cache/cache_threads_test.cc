@@ -1,11 +1,16 @@
-// What readers see while others write, time passes and entries leave.
+// What calls see that others overtake, at one point of the engine each time in
+// the same way, and what threads see while others write, time passes, entries
+// leave and limits change.
 
-#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
+#include <set>
 #include <shared_mutex>
 #include <string>
 #include <thread>
@@ -17,11 +22,14 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/hash.h"
+#include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/cache_peer.h"
 #include "wheelcache/tests/testing/each_policy.h"
+#include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/tests/testing/test_environment.h"
 #include "wheelcache/tests/testing/validated_values.h"
 #include "wheelcache/wheel/reaper.h"
@@ -29,6 +37,370 @@
 
 namespace wheelcache {
 namespace {
+
+// Each test has one thing happen at one point of the engine.
+class CacheInterleavingTest
+    : public testing::WithEachPolicy<InterruptedCacheEnvironment> {
+ protected:
+  // Has another thread call `call`, which comes to the lock of a shard and
+  // waits there until this thread lets go of it; or which has come to its end
+  // without.
+  void CallBesides(std::function<void()> call) {
+    std::atomic<bool> goes_on{false};
+    other_ = std::thread([&goes_on, call = std::move(call)] {
+      At("read: before the lock", [&] { goes_on.store(true); });
+      call();
+      if (!std::exchange(testing::interruption, {}).point.empty()) {
+        goes_on.store(true);
+      }
+    });
+    while (!goes_on.load()) std::this_thread::yield();
+  }
+  void WaitForTheOther() { other_.join(); }
+
+ private:
+  std::thread other_;
+};
+
+TEST_P(CacheInterleavingTest, TouchDoesNotReviveWhatWasSeenToBeExpired) {
+  auto cache = New<int, int>();
+  cache->Set(1, 10, absl::Seconds(1));
+  At("touch: before the lock", [&] {
+    clock_.Advance(absl::Seconds(1));
+    EXPECT_EQ(cache->Get(1), std::nullopt);
+  });
+  EXPECT_FALSE(cache->Touch(1, absl::Hours(1)));
+  EXPECT_EQ(cache->Get(1), std::nullopt);
+}
+
+// The thread of Touch holds the lock, so that whoever finds the value expired
+// has to wait for the new deadline.
+TEST_P(CacheInterleavingTest, NobodySeesAValueExpireThatATouchHasFoundAlive) {
+  auto cache = New<int, int>();
+  cache->Set(1, 10, absl::Seconds(1));
+  std::optional<int> seen;
+  At("touch: between clock and deadline", [&] {
+    clock_.Advance(absl::Seconds(1));
+    CallBesides([&] { seen = cache->Get(1); });
+  });
+  EXPECT_TRUE(cache->Touch(1, absl::Hours(1)));
+  WaitForTheOther();
+  EXPECT_EQ(seen, 10);
+}
+
+TEST_P(CacheInterleavingTest, TimeToLiveIsThatOfAValueTouchedMeanwhile) {
+  auto cache = New<int, int>();
+  cache->Set(1, 10, absl::Seconds(1));
+  At("time to live: between deadline and clock", [&] {
+    EXPECT_TRUE(cache->Touch(1, absl::Hours(1)));
+    clock_.Advance(absl::Seconds(1));
+  });
+  EXPECT_EQ(cache->TimeToLive(1), absl::Hours(1) - absl::Seconds(1));
+}
+
+TEST_P(CacheInterleavingTest, GetFindsWhatReplacedAValueBeforeItExpired) {
+  auto cache = New<int, int>();
+  cache->Set(1, 10, absl::Seconds(1));
+  At("read: between deadline and clock", [&] {
+    cache->Set(1, 11);
+    clock_.Advance(absl::Seconds(1));
+  });
+  EXPECT_EQ(cache->Get(1), 11);
+}
+
+TEST_P(CacheInterleavingTest, GetFindsWhatWasTouchedBeforeItExpired) {
+  auto cache = New<int, int>();
+  cache->Set(1, 10, absl::Seconds(1));
+  At("read: between deadline and clock", [&] {
+    EXPECT_TRUE(cache->Touch(1, absl::Hours(1)));
+    clock_.Advance(absl::Seconds(1));
+  });
+  EXPECT_EQ(cache->Get(1), 10);
+}
+
+TEST_P(CacheInterleavingTest, GetReturnsNothingThatExpiresWhileItLooks) {
+  auto cache = New<int, int>();
+  cache->Set(1, 10, absl::Seconds(1));
+  At("read: between deadline and clock",
+     [&] { clock_.Advance(absl::Seconds(1)); });
+  EXPECT_EQ(cache->Get(1), std::nullopt);
+}
+
+TEST_P(CacheInterleavingTest, GetReturnsWhatIsDeletedAfterItWasFound) {
+  auto cache = New<int, std::string>();
+  cache->Set(1, "one");
+  At("read: between index and deadline", [&] {
+    EXPECT_TRUE(cache->Del(1));
+    cache->Set(2, "two");
+  });
+  EXPECT_EQ(cache->Get(1), "one");
+  EXPECT_EQ(cache->Get(1), std::nullopt);
+}
+
+TEST_P(CacheInterleavingTest, GetNeverReturnsTheValueOfAnotherKey) {
+  auto cache = New<int, std::string>();
+  cache->Set(1, "one");
+  At("index: between tag and cell", [&] {
+    EXPECT_TRUE(cache->Del(1));
+    for (int key = 2; key < 100; ++key) cache->Set(key, "another");
+  });
+  EXPECT_EQ(cache->Get(1), std::nullopt);
+}
+
+// Puts all keys into one bucket of the index and those that follow it.
+struct OneHash {
+  size_t operator()(int) const { return 0; }
+};
+
+// A read that meets what was made after it began must begin anew. Otherwise the
+// value is destroyed under its eyes as soon as the read counts as stalled.
+class ReadProtectsTest : public CacheInterleavingTest {
+ protected:
+  using Value = std::shared_ptr<int>;
+
+  template <typename CacheType>
+  void Renew(CacheType& cache, int key) {
+    auto value = std::make_shared<int>(key);
+    watched_ = value;
+    cache.Set(key, std::move(value));
+  }
+
+  // Visits a key that is renewed meanwhile; the last value stays until then.
+  template <typename CacheType>
+  void ExpectProtected(CacheType& cache, int key) {
+    EXPECT_TRUE(cache.Visit(key, [&](const Value&) {
+      cache.Del(key);
+      for (int i = 0; i < 40; ++i) {  // More collections than make a stall.
+        cache.Set(-1, nullptr);
+        cache.RunMaintenance();
+      }
+      EXPECT_FALSE(watched_.expired());
+    }));
+    cache.RunMaintenance();
+    EXPECT_TRUE(watched_.expired());
+  }
+
+  std::weak_ptr<int> watched_;
+};
+
+TEST_P(ReadProtectsTest, WhatWasMadeAfterItBegan) {
+  constexpr int kKeys = 14;  // Two more than a bucket has room for.
+  for (const int visited : {0, kKeys - 1}) {
+    for (int look = 1; look <= visited + 1; ++look) {
+      auto cache = *Cache<int, Value, OneHash>::Create(options_);
+      for (int key = 0; key < kKeys; ++key) cache->Set(key, nullptr);
+      AtNth("index: between tag and cell", look, [&] {
+        internal::AdvanceBirth();
+        for (int key = 0; key < kKeys; ++key) {
+          if (key != visited) cache->Set(key, std::make_shared<int>(key));
+          if (key == visited) Renew(*cache, key);
+        }
+      });
+      ExpectProtected(*cache, visited);
+    }
+  }
+}
+
+TEST_P(ReadProtectsTest, WhatWasMadeAfterItBeganAnew) {
+  auto cache = New<int, Value>();
+  cache->Set(1, nullptr);
+  const auto renew = [&] {
+    internal::AdvanceBirth();
+    Renew(*cache, 1);
+  };
+  At("index: between tag and cell", [&] {
+    renew();
+    At("index: between tag and cell", renew);
+  });
+  ExpectProtected(*cache, 1);
+}
+
+TEST_P(CacheInterleavingTest, SetOvertakenByADelStillExpires) {
+  auto cache = New<int, int>();
+  cache->Set(1, 10, absl::Seconds(1));
+  At("store: between clock and lock", [&] { EXPECT_TRUE(cache->Del(1)); });
+  cache->Set(1, 11, absl::Seconds(1));
+  clock_.Advance(absl::Seconds(1));
+  cache->RunMaintenance();
+  EXPECT_EQ(cache->size(), 0);
+}
+
+TEST_P(CacheInterleavingTest, SetCountsItsTtlFromWhenItWasCalled) {
+  auto cache = New<int, int>();
+  At("store: between clock and lock",
+     [&] { clock_.Advance(absl::Milliseconds(600)); });
+  cache->Set(1, 10, absl::Seconds(1));
+  EXPECT_EQ(cache->TimeToLive(1), absl::Milliseconds(400));
+}
+
+// One shard is empty already, another one not yet.
+TEST_P(CacheInterleavingTest, ReadersSeeAllOrNothingOfAClear) {
+  constexpr int kKeys = 16;
+  options_.shards = 2;
+  auto cache = New<int, int>();
+  for (int key = 0; key < kKeys; ++key) cache->Set(key, key);
+  bool missed = false;
+  bool hit_after_a_miss = false;
+  const auto read_all_twice = [&] {
+    for (int i = 0; i < 2 * kKeys; ++i) {
+      const bool hit = cache->Get(i % kKeys).has_value();
+      hit_after_a_miss = hit_after_a_miss || (missed && hit);
+      missed = missed || !hit;
+    }
+  };
+  const auto before_the_second_shard = [&] { CallBesides(read_all_twice); };
+  At("clear: before a shard is emptied",
+     [&] { At("clear: before a shard is emptied", before_the_second_shard); });
+  cache->Clear();
+  WaitForTheOther();
+  EXPECT_TRUE(missed);
+  EXPECT_FALSE(hit_after_a_miss);
+}
+
+// For ThreadSanitizer. The flag is relaxed, so that it orders nothing that the
+// lock does not.
+TEST_P(CacheInterleavingTest, UseOfAnEntryThatHasLeftDoesNotLookAtItsLinks) {
+  options_.shards = 1;  // Where nothing but the last one used is young.
+  auto cache = New<int, int>();
+  for (int key = 0; key < 3; ++key) cache->Set(key, key);
+  std::atomic<bool> unlocked{false};
+  std::thread deleter;
+  At("read: between index and deadline", [&] {
+    deleter = std::thread([&] {
+      At("limbo: before an entry is added",
+         [&] { unlocked.store(true, std::memory_order_relaxed); });
+      EXPECT_TRUE(cache->Del(1));
+    });
+    while (!unlocked.load(std::memory_order_relaxed)) std::this_thread::yield();
+  });
+  EXPECT_EQ(cache->Get(1), 1);
+  deleter.join();
+  EXPECT_TRUE(cache->CheckInvariants().ok());
+}
+
+// Two look through limbo at a time: the reaper finds nothing there while the
+// other has it in hand, and has to be told of what that one puts back.
+TEST_P(CacheInterleavingTest, ReaperComesForWhatMaintenancePutBackIntoLimbo) {
+  Reaper reaper(clock_);
+  options_.reaper = &reaper;
+  auto cache = New<int, std::shared_ptr<int>>();
+  auto value = std::make_shared<int>(7);
+  cache->Set(1, value);
+  cache->Set(2, nullptr);
+  cache->Visit(2, [&](const auto&) {
+    cache->Del(1);
+    clock_.RunFor(absl::Seconds(1));
+    At("limbo: between the epoch's end and the scan of readers",
+       [&] { clock_.RunFor(absl::Seconds(1)); });
+    cache->RunMaintenance();
+  });
+  EXPECT_EQ(value.use_count(), 2);
+  clock_.RunFor(absl::Seconds(1));
+  EXPECT_EQ(value.use_count(), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, CacheInterleavingTest,
+                         testing::EachPolicy());
+INSTANTIATE_TEST_SUITE_P(Policies, ReadProtectsTest, testing::EachPolicy());
+
+// At the comparison of a key, which a read makes without a lock.
+
+// Runs what a test wants to happen, on another thread, in the thread's next
+// comparison.
+struct InterruptedEqual {
+  static inline thread_local std::function<void()> interruption;
+  bool operator()(int a, int b) const {
+    if (interruption) std::thread(std::exchange(interruption, {})).join();
+    return a == b;
+  }
+};
+
+using RaceCache = Cache<int, int, DefaultHash<int>, InterruptedEqual>;
+
+class CacheRaceTest : public CacheEnvironment {
+ protected:
+  std::unique_ptr<RaceCache> NewCache() { return *RaceCache::Create(options_); }
+};
+
+TEST_F(CacheRaceTest, ValueReplacedDuringAReadIsStillWhole) {
+  auto cache = NewCache();
+  cache->Set(1, 10);
+  InterruptedEqual::interruption = [&] {
+    for (int i = 0; i < 1'000; ++i) cache->Set(1, 20);
+    cache->RunMaintenance();
+  };
+  EXPECT_EQ(cache->Get(1), 10);
+}
+
+TEST_F(CacheRaceTest, IndexThatGrowsDuringAReadIsStillWhole) {
+  auto cache = NewCache();
+  cache->Set(1, 10);
+  InterruptedEqual::interruption = [&] {
+    for (int key = 2; key < 10'000; ++key) cache->Set(key, 20);
+    cache->RunMaintenance();
+  };
+  EXPECT_EQ(cache->Get(1), 10);
+}
+
+TEST_F(CacheRaceTest, ReadGoesOnInTheIndexThatHasGrownMeanwhile) {
+  auto cache = *Cache<int, int, OneHash, InterruptedEqual>::Create(options_);
+  for (int key = 0; key < 5; ++key) cache->Set(key, 10 * key);
+  for (int key = 0; key < 5; ++key) {
+    InterruptedEqual::interruption = [&] {
+      for (int i = 0; i < 100; ++i) cache->Set(100 * (key + 1) + i, 1);
+      cache->RunMaintenance();
+    };
+    EXPECT_EQ(cache->Get(key), 10 * key);
+    EXPECT_EQ(cache->Get(-1), std::nullopt);
+  }
+  EXPECT_TRUE(cache->CheckInvariants().ok());
+}
+
+// An equality that, in the one thread that asks for it, first calls a function:
+// under the lock of the shard, since a Set compares keys under it.
+thread_local std::function<void()>* under_lock = nullptr;
+
+struct WatchedEqual {
+  bool operator()(int a, int b) const {
+    if (under_lock != nullptr) (*under_lock)();
+    return a == b;
+  }
+};
+
+// Promise: Hits take no lock
+// A hit, or a miss, that waited for the lock would here wait for ever.
+TEST_F(CacheRaceTest, HitTakesNoLock) {
+  options_.shards = 1;
+  for (const bool advise : {false, true}) {
+    options_.advise = advise;
+    auto cache =
+        *Cache<int, int, DefaultHash<int>, WatchedEqual>::Create(options_);
+    for (int i = 0; i < 10; ++i) cache->Set(i, i);
+    int calls = 0;
+    std::function<void()> read = [&] {
+      ++calls;
+      std::thread reader([&] {
+        for (int i = 0; i < 10; ++i) {
+          EXPECT_EQ(cache->Get(i), i);
+          EXPECT_EQ(*cache->Find(i), i);
+          EXPECT_TRUE(cache->Visit(i, [i](int v) { EXPECT_EQ(v, i); }));
+          EXPECT_EQ(cache->Peek(i), i);
+          EXPECT_TRUE(cache->Contains(i));
+          EXPECT_TRUE(cache->TimeToLive(i).has_value());
+        }
+        EXPECT_FALSE(cache->Get(10).has_value());
+      });
+      reader.join();
+    };
+    under_lock = &read;
+    cache->Set(3, 33);
+    under_lock = nullptr;
+    EXPECT_GT(calls, 0);
+    EXPECT_EQ(cache->Get(3), 33);
+  }
+}
+
+// Random calls, with values that validate themselves.
 
 constexpr int kKeys = 60;
 constexpr int kWriters = 3;
@@ -194,6 +566,7 @@ class Storm {
       }
       if (random() % 8 == 0) testing::RequireRound(cache_.get());
       if (random() % 4 == 0) cache_->RunMaintenance(random() % 100);
+      (void)cache_->stats();  // And with them the advice, if there is any.
     }
   }
 
@@ -214,7 +587,7 @@ class CacheThreadsTest : public testing::WithEachPolicy<CacheEnvironment> {
     options_.reclaim_delay = absl::Milliseconds(5);
     for (const int shards : {1, 8}) {
       options_.shards = shards;
-      Storm<Value, Make>(options_, &clock_, TestOperations() / 20).Run();
+      Storm<Value, Make>(options_, &clock_, TestOperations() / 40).Run();
     }
   }
 
@@ -225,41 +598,203 @@ TEST_P(CacheThreadsTest, ReadersSeeWholeCurrentAndLiveObjects) {
   RunStorms<HeapValue, HeapValue>();
 }
 
+// Promise: Each call takes effect at one instant
 TEST_P(CacheThreadsTest, ReadersSeeWholeCurrentAndLiveStrings) {
   RunStorms<std::string, StringValue>();
 }
 
-// Whoever has seen one key go in a Clear must not meet another one that the
-// same Clear takes, in whatever shard.
-TEST_P(CacheThreadsTest, ClearTakesAllKeysAtOneInstant) {
-  constexpr int kRounds = 2000;  // With each policy.
-  options_.shards = 32;
+// ForEach and EraseIf while other threads write.
+
+class ForEachThreadsTest : public CacheEnvironment {
+ protected:
+  using CacheType = Cache<uint64_t, std::string>;
+
+  static constexpr uint64_t kStaying = 200;  // Keys that no thread removes.
+  static constexpr uint64_t kKeys = 2000;
+  static constexpr int kWriters = 2;
+
+  // Sets, deletes and clears keys from kStaying on, and gives those below new
+  // values, until `done`.
+  void Write(int writer) {
+    std::mt19937_64 random(TestSeed() + static_cast<uint64_t>(writer));
+    uint64_t version = static_cast<uint64_t>(writer);
+    while (!done_.load()) {
+      version += kWriters;
+      const uint64_t key = random() % kKeys;
+      if (key < kStaying) {
+        if (key % kWriters == static_cast<uint64_t>(writer)) Set(key, version);
+      } else if (version / 5000 % 2 == 0) {
+        Set(key, version);  // The index grows, and then shrinks.
+      } else {
+        cache_->Del(key);
+      }
+    }
+  }
+
+  void Set(uint64_t key, uint64_t version) {
+    cache_->Set(key, StringValue::Make({key, version, 1}));
+  }
+
+  // Returns the stamp of the value.
+  static Stamp Check(const CacheType::Handle& handle) {
+    const Stamp stamp = StringValue::Check(*handle);
+    EXPECT_EQ(stamp.key, handle.key());
+    return stamp;
+  }
+
+  void Start(int shards, int64_t budget) {
+    options_.shards = shards;
+    options_.maintenance_budget = budget;
+    cache_ = New<uint64_t, std::string>();
+    for (uint64_t key = 0; key < kStaying; ++key) Set(key, key % kWriters);
+    done_ = false;
+    for (int i = 0; i < kWriters; ++i) {
+      threads_.emplace_back([this, i] { Write(i); });
+    }
+  }
+
+  void Stop() {
+    done_ = true;
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+    EXPECT_TRUE(cache_->CheckInvariants().ok()) << cache_->CheckInvariants();
+    const CacheStats stats = cache_->stats();
+    EXPECT_EQ(stats.sets, stats.entries + stats.deletes + stats.replaced);
+  }
+
+  std::unique_ptr<CacheType> cache_;
+  std::atomic<bool> done_{false};
+  std::vector<std::thread> threads_;
+};
+
+// A key that always has a value is shown with one of its values.
+TEST_F(ForEachThreadsTest, WhatStaysIsShownWhoeverWrites) {
+  for (const int shards : {1, 8}) {
+    Start(shards, /*budget=*/8);
+    std::map<uint64_t, uint64_t> newest;
+    for (uint64_t i = 0; i < TestOperations() / 1000; ++i) {
+      std::set<uint64_t> staying;
+      std::set<uint64_t> versions;
+      EXPECT_TRUE(cache_->ForEach([&](const auto& handle) {
+        const Stamp stamp = Check(handle);
+        if (stamp.key >= kStaying) {
+          EXPECT_TRUE(versions.insert(stamp.version).second);
+          return true;
+        }
+        EXPECT_TRUE(staying.insert(stamp.key).second) << stamp.key;
+        EXPECT_GE(stamp.version, newest[stamp.key]);
+        newest[stamp.key] = stamp.version;
+        return true;
+      }));
+      ASSERT_EQ(staying.size(), kStaying);
+    }
+    Stop();
+  }
+}
+
+// What it counts as removed is what the others miss in the end.
+TEST_F(ForEachThreadsTest, EraseIfRemovesOnlyWhatItSaw) {
+  for (const int shards : {1, 8}) {
+    Start(shards, /*budget=*/8);
+    int64_t erased = 0;
+    // Longer if the other threads begin late.
+    for (uint64_t i = 0; i < TestOperations() / 1000 || erased == 0; ++i) {
+      std::set<uint64_t> seen;
+      erased += cache_->EraseIf([&](const auto& handle) {
+        const Stamp stamp = Check(handle);
+        if (stamp.key < kStaying) return false;
+        seen.insert(stamp.key);
+        return stamp.version % 3 == 0;
+      });
+      for (uint64_t key = 0; key < kStaying; ++key) {
+        ASSERT_TRUE(cache_->Contains(key));
+      }
+    }
+    Stop();
+  }
+}
+
+// SetLimits.
+
+// Writers, two threads that change the limits, and one that looks.
+class SetLimitsThreadsTest : public testing::WithEachPolicy<CacheEnvironment> {
+};
+
+// Promise: Hard limits
+TEST_P(SetLimitsThreadsTest, PresentLimitHoldsAtEveryInstant) {
+  for (const int shards : {1, 8}) {
+    options_.shards = shards;
+    options_.max_entries = 1000;
+    auto cache = New<int, int>();
+    std::atomic<bool> done{false};
+    // While it is even the limit falls, while it is odd it grows.
+    std::atomic<uint64_t> phase{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 2; ++i) {
+      threads.emplace_back([&, i] {
+        std::mt19937_64 random(TestSeed() + static_cast<uint64_t>(i));
+        while (!done.load()) {
+          cache->Set(static_cast<int>(random() % 5000), 1);
+        }
+      });
+    }
+    threads.emplace_back([&] {
+      while (!done.load()) {
+        const uint64_t before = phase.load();
+        const int64_t first = cache->limits().entries;
+        const int64_t size = cache->size();
+        const int64_t last = cache->limits().entries;
+        if (phase.load() != before) continue;
+        EXPECT_LE(size, before % 2 == 0 ? first : last);
+        EXPECT_GE(size, 0);
+      }
+    });
+    std::mt19937_64 random(TestSeed());
+    for (uint64_t i = 0; i < TestOperations() / 500; ++i) {
+      const auto low = static_cast<int64_t>(1 + random() % 300);
+      ASSERT_TRUE(cache->SetLimits(low, kUnlimited).ok());
+      ASSERT_EQ(cache->limits().entries, low);
+      ASSERT_LE(cache->size(), low);
+      phase.fetch_add(1);
+      ASSERT_TRUE(cache->SetLimits(1000, kUnlimited).ok());
+      phase.fetch_add(1);
+    }
+    done.store(true);
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
+  }
+}
+
+TEST_P(SetLimitsThreadsTest, OneOfSeveralCallsWinsAndHolds) {
+  options_.shards = 4;
+  options_.maintenance_budget = 4;
   auto cache = New<int, int>();
   std::atomic<bool> done{false};
   std::thread writer([&] {
-    for (int round = 1; round <= kRounds; ++round) {
-      for (int key = 0; key < 8; ++key) cache->Set(key, round);
-      cache->Clear();
-    }
-    done = true;
+    for (int key = 0; !done.load(); key = (key + 1) % 5000) cache->Set(key, 1);
   });
-  std::mt19937 random(1);
-  int seen[8] = {};
-  int cleared = 0;  // The last round of which a key was seen to go.
-  while (!done) {
-    const int key = static_cast<int>(random() % 8);
-    const int round = cache->Get(key).value_or(0);
-    if (round == 0) {
-      cleared = std::max(cleared, seen[key]);
-    } else {
-      EXPECT_GT(round, cleared);
-      seen[key] = round;
+  for (uint64_t i = 0; i < TestOperations() / 1000; ++i) {
+    std::vector<std::thread> threads;
+    for (const int64_t limit : {30, 200, 2000}) {
+      threads.emplace_back([&cache, limit] {
+        EXPECT_TRUE(cache->SetLimits(limit, 100'000 + limit).ok());
+      });
     }
+    for (std::thread& thread : threads) thread.join();
+    const CacheLimits limits = cache->limits();
+    ASSERT_TRUE(limits.entries == 30 || limits.entries == 200 ||
+                limits.entries == 2000);
+    ASSERT_EQ(limits.bytes, 100'000 + limits.entries);
+    ASSERT_LE(cache->size(), limits.entries);
+    ASSERT_LE(cache->bytes(), limits.bytes);
   }
+  done.store(true);
   writer.join();
+  EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, CacheThreadsTest, testing::EachPolicy());
+INSTANTIATE_TEST_SUITE_P(Policies, SetLimitsThreadsTest, testing::EachPolicy());
 
 }  // namespace
 }  // namespace wheelcache

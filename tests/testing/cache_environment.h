@@ -54,6 +54,22 @@ class CacheEnvironment : public ::testing::Test {
         *Cache<Key, Value, Hash>::Create(options_, std::move(hooks)));
   }
 
+  // The same with a listener that is given the cache as well. It must not be
+  // called in the end of the cache.
+  template <typename Key, typename Value, typename Listener>
+  std::unique_ptr<Cache<Key, Value>> NewListening(
+      Listener listener, typename Cache<Key, Value>::Hooks hooks = {}) {
+    auto of_listener = std::make_shared<Cache<Key, Value>*>();
+    hooks.on_removal = [of_listener, listener = std::move(listener)](
+                           View<Key> key, View<Value> value,
+                           RemovalCause cause) mutable {
+      listener(**of_listener, key, value, cause);
+    };
+    auto cache = New<Key, Value>(std::move(hooks));
+    *of_listener = cache.get();
+    return cache;
+  }
+
   SimulatedClock clock_;
   CacheOptions options_;
 };

@@ -1,5 +1,5 @@
 // Makes chosen allocations of the calling thread fail: operator new, calloc,
-// mmap and mprotect, whichever comes.
+// mmap and mprotect, whichever comes; and counts what operator new has given.
 //
 //   // Two succeed, those that follow do not.
 //   EXPECT_TRUE(ThrowsWithoutMemory(2, /*all_that_follow=*/true,
@@ -13,6 +13,7 @@
 #ifndef WHEELCACHE_TESTS_TESTING_FAILING_ALLOCATIONS_H_
 #define WHEELCACHE_TESTS_TESTING_FAILING_ALLOCATIONS_H_
 
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/types.h>
 
@@ -35,6 +36,12 @@ struct FailingAllocations {
   int64_t failed[4] = {};                              // Of each kind, ever.
 };
 inline thread_local FailingAllocations failing_allocations;
+
+// What operator new has given this thread and not got back, in usable bytes.
+inline int64_t& Allocated() {
+  static thread_local int64_t bytes = 0;
+  return bytes;
+}
 
 inline bool AllocationFails(Allocation kind) {
   FailingAllocations& state = failing_allocations;
@@ -92,53 +99,62 @@ void WithEachAllocationFailing(Call&& call, Check&& check) {
 
 // NOLINTBEGIN(misc-definitions-in-headers): one source of a program has them.
 
+namespace wheelcache::testing {
+
+// Returns nothing where the allocation is to fail.
+inline void* Allocate(size_t size, size_t alignment) {
+  if (AllocationFails(Allocation::kNew)) return nullptr;
+  const size_t rounded = (size + alignment - 1) / alignment * alignment;
+  void* const block = alignment > alignof(std::max_align_t)
+                          ? std::aligned_alloc(alignment, rounded)
+                          : std::malloc(size != 0 ? size : 1);
+  Allocated() += static_cast<int64_t>(malloc_usable_size(block));
+  return block;
+}
+
+inline void* AllocateOrThrow(size_t size, size_t alignment) {
+  if (void* const block = Allocate(size, alignment)) return block;
+  throw std::bad_alloc();
+}
+
+inline void Free(void* block) {
+  Allocated() -= static_cast<int64_t>(malloc_usable_size(block));
+  std::free(block);
+}
+
+}  // namespace wheelcache::testing
+
 // Not inline, or the compiler finds fault with pairs of which it sees one half.
 ABSL_ATTRIBUTE_NOINLINE void* operator new(size_t size) {
-  using wheelcache::testing::Allocation;
-  if (wheelcache::testing::AllocationFails(Allocation::kNew)) {
-    throw std::bad_alloc();
-  }
-  if (void* const block = std::malloc(size != 0 ? size : 1)) return block;
-  throw std::bad_alloc();
+  return wheelcache::testing::AllocateOrThrow(size, 1);
 }
 ABSL_ATTRIBUTE_NOINLINE void* operator new(size_t size,
                                            std::align_val_t alignment) {
-  using wheelcache::testing::Allocation;
-  if (wheelcache::testing::AllocationFails(Allocation::kNew)) {
-    throw std::bad_alloc();
-  }
-  const auto align = static_cast<size_t>(alignment);
-  const size_t rounded = (size + align - 1) / align * align;
-  if (void* const block = std::aligned_alloc(align, rounded)) return block;
-  throw std::bad_alloc();
+  return wheelcache::testing::AllocateOrThrow(size,
+                                              static_cast<size_t>(alignment));
 }
 ABSL_ATTRIBUTE_NOINLINE void* operator new(size_t size,
                                            const std::nothrow_t&) noexcept {
-  using wheelcache::testing::Allocation;
-  if (wheelcache::testing::AllocationFails(Allocation::kNew)) return nullptr;
-  return std::malloc(size != 0 ? size : 1);
+  return wheelcache::testing::Allocate(size, 1);
 }
 ABSL_ATTRIBUTE_NOINLINE void* operator new(size_t size,
                                            std::align_val_t alignment,
                                            const std::nothrow_t&) noexcept {
-  using wheelcache::testing::Allocation;
-  if (wheelcache::testing::AllocationFails(Allocation::kNew)) return nullptr;
-  const auto align = static_cast<size_t>(alignment);
-  return std::aligned_alloc(align, (size + align - 1) / align * align);
+  return wheelcache::testing::Allocate(size, static_cast<size_t>(alignment));
 }
 ABSL_ATTRIBUTE_NOINLINE void operator delete(void* block) noexcept {
-  std::free(block);
+  wheelcache::testing::Free(block);
 }
 ABSL_ATTRIBUTE_NOINLINE void operator delete(void* block, size_t) noexcept {
-  std::free(block);
+  wheelcache::testing::Free(block);
 }
 ABSL_ATTRIBUTE_NOINLINE void operator delete(void* block,
                                              std::align_val_t) noexcept {
-  std::free(block);
+  wheelcache::testing::Free(block);
 }
 ABSL_ATTRIBUTE_NOINLINE void operator delete(void* block, size_t,
                                              std::align_val_t) noexcept {
-  std::free(block);
+  wheelcache::testing::Free(block);
 }
 
 extern "C" {

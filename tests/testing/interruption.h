@@ -9,8 +9,10 @@
 #ifndef WHEELCACHE_TESTS_TESTING_INTERRUPTION_H_
 #define WHEELCACHE_TESTS_TESTING_INTERRUPTION_H_
 
+#include <atomic>
 #include <functional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "gtest/gtest.h"
@@ -58,6 +60,43 @@ class InterruptedCacheEnvironment : public CacheEnvironment {
   static void At(const std::string& point, std::function<void()> action) {
     testing::interruption = {point, std::move(action)};
   }
+
+  // As At, when the call has come to the point so many times.
+  static void AtNth(const std::string& point, int time,
+                    std::function<void()> action) {
+    if (time == 1) return At(point, std::move(action));
+    At(point, [=] { AtNth(point, time - 1, action); });
+  }
+
+  // Another thread that makes a call, and stays in the middle of it: where it
+  // comes to a point for the `time`th time.
+  class PausedCall {
+   public:
+    // Returns when the thread has come there.
+    PausedCall(const std::string& point, int time, std::function<void()> call)
+        : thread_([=] {
+            AtNth(point, time, [this] {
+              has_come_.store(true);
+              while (!goes_on_.load()) std::this_thread::yield();
+            });
+            call();
+          }) {
+      while (!has_come_.load()) std::this_thread::yield();
+    }
+    ~PausedCall() { GoOn(); }
+
+    void LetGo() { goes_on_.store(true); }
+    // Returns when the call has ended.
+    void GoOn() {
+      LetGo();
+      if (thread_.joinable()) thread_.join();
+    }
+
+   private:
+    std::atomic<bool> has_come_{false};
+    std::atomic<bool> goes_on_{false};
+    std::thread thread_;
+  };
 };
 
 }  // namespace wheelcache

@@ -30,7 +30,7 @@ inline uint64_t TestOperations() {
 
 // For each of several kinds.
 inline uint64_t TestHistories() {
-  return NumberFromEnvironment("WHEELCACHE_TEST_HISTORIES", 2'000);
+  return NumberFromEnvironment("WHEELCACHE_TEST_HISTORIES", 1'000);
 }
 
 inline uint64_t TestSeconds() {

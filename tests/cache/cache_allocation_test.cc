@@ -1,12 +1,20 @@
-// What a cache is like after an allocation has failed: each of each call, alone
-// and with all that follow it.
+// What a cache asks of the system: that an empty one takes little, that a hit
+// allocates nothing, and what a cache is like where an allocation fails, each
+// of each call, alone and with all that follow it, or where no thread can be
+// had.
+
+#include <pthread.h>
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -16,16 +24,39 @@
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/hash.h"
+#include "wheelcache/cache/internal/engine/shard.h"
+#include "wheelcache/cache/internal/engine/shard_array.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/threads/thread_record.h"
+#include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/counted.h"
 #include "wheelcache/tests/testing/each_policy.h"
 #include "wheelcache/tests/testing/failing_allocations.h"
+#include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/wheel/reaper.h"
+#include "wheelcache/wheel/simulated_clock.h"
+
+namespace {
+
+thread_local bool no_thread = false;
+
+}  // namespace
+
+extern "C" {
+
+// The names that the linker gives to what --wrap replaces.
+int __real_pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                          void* (*start)(void*), void* argument);
+int __wrap_pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                          void* (*start)(void*), void* argument) {
+  if (no_thread) return EAGAIN;
+  return __real_pthread_create(thread, attributes, start, argument);
+}
+}
 
 namespace wheelcache {
 namespace {
@@ -105,7 +136,7 @@ class CacheMemoryFailureTest
     for (int k = 0; k < keys; ++k) held[k] = look(k);
     WithEachAllocationFailing([&] { cache.Set(key, Value()); },
                               [&](bool thrown) {
-                                ExpectWhole(cache);
+                                if (thrown || key % 16 == 0) ExpectWhole(cache);
                                 for (int k = 0; k < keys; ++k) {
                                   if (!thrown) held[k] = look(k);
                                   ASSERT_EQ(look(k), held[k]) << k;
@@ -146,6 +177,7 @@ TEST_P(CacheMemoryFailureTest, SetHappensOrDoesNotWhereTheArenaMustGrow) {
   EXPECT_GE(Failed(Allocation::kMprotect), made_usable + 3);
 }
 
+// Promise: Failures leave the cache whole
 // One shard's index must grow, for an entry whose room another shard has to
 // give; and a reader keeps the arrays that it has grown out of.
 TEST_P(CacheMemoryFailureTest, SetThatFailsEvictsNobody) {
@@ -273,37 +305,57 @@ TEST_P(CacheMemoryFailureTest, ForEachThatFailsLeavesNoPin) {
   EXPECT_EQ(values_, 0);
 }
 
-TEST_P(CacheMemoryFailureTest, ClearNeedsNoMemory) {
-  for (const int shards : {1, 4}) {
-    for (const bool all_that_follow : {false, true}) {
-      for (int n = 0; n < 2 * shards; ++n) {
-        options_.shards = shards;
-        told_ = 0;
-        auto cache = New<int, CountedPage>(CountingHooks());
-        for (int key = 0; key < 100; ++key) {
-          cache->Set(key, Value(), absl::Seconds(1 + key));
-        }
-        EXPECT_FALSE(testing::ThrowsWithoutMemory(n, all_that_follow,
-                                                  [&] { cache->Clear(); }));
-        ExpectWhole(*cache);
-        EXPECT_EQ(cache->size(), 0);
-        EXPECT_EQ(cache->NextDeadline(), absl::InfiniteDuration());
-        EXPECT_EQ(values_.load(), 0);
-        cache->Set(1, Value());
-        EXPECT_TRUE(cache->Contains(1));
+TEST_P(CacheMemoryFailureTest, SetLimitsNeedsNoMemory) {
+  options_.shards = 4;
+  auto cache = New<int, CountedPage>(CountingHooks());
+  for (int key = 0; key < 3000; ++key) cache->Set(key, Value());
+  EXPECT_FALSE(testing::ThrowsWithoutMemory(0, /*all_that_follow=*/true, [&] {
+    EXPECT_TRUE(cache->SetLimits(10, kUnlimited).ok());
+  }));
+  EXPECT_EQ(cache->size(), 10);
+  ExpectWhole(*cache);
+}
+
+// Promise: Hits take no lock
+TEST_P(CacheMemoryFailureTest, HitAllocatesNothing) {
+  for (const int shards : {1, 16}) {
+    options_.shards = shards;
+    auto cache = New<std::string, std::string>();
+    const std::string key(100, 'k');
+    cache->Set(key, std::string(1000, 'v'), absl::Hours(1));
+    cache->Set("another", "value");
+    // The first read of a thread gets it a record of its own.
+    ASSERT_TRUE(cache->Contains(key));
+    const int64_t failed = Failed();
+    EXPECT_FALSE(testing::ThrowsWithoutMemory(0, /*all_that_follow=*/true, [&] {
+      for (int i = 0; i < 100; ++i) {
+        size_t size = 0;
+        if (const auto handle = cache->Find(key)) size += handle->size();
+        cache->Visit("another", [&](std::string_view v) { size += v.size(); });
+        if (cache->Contains(key) && cache->TimeToLive(key)) ++size;
+        EXPECT_EQ(size, 1000u + 5 + 1);
       }
-    }
+    }));
+    EXPECT_EQ(Failed(), failed) << "nothing was asked for";
   }
 }
 
-TEST_P(CacheMemoryFailureTest, DestructionNeedsNoMemory) {
-  for (int n = 0; n < 10; ++n) {
-    auto cache = New<int, CountedPage>();
-    for (int key = 0; key < 100; ++key) cache->Set(key, Value());
-    EXPECT_FALSE(testing::ThrowsWithoutMemory(n, /*all_that_follow=*/true,
-                                              [&] { cache.reset(); }));
-    EXPECT_EQ(values_.load(), 0);
+TEST_P(CacheMemoryFailureTest, AdviceIsWhatACacheDoesWithout) {
+  options_.advise = true;
+  options_.max_entries = 10;
+  int advised = 0;
+  int silent = 0;
+  for (int64_t n = 0; n < 100; ++n) {
+    std::unique_ptr<Cache<int, int>> cache;
+    (void)testing::ThrowsWithoutMemory(n, /*all_that_follow=*/false,
+                                       [&] { cache = New<int, int>(); });
+    if (cache == nullptr) continue;
+    cache->Set(1, 1);
+    EXPECT_EQ(cache->Get(1), 1);
+    (cache->Advise().has_value() ? advised : silent) += 1;
   }
+  EXPECT_GT(advised, 0);
+  EXPECT_EQ(silent, 1);
 }
 
 TEST_P(CacheMemoryFailureTest, FirstCallOfAThreadFailsBeforeItDoesAnything) {
@@ -375,8 +427,103 @@ TEST_P(CacheMemoryFailureTest, CreateLeavesNothingBehind) {
   EXPECT_GT(failures, 5);
 }
 
+class RoomFailureTest
+    : public testing::WithEachPolicy<InterruptedCacheEnvironment> {};
+
+// It had room in its index when it began to evict, and has none when it is
+// done: others were there first.
+TEST_P(RoomFailureTest, SetThatFailsAfterItEvictedTellsOfThat) {
+  options_.shards = 2;
+  options_.max_entries = 30;
+  RemovalLog<int, int> log;
+  auto cache = New<int, int>(log.hooks());
+  std::vector<int> keys[2];
+  for (int key = 0; key < 1000; ++key) {
+    keys[internal::HashKey<DefaultHash<int>>(key).for_shard % 2].push_back(key);
+  }
+  for (int i = 0; i < options_.max_entries; ++i) cache->Set(keys[0][i], i);
+  AtNth("store: between clock and lock", 2, [&] {
+    for (int i = 1; i <= 7; ++i) {
+      cache->Del(keys[0][i]);
+      cache->Set(keys[1][i], i);
+    }
+    testing::failing_allocations.left = 0;
+    testing::failing_allocations.once = true;
+  });
+  EXPECT_THROW(cache->Set(keys[1][0], 0), std::bad_alloc);
+  EXPECT_FALSE(cache->Contains(keys[1][0]));
+  const CacheStats stats = cache->stats();
+  EXPECT_EQ(stats.evictions, 1);
+  EXPECT_EQ(stats.sets, stats.entries + stats.evictions + stats.deletes);
+  EXPECT_EQ(log.Take().size(), 8u);
+  EXPECT_TRUE(cache->CheckInvariants().ok());
+}
+
+// What a cache takes before its first Set, of malloc and for its shards. A
+// process may have hundreds of caches that are hardly used.
+class CacheFootprintTest : public CacheEnvironment {};
+
+// 64,000 bytes are promised, and a shard has one cache line left to grow.
+TEST_F(CacheFootprintTest, EmptyCacheTakesLittle) {
+  options_ = CacheOptions();
+  options_.reaper = nullptr;
+  // What a process has once.
+  const auto first = New<uint64_t, std::string>();
+  ASSERT_TRUE(first->Set(1, "value"));
+
+  const int64_t before = testing::Allocated();
+  const auto cache = New<uint64_t, std::string>();
+  const int64_t by_malloc = testing::Allocated() - before;
+  // These have pages of their own.
+  constexpr int64_t kShards = internal::ShardArray<internal::Shard>::Bytes(64);
+  EXPECT_GT(by_malloc, 5'000);
+  EXPECT_LE(by_malloc, 7'000);
+  EXPECT_LE(by_malloc + kShards, 60'500);
+}
+
+// One shard.
+TEST_F(CacheFootprintTest, EmptyCacheOfFewEntriesTakesLittle) {
+  options_.max_entries = 100;
+  const auto first = New<uint64_t, std::string>();
+  ASSERT_TRUE(first->Set(1, "value"));
+
+  const int64_t before = testing::Allocated();
+  const auto cache = New<uint64_t, std::string>();
+  const int64_t taken = testing::Allocated() - before;
+  EXPECT_GT(taken, 5'000);
+  EXPECT_LE(taken, 7'000);
+}
+
+TEST(NoThreadTest, CacheWorksWhereNoThreadCanBeCreated) {
+  SimulatedClock clock;
+  no_thread = true;
+  Reaper reaper(clock);
+  CacheOptions options;
+  options.clock = &clock;
+  options.reaper = &reaper;
+  options.jitter = 0;
+  options.shards = 1;
+  auto cache = *Cache<int, int>::Create(options);
+  no_thread = false;
+  EXPECT_FALSE(cache->reaper_status().ok());
+  for (int key = 0; key < 100; ++key) cache->Set(key, key, absl::Seconds(1));
+  EXPECT_EQ(cache->Get(1), 1);
+  clock.Advance(absl::Seconds(1));
+  EXPECT_EQ(cache->Get(1), std::nullopt);
+  // Each Set does a part of the thread's work.
+  for (int key = 100; key < 150; ++key) cache->Set(key, key);
+  EXPECT_EQ(cache->size(), 50);
+  cache->Set(0, 0, absl::Seconds(1));
+  clock.Advance(absl::Seconds(1));
+  EXPECT_EQ(cache->NextDeadline(), clock.Now());
+  EXPECT_GT(cache->RunMaintenance(), 0);
+  EXPECT_EQ(cache->size(), 50);
+  cache->Stop();
+}
+
 INSTANTIATE_TEST_SUITE_P(Policies, CacheMemoryFailureTest,
                          testing::EachPolicy());
+INSTANTIATE_TEST_SUITE_P(Policies, RoomFailureTest, testing::EachPolicy());
 
 }  // namespace
 }  // namespace wheelcache
