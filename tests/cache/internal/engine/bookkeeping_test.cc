@@ -1,5 +1,6 @@
 // The books of a cache: its limits and the claims on them, counters, when
-// something is due, ticks, and what is remembered of evictions.
+// something is due, ticks, what is remembered of evictions, and the line that a
+// log gets.
 
 #include <atomic>
 #include <cstddef>
@@ -8,9 +9,12 @@
 #include <iterator>
 #include <limits>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/histogram.h"
 #include "wheelcache/cache/internal/engine/budget.h"
@@ -19,6 +23,7 @@
 #include "wheelcache/cache/internal/engine/eviction_record.h"
 #include "wheelcache/cache/internal/engine/limits.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
+#include "wheelcache/cache/internal/engine/stats_logger.h"
 #include "wheelcache/cache/internal/engine/ticks.h"
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
@@ -32,6 +37,9 @@
 
 namespace wheelcache::internal {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
@@ -488,6 +496,43 @@ TEST(EvictionRecordTest, LivesOfAnyLengthAtAnyTimeDoNotOverflow) {
 TEST(PatienceForTest, IsNotSmallBecauseOfFewBytes) {
   EXPECT_EQ(PatienceFor({kUnlimited, 1000}), 1024);
   EXPECT_EQ(PatienceFor({160, 1000}), 10);
+}
+
+constexpr int64_t kMinute = 60'000'000'000;
+
+class StatsLoggerTest : public ::testing::Test {
+ protected:
+  static CacheOptions OptionsThatLogTo(std::vector<std::string>* lines) {
+    CacheOptions options;
+    options.stats_log = [lines](absl::string_view line) {
+      lines->emplace_back(line);
+    };
+    return options;
+  }
+
+  std::vector<std::string> lines_;
+  StatsLogger logger_{OptionsThatLogTo(&lines_), /*now_nanos=*/0};
+  CacheStats stats_;
+};
+
+TEST_F(StatsLoggerTest, LineComesOnceAMinuteWithWhatHasHappenedInIt) {
+  stats_.hits = 3;
+  logger_.Run(kMinute - 1, stats_);
+  EXPECT_THAT(lines_, IsEmpty());
+  logger_.Run(kMinute, stats_);
+  stats_.misses = 1;
+  logger_.Run(kMinute, stats_);
+  logger_.Run(2 * kMinute, stats_);
+  EXPECT_THAT(lines_, ElementsAre("cache(cache) - qpm: 3, hit_ratio: 100.0%, "
+                                  "elements: 0, hit: 3, miss: 0",
+                                  "cache(cache) - qpm: 1, hit_ratio: 0.0%, "
+                                  "elements: 0, hit: 0, miss: 1"));
+  logger_.Run(3 * kMinute, stats_);  // Nobody has read.
+  EXPECT_EQ(lines_.size(), 2u);
+}
+
+TEST_F(StatsLoggerTest, NeverIsDueWithoutALog) {
+  EXPECT_EQ(StatsLogger(CacheOptions(), 0).due_nanos(), Clock::kNever);
 }
 
 }  // namespace
