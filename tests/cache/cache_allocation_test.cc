@@ -379,6 +379,7 @@ TEST_P(CacheMemoryFailureTest, FirstCallOfAThreadFailsBeforeItDoesAnything) {
   EXPECT_GT(failures, 0);
 }
 
+// Promise: Failures leave the cache whole
 TEST_P(CacheMemoryFailureTest, CallsThatRemoveNeedNoMemoryInAnyThread) {
   auto cache = New<int, CountedPage>(CountingHooks());
   for (int key = 0; key < 10; ++key) {

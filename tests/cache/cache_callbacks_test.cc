@@ -90,6 +90,7 @@ TEST_F(RemovalListenerTest, EntryHasLeftWhenItIsTold) {
   EXPECT_EQ(told, 3);
 }
 
+// Promise: Failures leave the cache whole
 TEST_F(RemovalListenerTest, ExceptionsEndInTheCacheAndAreCounted) {
   options_.max_entries = 10;
   Reaper reaper(clock_);
@@ -194,6 +195,7 @@ class RemovalListenerNestingTest : public CacheEnvironment {
   std::vector<std::pair<int, RemovalCause>> told_;
 };
 
+// Promise: Your code runs under no lock
 TEST_F(RemovalListenerNestingTest, MillionNotificationsTakeTheStackOfOne) {
   options_.max_entries = 1;
   for (const auto& [shards, notifications] :
@@ -220,6 +222,7 @@ TEST_F(RemovalListenerNestingTest, MillionNotificationsTakeTheStackOfOne) {
   }
 }
 
+// Promise: Your code runs under no lock
 TEST_F(RemovalListenerNestingTest, EntriesAreToldInTheOrderOfTheirRemoval) {
   options_.shards = 1;
   auto cache = NewCache([&](IntCache& of_listener, int key) {

@@ -155,6 +155,7 @@ TEST_F(CacheExpiryTest, TtlIsRoundedUpToNanoseconds) {
   EXPECT_EQ(cache->Get(1), std::nullopt);
 }
 
+// Promise: Exact expiry
 // The ABA problem: the key is the same, and even the entry's place in memory.
 TEST_F(CacheExpiryTest, ExpiryOfAnOldValueSparesAFreshOne) {
   auto cache = NewCache();
@@ -218,6 +219,7 @@ class WildClock final : public Clock {
   int64_t nanos_ = 0;
 };
 
+// Promise: Orderly in tests, fork and shutdown
 TEST_F(CacheExpiryTest, CacheStaysWholeWhereTheClockStandsJumpsAndGoesBack) {
   constexpr absl::Duration kYear = absl::Hours(24 * 365);
   WildClock clock;
@@ -297,6 +299,7 @@ INSTANTIATE_TEST_SUITE_P(
                       absl::Milliseconds(-1), absl::Nanoseconds(-1),
                       absl::ZeroDuration(), absl::Hours(24 * 365 * 200)));
 
+// Promise: Orderly in tests, fork and shutdown
 TEST_P(CacheClockRangeTest, ExpiredEntriesGoWithinTheReclaimDelay) {
   MakeCache();
   for (int key = 1; key <= 100; ++key) {
@@ -462,6 +465,7 @@ class CacheJitterTest : public CacheEnvironment {
   }
 };
 
+// Promise: Exact expiry
 TEST_F(CacheJitterTest, DefaultVariesByFivePercentEitherWay) {
   options_.jitter = CacheOptions().jitter;
   options_.jitter_seed = 1;

@@ -130,6 +130,7 @@ void ExpectNoPinIsLeft(CacheOptions options) {
   EXPECT_EQ(living, 0);
 }
 
+// Promise: Every value is seen once
 TEST_F(ForEachTest, NoPinIsLeftWhenItStopsOrThrows) {
   ExpectNoPinIsLeft<DefaultHash<int>>(options_);
   ExpectNoPinIsLeft<OneHash>(options_);
@@ -214,6 +215,7 @@ TEST_F(EraseIfTest, TouchSparesNothing) {
             1);
 }
 
+// Promise: Every value is seen once
 // The loader cannot know of the invalidation, nor the predicate of its value.
 TEST_F(EraseIfTest, SupersedesEveryLoadInFlight) {
   options_.shards = 8;
@@ -270,6 +272,7 @@ TEST_F(EraseIfTest, SupersedesBeforeItLooks) {
 
 class EraseIfRaceTest : public InterruptedCacheEnvironment {};
 
+// Promise: Every value is seen once
 TEST_F(EraseIfRaceTest, SparesWhatCameAfterThePredicate) {
   RemovalLog<int, int> log;
   auto cache = New<int, int>(log.hooks());

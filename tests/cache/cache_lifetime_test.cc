@@ -72,6 +72,7 @@ TEST_F(CacheReaperTest, ExpiredEntriesGoWithinTheReclaimDelay) {
   }
 }
 
+// Promise: Memory comes back by itself
 TEST_F(CacheReaperTest, NothingWakesUpWhileNothingIsDue) {
   auto cache = NewCache();
   cache->Set(1, 1);
@@ -179,6 +180,7 @@ TEST_F(CacheReaperTest, EndOfACacheWaitsForTheMaintenanceThatRuns) {
   owner.join();
 }
 
+// Promise: Memory comes back by itself
 // Without a thread, those who call do its work.
 TEST_F(CacheReaperTest, CacheWithoutAReaperReclaimsWhenItIsUsed) {
   options_.reaper = nullptr;
@@ -251,6 +253,7 @@ TEST_F(ReclamationTest, NextDeadlineTellsOfWhatAReaderHoldsBack) {
   EXPECT_EQ(cache->NextDeadline(), absl::InfiniteDuration());
 }
 
+// Promise: Memory comes back by itself
 TEST_F(ReclamationTest, TheReaperDestroysWhatOtherThreadsMightHaveSeen) {
   Reaper reaper(clock_);
   options_.reaper = &reaper;
@@ -284,6 +287,7 @@ TEST_F(ReclamationTest, AStalledReaderDoesNotKeepTheReaperBusy) {
   EXPECT_EQ(values_.load(), 1);
 }
 
+// Promise: Memory comes back by itself
 TEST_F(ReclamationTest, AStalledReaderHoldsBackNoMoreThanOneCacheful) {
   constexpr int64_t kEntries = 1'000;
   options_.max_entries = kEntries;

@@ -110,6 +110,7 @@ TEST_F(CacheEvictionTest, SmallCacheEvictsInTheExactOrderOfUse) {
   }
 }
 
+// Promise: Hard limits
 // Refused, and told; its old value is gone; nobody else had to make room.
 TEST_F(CacheEvictionTest, EntryLargerThanTheLimitIsRefused) {
   options_.max_bytes = 10 * overhead_;
@@ -148,6 +149,7 @@ TEST_F(CacheEvictionTest, OneEntryFitsInAnyNumberOfShards) {
   EXPECT_TRUE(cache->CheckInvariants().ok());
 }
 
+// Promise: Hard limits
 // quick_cache refused it, as the limit was split over the shards.
 TEST_F(CacheEvictionTest, EntryOfHalfTheLimitIsStored) {
   options_.max_bytes = 1 << 20;
@@ -208,6 +210,7 @@ TEST_F(CacheEvictionTest, LimitsHoldAtEveryInstant) {
   }
 }
 
+// Promise: Expired entries go first
 // The shares of the limit move to where the keys are, bit by bit.
 TEST_F(CacheEvictionTest, LongUnusedEntriesOfAnotherShardGoInTheEnd) {
   constexpr int kKeys = 1'000;
@@ -318,6 +321,7 @@ TEST_P(CachePolicyTest, SetOfAResidentKeyKeepsItsList) {
   EXPECT_GT(CountHot(), kHot / 2);
 }
 
+// Promise: Expired entries go first
 // However often others were used: the window is a twentieth at least.
 TEST_P(CachePolicyTest, NewestTwentiethOfTheNewcomersStays) {
   Make();
@@ -333,6 +337,7 @@ TEST_P(CachePolicyTest, NewestTwentiethOfTheNewcomersStays) {
   }
 }
 
+// Promise: Expired entries go first
 TEST_P(CachePolicyTest, SetIsNeverRefusedForItsFrequency) {
   Make();
   MakeHot();
@@ -504,6 +509,7 @@ TEST_F(SetLimitsTest, ListenerFindsTheLimitWhereTheUseIs) {
   ASSERT_TRUE(cache->SetLimits(10, kUnlimited).ok());
 }
 
+// Promise: Hard limits
 TEST_F(SetLimitsTest, GivesMemoryBack) {
   constexpr int64_t kMiB = 1 << 20;
   for (const bool by_bytes : {false, true}) {
@@ -667,6 +673,7 @@ TEST_P(SetLimitsRaceTest, LimitFollowsTheUseDown) {
   }
 }
 
+// Promise: Hard limits
 // It finds the room that its own eviction makes, not that of the shrinking.
 TEST_P(SetLimitsRaceTest, NoSetPaysForTheShrinking) {
   options_.maintenance_budget = 1;
@@ -800,6 +807,7 @@ TEST_P(CacheRoomRaceTest, ChildOfForkGetsTheRoomThatASetHasInHand) {
   EXPECT_EQ(cache->size(), 3);
 }
 
+// Promise: Hard limits
 // Each has evicted what its shard had, and needs what the other has in hand.
 TEST_P(CacheRoomRaceTest, OneOfTwoSetsThatWaitForEachOthersRoomLetsGo) {
   constexpr int64_t kWeight = 1000;

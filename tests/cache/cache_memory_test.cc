@@ -139,6 +139,7 @@ struct FixedHash {
   static inline uint64_t seed = 0;
 };
 
+// Promise: Hard limits
 TEST_F(CacheMemoryTest, FollowsTheLimitWhereAFewSmallEntriesStay) {
   for (FixedHash::seed = 0; FixedHash::seed < 3; ++FixedHash::seed) {
     const auto cache = New<uint64_t, std::string, FixedHash>();
@@ -160,6 +161,7 @@ TEST_F(CacheMemoryTest, FollowsTheLimitWhereAFewSmallEntriesStay) {
   }
 }
 
+// Promise: Hard limits
 TEST_F(CacheMemoryTest, PinnedEntriesStayWhereTheyAre) {
   const auto cache = New<uint64_t, std::string>();
   Fill(cache.get(), 64, 128, kMaxBytes / 2);
@@ -563,6 +565,7 @@ TEST_F(CacheMoveTest, EntryThatIsPinnedAsItIsCopiedStays) {
   ExpectWhole();
 }
 
+// Promise: Each call takes effect at one instant
 // Its entry is marked as moved, and the copy in no index yet.
 TEST_F(CacheMoveTest, FindInTheMiddleOfAMovePinsTheCopy) {
   Fill();

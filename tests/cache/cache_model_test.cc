@@ -36,6 +36,7 @@ std::string TestThatRepeats(const CacheSetup& setup,
   return test.str();
 }
 
+// Promise: Each call takes effect at one instant
 TEST(CacheModelTest, AgreesWithTheOracle) {
   uint64_t seed = TestSeed();
   for (uint64_t made = 0; made < TestOperations(); ++seed) {

@@ -64,6 +64,7 @@ TEST_F(CacheStatsTest, RefusedValuesAreCounted) {
   EXPECT_TRUE(AddsUp(cache->stats()));
 }
 
+// Promise: Observable
 TEST_F(CacheStatsTest, LoadsAreCountedByWhatBecameOfThem) {
   using Result = absl::StatusOr<int>;
   auto cache = New<int, int>();
@@ -268,6 +269,7 @@ class CacheStatsForkTest : public InterruptedCacheEnvironment {
   std::unique_ptr<WeightCache> cache_;
 };
 
+// Promise: Orderly in tests, fork and shutdown
 TEST_F(CacheStatsForkTest, NewValueCountsWithItsSet) {
   MakeCache();
   cache_->Clear();
@@ -393,15 +395,18 @@ TEST_F(CacheAdviceTest, IsAccurateForASmallCache) {
   ExpectAccurate(/*entries=*/200, /*keys=*/4'000, /*reads=*/20'000);
 }
 
+// Promise: Observable
 TEST_F(CacheAdviceTest, IsAccurateForSeveralShards) {
   ExpectAccurate(/*entries=*/6'000, /*keys=*/60'000, /*reads=*/60'000);
 }
 
+// Promise: Observable
 TEST_F(CacheAdviceTest, IsAccurateWithTtls) {
   options_.default_ttl = absl::Seconds(5);
   ExpectAccurate(/*entries=*/500, /*keys=*/6'000, /*reads=*/40'000);
 }
 
+// Promise: Observable
 // The curve of a loop is a step, at the number of its keys.
 TEST_F(CacheAdviceTest, TellsOnWhichSideOfALimitALoopIs) {
   options_.max_entries = 10'000;
@@ -460,6 +465,7 @@ TEST_F(CacheAdviceTest, IsEmptyWithoutTheOptionAndZeroAtFirst) {
   EXPECT_FALSE(cache->stats().advice.has_value());
 }
 
+// Promise: Observable
 TEST_F(CacheAdviceTest, TellsWhyReadsMiss) {
   options_.max_entries = 2;
   auto cache = New<int, int>();

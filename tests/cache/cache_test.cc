@@ -102,6 +102,7 @@ TEST_F(CacheTest, TimeToLiveIsNeverZeroOrLess) {
   }
 }
 
+// Promise: Exact expiry
 TEST_F(CacheTest, HitDoesNotExtendTheTtl) {
   auto cache = NewCache();
   cache->Set("key", "value", absl::Seconds(10));
@@ -267,6 +268,7 @@ TEST_F(CacheHandleTest, TimeToLiveFollowsTouchAndGoesBelowZero) {
   EXPECT_EQ(cache->Find(2).TimeToLive(), absl::InfiniteDuration());
 }
 
+// Promise: Observable
 TEST_F(CacheHandleTest, AgeIsTheTimeSinceTheSetWhateverHappensToTheEntry) {
   auto cache = New<int, Value>();
   clock_.Advance(absl::Seconds(1));
@@ -498,6 +500,7 @@ struct CountingEqual {
   }
 };
 
+// Promise: Failures leave the cache whole
 TEST_F(CacheTypesTest, OneHashForAllKeysCostsOneComparisonPerKeyAtMost) {
   constexpr int kKeys = 500;
   auto cache =

@@ -98,6 +98,7 @@ TEST_P(CacheInterleavingTest, TimeToLiveIsThatOfAValueTouchedMeanwhile) {
   EXPECT_EQ(cache->TimeToLive(1), absl::Hours(1) - absl::Seconds(1));
 }
 
+// Promise: Each call takes effect at one instant
 TEST_P(CacheInterleavingTest, GetFindsWhatReplacedAValueBeforeItExpired) {
   auto cache = New<int, int>();
   cache->Set(1, 10, absl::Seconds(1));
@@ -667,6 +668,7 @@ class ForEachThreadsTest : public CacheEnvironment {
   std::vector<std::thread> threads_;
 };
 
+// Promise: Every value is seen once
 // A key that always has a value is shown with one of its values.
 TEST_F(ForEachThreadsTest, WhatStaysIsShownWhoeverWrites) {
   for (const int shards : {1, 8}) {

@@ -292,6 +292,7 @@ class PolicyAdversaryTest : public ::testing::TestWithParam<int64_t> {
   PolicyAdversary adversary_{GetParam(), TestSeed()};
 };
 
+// Promise: Expired entries go first
 TEST_P(PolicyAdversaryTest, FloodOfKeysThatCollide) {
   ExpectNoLossOn(adversary_.FloodOfKeysThatCollide());
 }

@@ -175,6 +175,7 @@ void ExpectNoGrowth(const std::vector<int64_t>& samples) {
   }
 }
 
+// Promise: Memory comes back by itself
 TEST(SoakTest, MemoryDoesNotGrowAndCountersAddUp) {
   using SteadyClock = std::chrono::steady_clock;
   const auto begin = SteadyClock::now();

@@ -87,6 +87,7 @@ TEST_F(NearCacheTest, ForeignWritesAreSeenOnceTheyAreTold) {
   EXPECT_EQ(near->stats().useful_invalidations, 3);
 }
 
+// Promise: A near cache is never staler than its bound
 TEST_F(NearCacheTest, LocalTtlCountsFromSending) {
   auto near = New<std::string>();
   server_.Set("key", "value", absl::Seconds(1));

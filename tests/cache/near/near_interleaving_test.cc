@@ -61,6 +61,7 @@ class NearInterleavingTest : public NearEnvironment {
       true;
 #endif
 };
+// Promise: A near cache is never staler than its bound
 TEST_F(NearInterleavingTest, InvalidationSupersedesAFetchBetweenAnyTwoSteps) {
   for (const Step step : {Step::kSent, Step::kExecuted}) {
     server_.Set("key", "old");
@@ -72,6 +73,7 @@ TEST_F(NearInterleavingTest, InvalidationSupersedesAFetchBetweenAnyTwoSteps) {
   }
 }
 
+// Promise: A near cache is never staler than its bound
 // The fetch that was superseded is executed after that of the load which has
 // taken its place.
 TEST_F(NearInterleavingTest, VersionsDoNotGoBackAfterAFetchThatIsNotKept) {
@@ -167,6 +169,7 @@ TEST_F(NearInterleavingTest, WhatAnOlderSessionHasStoredIsNotTaken) {
   EXPECT_EQ(*near->Get("key"), "new");
 }
 
+// Promise: A near cache is never staler than its bound
 // Threads that join the fetch of another one.
 TEST_F(NearInterleavingTest, ManyThreadsThatMissFetchOnce) {
   auto near = New<std::string>();
@@ -208,6 +211,7 @@ TEST_F(NearInterleavingTest, FetchThatBeganTooLongAgoIsNotJoined) {
   EXPECT_EQ(fetches(), 2);
 }
 
+// Promise: A near cache is never staler than its bound
 // The same, where what the leader has fetched would be kept: then the age of
 // the entry counts from its storing, and tells nothing of the fetch.
 TEST_F(NearInterleavingTest, FetchOfALostSessionIsNotJoinedAfterTheBound) {
@@ -334,6 +338,7 @@ TEST_F(NearInterleavingTest, JoinedFailureReachesAll) {
   EXPECT_EQ(near->stats().failed_reads, 2);
 }
 
+// Promise: A near cache is never staler than its bound
 // A wait for others, and one's own fetch before it, share command_timeout.
 TEST_F(NearInterleavingTest, GetManyWaitsForOthersForWhatIsLeftOfItsTime) {
   auto near = New<std::string>();

@@ -98,6 +98,7 @@ TEST_F(NearLeaseTest, CoarseClockServesNothingBeyondTheLease) {
   EXPECT_EQ(*near->Get("key"), "new");
 }
 
+// Promise: A near cache is never staler than its bound
 TEST_F(NearLeaseTest, LostConnectionEndsLocalHitsAtOnce) {
   auto near = New<std::string>();
   EXPECT_EQ(*near->Get("key"), "old");
@@ -124,6 +125,7 @@ TEST_F(NearLeaseTest, NewSessionStartsWithAnEmptyLocalTier) {
   EXPECT_EQ(fetches(), 2);
 }
 
+// Promise: A near cache is never staler than its bound
 TEST_F(NearLeaseTest, StoppedServerIsServedUntilTheBoundAndThenFails) {
   auto near = New<std::string>();
   RunFor(absl::Seconds(10));
@@ -165,6 +167,7 @@ TEST_F(NearLeaseTest, FailedWriteStillDeletesLocally) {
   EXPECT_EQ(*near->Get("key"), "new");
 }
 
+// Promise: A near cache is never staler than its bound
 TEST_F(NearLeaseTest, StaleValueIsServedOnErrorIfAsked) {
   options_.stale_if_error = true;
   auto near = New<std::string>();

@@ -159,6 +159,7 @@ TEST_F(RegistryTest, NextCacheOfANameHasNoSamplesOfTheLast) {
   EXPECT_EQ(ReportCaches()[1].samples.size(), 2u);
 }
 
+// Promise: Observable
 TEST_F(RegistryTest, CachesMayComeAndGoWhileOthersLook) {
   constexpr int kRounds = 300;
   std::atomic<bool> done{false};
@@ -270,6 +271,7 @@ class PrometheusTest : public CacheEnvironment {
     return samples.ok() ? *samples : PrometheusSamples();
   }
 };
+// Promise: Observable
 TEST_F(PrometheusTest, EveryNumberOfTheStatisticsIsAMetricOfItsOwn) {
   // All members up to the first histogram are numbers, each a different one.
   constexpr size_t kNumbers = offsetof(CacheStats, eviction_age) / 8;
@@ -331,6 +333,7 @@ TEST_F(PrometheusTest, ValuesAreThoseOfTheStatistics) {
   EXPECT_EQ(of("eviction_age_seconds_count"), 3);
 }
 
+// Promise: Observable
 TEST_F(PrometheusTest, EverySeriesExistsFromZeroOn) {
   options_.max_entries = 1;
   auto used = New<int, int>();

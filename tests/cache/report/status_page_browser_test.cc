@@ -74,6 +74,7 @@ class StatusPageBrowserTest : public CacheEnvironment {
   }
 };
 
+// Promise: Observable
 TEST_F(StatusPageBrowserTest, ShowsTheNumbersOfTheStatistics) {
   options_.name = "<b>&\"quoted\" \xC3\xA9";
   options_.max_entries = 50;

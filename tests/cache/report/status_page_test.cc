@@ -74,6 +74,7 @@ class StatusPageTest : public CacheEnvironment {
     return cache;
   }
 };
+// Promise: Observable
 TEST_F(StatusPageTest, IsWellFormedAndCompleteInItself) {
   const auto busy = MakeBusy();
   options_.name = "idle";

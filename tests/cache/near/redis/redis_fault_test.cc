@@ -115,6 +115,7 @@ class RedisFaultTest : public ::testing::Test {
   std::unique_ptr<RedisStore> store_;
 };
 
+// Promise: A near cache is never staler than its bound
 TEST_F(RedisFaultTest, RestartedServerGetsANewSession) {
   Start();
   const uint64_t session = listener_.Session();
@@ -127,6 +128,7 @@ TEST_F(RedisFaultTest, RestartedServerGetsANewSession) {
   EXPECT_EQ(store_->Fetch({"p:key"}, kTimeout)[0]->bytes, std::nullopt);
 }
 
+// Promise: A near cache is never staler than its bound
 TEST_F(RedisFaultTest, KilledSubscriptionIsANewSession) {
   Start();
   const uint64_t session = listener_.Session();
@@ -189,6 +191,7 @@ TEST_F(RedisFaultTest, CallsToAStoppedServerEndInTime) {
   EXPECT_TRUE(Fetch().ok());
 }
 
+// Promise: A near cache is never staler than its bound
 TEST_F(RedisFaultTest, LateRepliesGoToNobodyElse) {
   Start();
   const std::vector<std::string> before = Connections(false);
@@ -419,6 +422,7 @@ TEST_F(NearRedisTest, RestartedServerShowsNothingOldAndComesBackInTime) {
             Clock::NanosAfter(restarted, absl::Seconds(6)));
 }
 
+// Promise: A near cache is never staler than its bound
 TEST_F(NearRedisTest, ReadsFromAnotherServerEndTheSession) {
   Start();
   other_->Run({"SET", "p:key", "old"});
@@ -499,6 +503,7 @@ class PongTest : public NearRedisEnvironment {
   std::unique_ptr<RedisClient> slow_;
   int64_t before_write_ = 0;
 };
+// Promise: A near cache is never staler than its bound
 TEST_F(PongTest, PongBeforeAnInvalidationDoesNotCertifyTheWrite) {
   int attempts = 0;
   while (!HoldsBehindThePong()) {
@@ -520,6 +525,7 @@ TEST_F(PongTest, PongBeforeAnInvalidationDoesNotCertifyTheWrite) {
 // In the child of a fork().
 
 class RedisForkTest : public NearRedisEnvironment {};
+// Promise: A near cache is never staler than its bound
 TEST_F(RedisForkTest, CallsInTheChildFail) {
   Start();
   other_->Run({"SET", "p:key", "value"});

@@ -314,6 +314,7 @@ TEST_F(RedisInvalidationTest, HearsOfEmptiedDatabasesAsOfAllKeys) {
   EXPECT_TRUE(listener_.Await([&] { return listener_.flushes == 2; }));
 }
 
+// Promise: A near cache is never staler than its bound
 TEST_F(RedisInvalidationTest, HearsOfAnExpiry) {
   other_->Run({"SET", "p:short", "value", "PX", "20"});
   EXPECT_TRUE(AwaitKey("p:short"));
@@ -321,6 +322,7 @@ TEST_F(RedisInvalidationTest, HearsOfAnExpiry) {
   EXPECT_TRUE(listener_.Await([&] { return listener_.keys["p:short"] == 2; }));
 }
 
+// Promise: A near cache is never staler than its bound
 TEST_F(RedisInvalidationTest, HearsOfAnEviction) {
   other_->Run({"CONFIG", "SET", "maxmemory-policy", "allkeys-random"});
   // Less than the server takes without any key, so that it evicts all.
@@ -538,6 +540,7 @@ class RedisRightsTest : public ::testing::Test {
   std::unique_ptr<RedisServer> server_;
   std::unique_ptr<RedisClient> other_;
 };
+// Promise: A near cache is never staler than its bound
 TEST_F(RedisRightsTest, ThoseThatTheHeaderListsSuffice) {
   const std::string url =
       UserWith({"+get", "+mget", "+pttl", "+set", "+del", "~p:*", "+ping",
@@ -569,6 +572,7 @@ TEST_F(RedisRightsTest, TrackingThatIsMissingIsNamed) {
   ExpectMessage(why, {"CLIENT TRACKING: NOPERM", "+client|tracking"});
 }
 
+// Promise: A near cache is never staler than its bound
 TEST_F(RedisRightsTest, CommandThatIsMissingIsNamed) {
   struct Case {
     absl::string_view right;
@@ -611,6 +615,7 @@ TEST_F(RedisRightsTest, ReplicaIsRefused) {
   }
 }
 
+// Promise: A near cache is never staler than its bound
 TEST_F(RedisRightsTest, DemotedServerEndsTheSession) {
   const auto store = NewStore(server_->url());
   RecordingListener listener;
