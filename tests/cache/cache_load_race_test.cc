@@ -45,6 +45,11 @@ Result Value(const std::string& value) { return Loaded<std::string>{value}; }
 Result Cancelled() { return absl::CancelledError("no more"); }
 Result NeverCalled() { return absl::InternalError("called"); }
 
+// A loader of that value.
+std::function<Result()> Gives(const std::string& value) {
+  return [value] { return Value(value); };
+}
+
 // The value, or the name of the error.
 std::string TextOf(const absl::StatusOr<Handle>& result) {
   return result.ok() ? std::string(**result)
@@ -69,34 +74,13 @@ class LoadRaceEnvironment
     Renew();
   }
 
-  // A cache with options_ and hooks_ as they are now.
-  void Renew() { cache_ = New<int, std::string>(hooks_); }
-
-  // Begins a load of key 1, whose result goes to told_.
-  Ticket Begin() {
-    return cache_->BeginLoad(
-        1, {}, [this](const auto& result) { told_.push_back(TextOf(result)); });
-  }
-  Strings Told() { return std::exchange(told_, {}); }
-
-  StringCache::Hooks hooks_;
-  std::function<Result()> reload_;
-  std::unique_ptr<StringCache> cache_;
-  Strings told_;
-};
-
-// Callers that block, in an order that is known.
-class CacheLoadWaitersTest : public LoadRaceEnvironment {
- protected:
   // A caller that asks for key 1 on a thread of its own, and blocks.
   class Waiter {
    public:
+    // Calls `at_sleep`, if there is one, when it next wakes.
     Waiter(StringCache* cache, const LoadOptions& options,
-           std::function<Result()> loader)
-        : Waiter(cache, options, std::move(loader), nullptr) {}
-    // Calls `at_sleep` when it next wakes.
-    Waiter(StringCache* cache, const LoadOptions& options,
-           std::function<Result()> loader, std::function<void()> at_sleep)
+           std::function<Result()> loader,
+           std::function<void()> at_sleep = nullptr)
         : at_sleep_(std::move(at_sleep)),
           thread_([this, cache, options, loader = std::move(loader)] {
             At("load: before it blocks", [this] {
@@ -128,6 +112,25 @@ class CacheLoadWaitersTest : public LoadRaceEnvironment {
     std::thread thread_;  // The last.
   };
 
+  // A cache with options_ and hooks_ as they are now.
+  void Renew() { cache_ = New<int, std::string>(hooks_); }
+
+  // Begins a load of key 1, whose result goes to told_.
+  Ticket Begin() {
+    return cache_->BeginLoad(
+        1, {}, [this](const auto& result) { told_.push_back(TextOf(result)); });
+  }
+  Strings Told() { return std::exchange(told_, {}); }
+
+  StringCache::Hooks hooks_;
+  std::function<Result()> reload_;
+  std::unique_ptr<StringCache> cache_;
+  Strings told_;
+};
+
+// Callers that wait for a load.
+class CacheLoadWaitersTest : public LoadRaceEnvironment {
+ protected:
   // Runs `load` for key 1 while ninety-nine other callers wait. Returns what
   // they get.
   Strings WaitersFor(const std::function<Result()>& load) {
@@ -149,7 +152,7 @@ class CacheLoadWaitersTest : public LoadRaceEnvironment {
 
 // Promise: One load per key
 TEST_P(CacheLoadWaitersTest, HundredCallsForOneKeyRunTheLoaderOnce) {
-  EXPECT_EQ(WaitersFor([] { return Value("once"); }), Strings(99, "once"));
+  EXPECT_EQ(WaitersFor(Gives("once")), Strings(99, "once"));
   EXPECT_EQ(cache_->Get(1), "once");
   EXPECT_EQ(cache_->stats().sets, 1);
 }
@@ -165,8 +168,7 @@ TEST_P(CacheLoadWaitersTest, LoaderThatThrowsGivesAnErrorToThoseWhoWait) {
   const auto throws = []() -> Result { throw std::runtime_error("lost"); };
   EXPECT_THROW((void)cache_->FindOrLoad(1, {}, throws), std::runtime_error);
   EXPECT_EQ(WaitersFor(throws), Strings(99, "UNKNOWN"));
-  EXPECT_EQ(cache_->FindOrLoad(1, {}, [] { return Value("found"); })->value(),
-            "found");
+  EXPECT_EQ(cache_->FindOrLoad(1, {}, Gives("found"))->value(), "found");
 }
 
 // A value that can be copied so many times. Not moved: absl::StatusOr ends a
@@ -237,7 +239,7 @@ TEST_P(CacheLoadWaitersTest, LoadGoesToTheOneThatHasWaitedLongest) {
 TEST_P(CacheLoadWaitersTest, CallbacksAreToldByTheHeir) {
   Ticket ticket = Begin();
   EXPECT_FALSE(Begin());
-  Waiter waiter(cache_.get(), {}, [] { return Value("taken over"); });
+  Waiter waiter(cache_.get(), {}, Gives("taken over"));
   ticket = Ticket();
   EXPECT_EQ(waiter.Text(), "taken over");
   EXPECT_EQ(Told(), Strings(2, "taken over"));
@@ -258,9 +260,8 @@ TEST_P(CacheLoadWaitersTest, WaitEndsByTheClockOfTheCache) {
 
 TEST_P(CacheLoadWaitersTest, HeirWhoseTimeIsUpLeadsAllTheSame) {
   Ticket ticket = Begin();
-  Waiter waiter(
-      cache_.get(), Limit(absl::Seconds(1)), [] { return Value("heir"); },
-      [&] { ticket = Ticket(); });
+  Waiter waiter(cache_.get(), Limit(absl::Seconds(1)), Gives("heir"),
+                [&] { ticket = Ticket(); });
   clock_.WaitUntilAsleep();
   clock_.Advance(absl::Seconds(1));
   EXPECT_EQ(waiter.Text(), "heir");
@@ -278,10 +279,9 @@ TEST_P(CacheLoadWaitersTest, ResultThatComesAsTheTimeIsUpIsReturned) {
 
 TEST_P(CacheLoadWaitersTest, WhoHasWaitedTooLongIsNoHeir) {
   Ticket ticket = Begin();
-  Waiter first(cache_.get(), Limit(absl::Hours(1)),
-               [] { return Value("first"); });
+  Waiter first(cache_.get(), Limit(absl::Hours(1)), Gives("first"));
   Waiter brief(cache_.get(), Limit(absl::Seconds(1)), NeverCalled);
-  Waiter last(cache_.get(), {}, [] { return Value("last"); });
+  Waiter last(cache_.get(), {}, Gives("last"));
   clock_.Advance(absl::Seconds(1));
   EXPECT_EQ(brief.Text(), "DEADLINE_EXCEEDED");
   ticket = Ticket();
@@ -296,13 +296,12 @@ TEST_P(CacheLoadWaitersTest, LoadWhoseLastWaiterHasGoneEndsAsCancelled) {
   EXPECT_EQ(brief.Text(), "DEADLINE_EXCEEDED");
   ticket = Ticket();
   EXPECT_EQ(Told(), Strings{"CANCELLED"});
-  EXPECT_EQ(cache_->FindOrLoad(1, {}, [] { return Value("next"); })->value(),
-            "next");
+  EXPECT_EQ(cache_->FindOrLoad(1, {}, Gives("next"))->value(), "next");
 }
 
 TEST_P(CacheLoadWaitersTest, HeirOfASupersededLoadDoesNotStore) {
   Ticket ticket = Begin();
-  Waiter waiter(cache_.get(), {}, [] { return Value("too old"); });
+  Waiter waiter(cache_.get(), {}, Gives("too old"));
   cache_->Del(1);
   ticket = Ticket();
   EXPECT_EQ(waiter.Text(), "too old");
@@ -334,7 +333,7 @@ TEST_P(CacheLoadWaitersTest, WhoeverGaveUpALoadMayWaitForItsHeir) {
         At("load: after the wait", [&] { leader_waits.Wait(); });
         heir_blocks.Notify();
       });
-      EXPECT_TRUE(cache_->FindOrLoad(1, {}, [] { return Value("heir"); }).ok());
+      EXPECT_TRUE(cache_->FindOrLoad(1, {}, Gives("heir")).ok());
     });
     heir_blocks.Wait();
     return Cancelled();
@@ -439,8 +438,7 @@ TEST_P(CacheLoadWaitersTest, HeirThatThrowsFailsThoseBehindIt) {
 TEST_P(CacheLoadWaitersTest, CancelledLoadKeepsNobodyFromLoading) {
   Ticket ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
   At("load: cancelled", [&] {
-    EXPECT_EQ(TextOf(cache_->FindOrLoad(1, {}, [] { return Value("loaded"); })),
-              "loaded");
+    EXPECT_EQ(TextOf(cache_->FindOrLoad(1, {}, Gives("loaded"))), "loaded");
     EXPECT_FALSE(Begin());
   });
   ticket = Ticket();
@@ -558,8 +556,7 @@ TEST_P(CacheLoadInterleavingTest, WriteBeforeALoadJoinsIsSeenByIt) {
   EXPECT_EQ(TextOf(cache_->FindOrLoad(1, {}, NeverCalled)), "set");
   cache_->Del(1);
   At("load: before it joins", [&] { cache_->Del(1); });
-  EXPECT_EQ(TextOf(cache_->FindOrLoad(1, {}, [] { return Value("loaded"); })),
-            "loaded");
+  EXPECT_EQ(TextOf(cache_->FindOrLoad(1, {}, Gives("loaded"))), "loaded");
   EXPECT_EQ(cache_->Get(1), "loaded");
 }
 
@@ -613,9 +610,8 @@ TEST_P(CacheLoadInterleavingTest, RefreshThatIsOvertakenDoesNotBegin) {
       {"refresh: before it starts",
        [&] {
          clock_.Advance(absl::Seconds(1));
-         EXPECT_EQ(
-             TextOf(cache_->FindOrLoad(1, {}, [] { return Value("loaded"); })),
-             "loaded");
+         EXPECT_EQ(TextOf(cache_->FindOrLoad(1, {}, Gives("loaded"))),
+                   "loaded");
        },
        "loaded"},
   };
@@ -846,8 +842,7 @@ class CacheLoadForkTest : public LoadRaceEnvironment {
   // Whether key 1 may be loaded, and a value is stored.
   bool CanLoad() {
     cache_->Del(1);
-    return TextOf(cache_->FindOrLoad(1, {}, [] { return Value("next"); })) ==
-               "next" &&
+    return TextOf(cache_->FindOrLoad(1, {}, Gives("next"))) == "next" &&
            cache_->Get(1) == "next" && cache_->CheckInvariants().ok();
   }
   // Whether key 1, which has an old value, may be refreshed.
@@ -868,8 +863,7 @@ TEST_P(CacheLoadForkTest, LoadOfAnotherThreadIsForgotten) {
   });
   runs.Wait();
   EXPECT_TRUE(HoldsInChild([&] {
-    const auto loaded =
-        cache_->FindOrLoad(1, {}, [] { return Value("the child's"); });
+    const auto loaded = cache_->FindOrLoad(1, {}, Gives("the child's"));
     return TextOf(loaded) == "the child's" && CanLoad();
   }));
   may_end.Notify();
@@ -909,12 +903,7 @@ TEST_P(CacheLoadForkTest, TicketThatIsDroppedInTheChildHasNoHeir) {
   for (const bool is_superseded : {false, true}) {
     Renew();
     Ticket ticket = Begin();
-    Notification blocks;
-    std::thread waiter([&] {
-      At("load: before it blocks", [&] { blocks.Notify(); });
-      EXPECT_TRUE(cache_->FindOrLoad(1, {}, [] { return Value("heir"); }).ok());
-    });
-    blocks.Wait();
+    Waiter waiter(cache_.get(), {}, Gives("heir"));
     (void)cache_->Contains(1);
     // It has the lock of the load until it sleeps.
     ASSERT_FALSE(cache_->BeginLoad(1, {}, [](const auto&) {}));
@@ -924,7 +913,7 @@ TEST_P(CacheLoadForkTest, TicketThatIsDroppedInTheChildHasNoHeir) {
       return Told() == Strings{"CANCELLED"} && CanLoad();
     })) << is_superseded;
     ticket = Ticket();
-    waiter.join();
+    EXPECT_EQ(waiter.Text(), "heir");
     EXPECT_EQ(Told(), Strings{"heir"});
   }
 }
