@@ -1,7 +1,5 @@
 """Trials of mutants that are built one by one, because they cannot be switched at run time."""
 
-import threading
-
 from mutation import checkout, program
 
 # How many tests are built at a time: each one, before any of them runs.
@@ -13,22 +11,20 @@ _MOST_OF_A_HEADER = 24
 
 
 class SingleTrial:
-    """A copy of the project in which one mutant at a time is. Thread-safe: one call waits for another."""
+    """A copy of the project in which one mutant at a time is. For one thread."""
 
     def __init__(self, root, folder, pattern):
         self._checkout = checkout.Checkout(root, folder)
         self._pattern = pattern
-        self._lock = threading.Lock()
 
     def outcome(self, path, mutant, usual):
         """As SwitchedTrial.outcome, or "does not build". Takes what each test does without a mutant."""
-        with self._lock:
-            original = self._checkout.read(path)
-            try:
-                self._checkout.write(path, mutant.apply(original))
-                return self._outcome(path, usual)
-            finally:
-                self._checkout.write(path, original)
+        original = self._checkout.read(path)
+        try:
+            self._checkout.write(path, mutant.apply(original))
+            return self._outcome(path, usual)
+        finally:
+            self._checkout.write(path, original)
 
     def end(self):
         self._checkout.end()
