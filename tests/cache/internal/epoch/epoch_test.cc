@@ -237,7 +237,7 @@ TEST_P(EpochTest, AReaderNeverLooksAtWhatWasReused) {
 
 // The same for who asks whether there are readers at all, while one comes.
 TEST_P(EpochTest, AReaderThatComesNeverLooksAtWhatWasReusedForWantOfReaders) {
-  constexpr int kReaders = 10'000;
+  constexpr int kReaders = 4'000;
   std::array<std::atomic<bool>, 1024> reused = {};
   alignas(64) std::atomic<size_t> current{0};
   // Taken away by each reader as it comes: the writer's stores to these take
