@@ -28,15 +28,13 @@ Effect EffectOf(Operation operation) {
       return Effect::kStore;
     case Operation::kDelete:
       return Effect::kDelete;
-    case Operation::kReplace:
-    case Operation::kCas:
-    case Operation::kAppend:
-    case Operation::kPrepend:
-    case Operation::kIncr:
-    case Operation::kDecr:
-      break;
+    default:
+      return Effect::kNothing;
   }
-  return Effect::kNothing;
+}
+
+bool Replaces(Operation operation) {
+  return operation == Operation::kReplace || operation == Operation::kCas;
 }
 
 // The next reads of the values that are kept; the largest on top. Reads that
@@ -89,21 +87,14 @@ std::vector<int64_t> SmallestCharges(const LoadedTrace& trace,
   for (size_t i = 0; i < trace.size(); ++i) {
     const Request request = trace[i];
     const Effect effect = EffectOf(request.operation);
+    if (effect == Effect::kDelete) continue;
     // What replaces a value may be smaller, what grows one says by how much.
-    const bool grows = request.operation == Operation::kAppend ||
-                       request.operation == Operation::kPrepend ||
-                       request.operation == Operation::kIncr ||
-                       request.operation == Operation::kDecr;
-    if (effect == Effect::kDelete || grows) continue;
+    if (effect == Effect::kNothing && !Replaces(request.operation)) continue;
     int64_t& charge = charges[trace.key(i)];
     charge = std::min(charge, overhead + int64_t{request.key_size} +
                                   int64_t{request.value_size});
   }
   return charges;
-}
-
-bool Replaces(Operation operation) {
-  return operation == Operation::kReplace || operation == Operation::kCas;
 }
 
 // The longest life of the value that a request stores.

@@ -1,14 +1,12 @@
-// A whole trace in memory, to be replayed several times.
+// Requests in memory, to be replayed several times or one part after another.
 //
 //   absl::StatusOr<LoadedTrace> trace = LoadedTrace::Load(source);
 //   if (!trace.ok()) return trace.status();
-//   LoadedTrace::Reader reader(*trace);  // The same requests each time.
-//   absl::StatusOr<ReplayResult> result = Replay(reader, options);
+//   for (size_t i = 0; i < trace->size(); ++i) Play((*trace)[i]);
 //
 // Errors: those of the source.
 //
-// Threads: readers on several threads may share a trace. A reader is
-// thread-compatible.
+// Threads: several may share a trace.
 //
 // Cost: 24 bytes a request, and each distinct key once.
 
@@ -19,7 +17,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <optional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -30,13 +28,20 @@ namespace wheelcache::replay {
 
 class LoadedTrace {
  public:
-  class Reader;
+  // What 32 bits can number, but for the last, which is none in bounds.h.
+  static constexpr size_t kMostRequests =
+      std::numeric_limits<uint32_t>::max() - 1;
 
   // Called now and then, with the number of requests loaded so far.
   using LoadListener = std::function<void(int64_t requests)>;
 
+  // Loads all that is left of the source. More than kMostRequests are an error.
   static absl::StatusOr<LoadedTrace> Load(RequestSource& source,
                                           const LoadListener& listener = {});
+
+  // Loads up to `most` requests.
+  static absl::StatusOr<LoadedTrace> LoadPart(
+      RequestSource& source, size_t most, const LoadListener& listener = {});
 
   size_t size() const { return items_.size(); }
   // The number of distinct keys.
@@ -46,11 +51,16 @@ class LoadedTrace {
 
   // The number of the key of a request, from 0 to below keys().
   size_t key(size_t i) const { return items_[i].key; }
+  int64_t timestamp_seconds(size_t i) const {
+    return items_[i].seconds_and_operation >> kOperationBits;
+  }
   Request operator[](size_t i) const;
 
  private:
+  static constexpr int kOperationBits = 4;
+
   struct Item {
-    // Packed: the operation takes four bits.
+    // Packed: the operation takes the lowest bits.
     int64_t seconds_and_operation;
     uint32_t key;
     uint32_t key_size;
@@ -63,19 +73,6 @@ class LoadedTrace {
   std::vector<Item> items_;
   std::deque<std::string> keys_;  // None moves as others come.
   int64_t reads_ = 0;
-};
-
-class LoadedTrace::Reader : public RequestSource {
- public:
-  // The trace must outlive the reader.
-  explicit Reader(const LoadedTrace& trace) : trace_(trace) {}
-
-  absl::StatusOr<bool> Next(Request& request) override;
-  std::optional<double> progress() const override;
-
- private:
-  const LoadedTrace& trace_;
-  size_t next_ = 0;
 };
 
 }  // namespace wheelcache::replay

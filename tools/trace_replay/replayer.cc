@@ -6,18 +6,22 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/options.h"
 #include "wheelcache/cache/stats.h"
-#include "wheelcache/tools/trace_replay/player.h"
+#include "wheelcache/tools/load_testing/latency_histogram.h"
+#include "wheelcache/tools/trace_replay/loaded_trace.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/request.h"
 #include "wheelcache/wheel/base/mutex.h"
@@ -25,6 +29,132 @@
 
 namespace wheelcache::replay {
 namespace {
+
+struct TracedValue {
+  uint64_t key_size = 0;
+  uint64_t value_size = 0;
+};
+
+using TraceCache = Cache<std::string, TracedValue>;
+
+// Creates the cache that the options describe, without a background thread.
+absl::StatusOr<std::unique_ptr<TraceCache>> CreateTraceCache(
+    const ReplayOptions& options, Clock* clock) {
+  CacheOptions cache;
+  cache.name = "trace_replay";
+  cache.max_entries = options.max_entries;
+  cache.max_bytes = options.max_bytes;
+  cache.policy = options.policy.policy;
+  cache.advise = options.advise;
+  cache.default_ttl = options.ttl;
+  cache.jitter = options.jitter;
+  cache.jitter_seed = 1;
+  cache.shards = options.shards;
+  cache.clock = clock;
+  cache.reaper = nullptr;
+  TraceCache::Hooks hooks;
+  hooks.weigher = [](std::string_view, const TracedValue& value) {
+    return value.key_size + value.value_size;
+  };
+  return TraceCache::Create(std::move(cache), std::move(hooks));
+}
+
+// Plays requests on one thread. Players on several threads may share a cache if
+// all requests for a key go to the same player.
+class Player {
+ public:
+  Player(TraceCache& cache, const ReplayOptions& options)
+      : cache_(cache),
+        default_ttl_(options.ttl),
+        read_through_(options.read_through) {}
+
+  void Play(const Request& request) {
+    ++counts_.requests;
+    switch (request.operation) {
+      case Operation::kGet:
+      case Operation::kGets:
+        return Read(request);
+      case Operation::kSet:
+        return Write(request);
+      case Operation::kAdd:
+        // Get, not Contains: memcached's add refreshes the recency of a present
+        // key.
+        if (!cache_.Get(request.key)) Write(request);
+        return;
+      case Operation::kReplace:
+      case Operation::kCas:
+        if (cache_.Contains(request.key)) Write(request);
+        return;
+      case Operation::kAppend:
+      case Operation::kPrepend:
+        return Grow(request, request.value_size);
+      case Operation::kIncr:
+      case Operation::kDecr:
+        return Grow(request, 0);
+      case Operation::kDelete:
+        cache_.Del(request.key);
+        return;
+    }
+  }
+
+  const ReplayCounts& counts() const { return counts_; }
+
+ private:
+  // Returns call(). Records the latency of one call in eight.
+  template <typename Call>
+  auto Timed(load_testing::LatencyHistogram& nanos, Call call) {
+    // At random: every eighth call could coincide with a pattern in the trace.
+    // This is Marsaglia's xorshift generator (2003).
+    sampler_ ^= sampler_ << 13;
+    sampler_ ^= sampler_ >> 17;
+    sampler_ ^= sampler_ << 5;
+    if (sampler_ % 8 != 0) return call();
+    const auto start = std::chrono::steady_clock::now();
+    auto result = call();
+    const std::chrono::nanoseconds elapsed =
+        std::chrono::steady_clock::now() - start;
+    nanos.Record(elapsed.count());
+    return result;
+  }
+
+  void Read(const Request& request) {
+    if (Timed(counts_.get_nanos, [&] { return cache_.Get(request.key); })) {
+      ++counts_.hits;
+      return;
+    }
+    ++counts_.misses;
+    if (read_through_) Write(request);
+  }
+
+  void Write(const Request& request) {
+    Set(request, {request.key_size, request.value_size},
+        request.ttl_seconds == 0 ? default_ttl_
+                                 : absl::Seconds(request.ttl_seconds));
+  }
+
+  // Adds `bytes` to the size of a present value, which keeps its deadline.
+  void Grow(const Request& request, uint64_t bytes) {
+    std::optional<TracedValue> value = cache_.Peek(request.key);
+    const std::optional<absl::Duration> ttl = cache_.TimeToLive(request.key);
+    // Another player may evict the key between the two calls.
+    if (!value || !ttl) return;
+    value->value_size += bytes;
+    Set(request, *value, *ttl);
+  }
+
+  void Set(const Request& request, TracedValue value, absl::Duration ttl) {
+    Timed(counts_.set_nanos,
+          [&] { return cache_.Set(request.key, value, ttl); });
+    counts_.peak_entries = std::max(counts_.peak_entries, cache_.size());
+    counts_.peak_bytes = std::max(counts_.peak_bytes, cache_.bytes());
+  }
+
+  TraceCache& cache_;
+  const absl::Duration default_ttl_;
+  const bool read_through_;
+  uint32_t sampler_ = 1;
+  ReplayCounts counts_;
+};
 
 // A reusable barrier with a completion, as C++20's std::barrier has one.
 class Barrier {
@@ -55,106 +185,58 @@ class Barrier {
   int64_t generation_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-// A batch of requests, each assigned to a worker; those for a key have the same
-// one. Requests are read a batch at a time, so that the measured time of a
-// replay excludes reading.
-class RequestBatch {
- public:
-  explicit RequestBatch(int workers) : workers_(workers) {}
-
-  // Replaces the batch by the next requests of `source`. Returns false if there
-  // are none.
-  absl::StatusOr<bool> Fill(RequestSource& source);
-
-  size_t size() const { return items_.size(); }
-  int worker(size_t i) const { return items_[i].worker; }
-  int64_t timestamp_seconds(size_t i) const {
-    return items_[i].request.timestamp_seconds;
-  }
-
-  // The key is valid until the next Fill.
-  Request operator[](size_t i) const {
-    Request request = items_[i].request;
-    request.key = absl::string_view(keys_).substr(items_[i].key_begin,
-                                                  items_[i].key_length);
-    return request;
-  }
-
- private:
-  struct Item {
-    Request request;  // Its key dangles; the bytes are in keys_.
-    size_t key_begin;
-    size_t key_length;
-    int worker;
-  };
-
-  int WorkerOf(absl::string_view key) const;
-
-  const int workers_;
-  std::vector<Item> items_;
-  std::string keys_;
+// Some requests of a trace. They are read before the clock of the replay runs,
+// and few enough to leave most of a core's private caches to the cache under
+// test.
+struct Batch {
+  const LoadedTrace* trace;
+  size_t begin;
+  size_t end;
 };
+constexpr size_t kBatchRequests = 4096;
 
-absl::StatusOr<bool> RequestBatch::Fill(RequestSource& source) {
-  // Few enough to leave most of a core's private caches to the cache under
-  // test.
-  constexpr size_t kMaxRequests = 4096;
-  constexpr size_t kMaxKeyBytes = 1 << 20;
-  items_.clear();
-  keys_.clear();
-  Request request;
-  while (items_.size() < kMaxRequests && keys_.size() < kMaxKeyBytes) {
-    absl::StatusOr<bool> more = source.Next(request);
-    if (!more.ok()) return more.status();
-    if (!*more) break;
-    items_.push_back(
-        {request, keys_.size(), request.key.size(), WorkerOf(request.key)});
-    keys_.append(request.key.data(), request.key.size());
-  }
-  return !items_.empty();
-}
-
-// Not by absl::Hash, which selects the cache's shards: each worker would have
-// shards to itself, and their locks would never be contended.
-int RequestBatch::WorkerOf(absl::string_view key) const {
-  if (workers_ == 1) return 0;
-  const std::string_view bytes(key.data(), key.size());
-  return static_cast<int>(std::hash<std::string_view>()(bytes) % workers_);
-}
-
-void Merge(const PlayerCounts& from, PlayerCounts& into) {
-  into.requests += from.requests;
-  into.hits += from.hits;
-  into.misses += from.misses;
-  into.peak_entries = std::max(into.peak_entries, from.peak_entries);
-  into.peak_bytes = std::max(into.peak_bytes, from.peak_bytes);
-  into.get_nanos.Merge(from.get_nanos);
-  into.set_nanos.Merge(from.set_nanos);
-}
+// Returns the next requests; none at the end.
+using NextBatch = std::function<absl::StatusOr<Batch>()>;
 
 // Workers, one per thread, that play one batch after another together. Each
-// scans the whole batch and plays the requests assigned to it. Where simulated
+// scans the whole batch and plays the requests for its keys. Where simulated
 // time advances, they wait for each other.
 class Team {
  public:
   // The cache and its clock must outlive the team.
   Team(SimulatedClock& clock, TraceCache& cache, const ReplayOptions& options)
-      : clock_(clock),
-        cache_(cache),
-        batch_(options.threads),
-        barrier_(options.threads) {
+      : clock_(clock), cache_(cache), barrier_(options.threads) {
     for (int i = 0; i < options.threads; ++i) {
       workers_.push_back(std::make_unique<Worker>(cache, options));
     }
   }
 
-  absl::Status Run(RequestSource& source, const ProgressListener& progress);
+  absl::Status Run(const NextBatch& next, const ProgressListener& progress) {
+    std::vector<std::thread> threads;
+    for (size_t i = 1; i < workers_.size(); ++i) {
+      threads.emplace_back([this, i] { PlayBatches(i); });
+    }
+    absl::Status status = LeadBatches(next, progress);
+    done_ = true;
+    barrier_.Pass();
+    for (std::thread& thread : threads) thread.join();
+    return status;
+  }
 
   // REQUIRES: Run has returned.
-  PlayerCounts counts() const {
-    PlayerCounts counts;
-    for (const auto& worker : workers_) Merge(worker->player.counts(), counts);
-    return counts;
+  ReplayCounts counts() const {
+    ReplayCounts sum;
+    for (const auto& worker : workers_) {
+      const ReplayCounts& counts = worker->player.counts();
+      sum.requests += counts.requests;
+      sum.hits += counts.hits;
+      sum.misses += counts.misses;
+      sum.peak_entries = std::max(sum.peak_entries, counts.peak_entries);
+      sum.peak_bytes = std::max(sum.peak_bytes, counts.peak_bytes);
+      sum.get_nanos.Merge(counts.get_nanos);
+      sum.set_nanos.Merge(counts.set_nanos);
+    }
+    return sum;
   }
   absl::Duration elapsed() const { return absl::FromChrono(elapsed_); }
 
@@ -168,81 +250,87 @@ class Team {
     int64_t now_seconds = -1;  // The latest time seen so far.
   };
 
-  void PlayBatches(int index);
-  void PlayBatch(int index);
-  absl::Status LeadBatches(RequestSource& source,
-                           const ProgressListener& progress);
+  absl::Status LeadBatches(const NextBatch& next,
+                           const ProgressListener& progress) {
+    int64_t played = 0;
+    for (;;) {
+      absl::StatusOr<Batch> batch = next();
+      if (!batch.ok()) return batch.status();
+      if (batch->begin == batch->end) return absl::OkStatus();
+      batch_ = *batch;
+      const auto start = std::chrono::steady_clock::now();
+      barrier_.Pass();
+      PlayBatch(0);
+      barrier_.Pass();
+      elapsed_ += std::chrono::steady_clock::now() - start;
+      played += static_cast<int64_t>(batch->end - batch->begin);
+      if (progress) progress(played);
+    }
+  }
+
+  void PlayBatches(size_t index) {
+    for (;;) {
+      barrier_.Pass();
+      if (done_) return;
+      PlayBatch(index);
+      barrier_.Pass();
+    }
+  }
+
+  void PlayBatch(size_t index) {
+    Worker& worker = *workers_[index];
+    const LoadedTrace& trace = *batch_.trace;
+    for (size_t i = batch_.begin; i < batch_.end; ++i) {
+      const int64_t seconds = trace.timestamp_seconds(i);
+      if (seconds > worker.now_seconds) {
+        worker.now_seconds = seconds;
+        barrier_.Pass([&] { AdvanceClock(seconds); });
+      }
+      // By the numbers of the keys, which have nothing to do with the hashes
+      // that select shards: else workers would have shards to themselves.
+      if (trace.key(i) % workers_.size() == index) worker.player.Play(trace[i]);
+    }
+  }
+
   // Advances the clock and reclaims all that has expired.
-  void AdvanceClock(int64_t now_seconds);
+  void AdvanceClock(int64_t now_seconds) {
+    constexpr int64_t kBudget = 1024;
+    clock_.AdvanceTo(absl::Seconds(now_seconds));
+    while (cache_.RunMaintenance(kBudget) >= kBudget) {
+    }
+  }
 
   SimulatedClock& clock_;
   TraceCache& cache_;
   std::vector<std::unique_ptr<Worker>> workers_;
 
   // Written by the leader, worker 0, while the others wait at the barrier.
-  RequestBatch batch_;
+  Batch batch_ = {};
   bool done_ = false;
   std::chrono::nanoseconds elapsed_{0};
 
   Barrier barrier_;
 };
 
-absl::Status Team::Run(RequestSource& source,
-                       const ProgressListener& progress) {
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < workers_.size(); ++i) {
-    threads.emplace_back([this, i] { PlayBatches(static_cast<int>(i)); });
-  }
-  absl::Status status = LeadBatches(source, progress);
-  done_ = true;
-  barrier_.Pass();
-  for (std::thread& thread : threads) thread.join();
-  return status;
-}
+absl::StatusOr<ReplayResult> ReplayBatches(const NextBatch& next,
+                                           const ReplayOptions& options,
+                                           const ProgressListener& progress) {
+  SimulatedClock clock;
+  absl::StatusOr<std::unique_ptr<TraceCache>> cache =
+      CreateTraceCache(options, &clock);
+  if (!cache.ok()) return cache.status();
+  Team team(clock, **cache, options);
+  absl::Status status = team.Run(next, progress);
+  if (!status.ok()) return status;
 
-absl::Status Team::LeadBatches(RequestSource& source,
-                               const ProgressListener& progress) {
-  int64_t played = 0;
-  for (;;) {
-    absl::StatusOr<bool> filled = batch_.Fill(source);
-    if (!filled.ok()) return filled.status();
-    if (!*filled) return absl::OkStatus();
-    const auto start = std::chrono::steady_clock::now();
-    barrier_.Pass();
-    PlayBatch(0);
-    barrier_.Pass();
-    elapsed_ += std::chrono::steady_clock::now() - start;
-    played += static_cast<int64_t>(batch_.size());
-    if (progress) progress(played);
-  }
-}
-
-void Team::PlayBatches(int index) {
-  for (;;) {
-    barrier_.Pass();
-    if (done_) return;
-    PlayBatch(index);
-    barrier_.Pass();
-  }
-}
-
-void Team::PlayBatch(int index) {
-  Worker& worker = *workers_[index];
-  for (size_t i = 0; i < batch_.size(); ++i) {
-    const int64_t seconds = batch_.timestamp_seconds(i);
-    if (seconds > worker.now_seconds) {
-      worker.now_seconds = seconds;
-      barrier_.Pass([&] { AdvanceClock(seconds); });
-    }
-    if (batch_.worker(i) == index) worker.player.Play(batch_[i]);
-  }
-}
-
-void Team::AdvanceClock(int64_t now_seconds) {
-  constexpr int64_t kBudget = 1024;
-  clock_.AdvanceTo(absl::Seconds(now_seconds));
-  while (cache_.RunMaintenance(kBudget) >= kBudget) {
-  }
+  ReplayResult result;
+  result.counts = team.counts();
+  result.elapsed = team.elapsed();
+  const CacheStats stats = (*cache)->stats();
+  result.evictions = stats.evictions;
+  result.expirations = stats.expirations;
+  result.advice = stats.advice;
+  return result;
 }
 
 }  // namespace
@@ -261,23 +349,37 @@ double ReplayResult::requests_per_second() const {
 absl::StatusOr<ReplayResult> Replay(RequestSource& source,
                                     const ReplayOptions& options,
                                     const ProgressListener& progress) {
+  absl::StatusOr<LoadedTrace> part;
+  const auto next = [&]() -> absl::StatusOr<Batch> {
+    part = LoadedTrace::LoadPart(source, kBatchRequests);
+    if (!part.ok()) return part.status();
+    return Batch{&*part, 0, part->size()};
+  };
+  absl::StatusOr<ReplayResult> result = ReplayBatches(next, options, progress);
+  if (result.ok()) result->bad_lines = source.bad_lines();
+  return result;
+}
+
+absl::StatusOr<ReplayResult> Replay(const LoadedTrace& trace,
+                                    const ReplayOptions& options,
+                                    const ProgressListener& progress) {
+  size_t begin = 0;
+  const auto next = [&]() -> absl::StatusOr<Batch> {
+    const size_t end = std::min(begin + kBatchRequests, trace.size());
+    return Batch{&trace, std::exchange(begin, end), end};
+  };
+  return ReplayBatches(next, options, progress);
+}
+
+absl::StatusOr<int64_t> OverheadPerEntry(const ReplayOptions& options) {
+  ReplayOptions unlimited = options;
+  unlimited.max_entries = unlimited.max_bytes = kUnlimited;
   SimulatedClock clock;
   absl::StatusOr<std::unique_ptr<TraceCache>> cache =
-      CreateTraceCache(options, &clock);
+      CreateTraceCache(unlimited, &clock);
   if (!cache.ok()) return cache.status();
-  Team team(clock, **cache, options);
-  absl::Status status = team.Run(source, progress);
-  if (!status.ok()) return status;
-
-  ReplayResult result;
-  result.counts = team.counts();
-  result.elapsed = team.elapsed();
-  const CacheStats stats = (*cache)->stats();
-  result.evictions = stats.evictions;
-  result.expirations = stats.expirations;
-  result.advice = stats.advice;
-  result.bad_lines = source.bad_lines();
-  return result;
+  (*cache)->Set("", TracedValue());
+  return (*cache)->bytes();
 }
 
 }  // namespace wheelcache::replay

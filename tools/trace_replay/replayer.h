@@ -1,8 +1,12 @@
-// Replays a trace through a cache in simulated time.
+// Replays a trace through a cache in simulated time, with memcached's
+// semantics.
 //
 //   absl::StatusOr<ReplayResult> result = Replay(source, options);
 //   if (!result.ok()) return result.status();
 //   int64_t hits = result->counts.hits;
+//
+// A trace records the sizes of values, not their contents: what stands in for a
+// value is charged the sizes in the trace.
 //
 // Guarantees: the clock shows the timestamp of the request being played and
 // never goes back: a request with an earlier timestamp than one before it is
@@ -27,14 +31,28 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "wheelcache/cache/advice.h"
-#include "wheelcache/tools/trace_replay/player.h"
+#include "wheelcache/tools/load_testing/latency_histogram.h"
+#include "wheelcache/tools/trace_replay/loaded_trace.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/request.h"
 
 namespace wheelcache::replay {
 
+struct ReplayCounts {
+  int64_t requests = 0;
+  // Only get and gets count as hits and misses.
+  int64_t hits = 0;
+  int64_t misses = 0;
+  // Of the whole cache, after each write.
+  int64_t peak_entries = 0;
+  int64_t peak_bytes = 0;
+  // Of a random sample of the calls.
+  load_testing::LatencyHistogram get_nanos;
+  load_testing::LatencyHistogram set_nanos;
+};
+
 struct ReplayResult {
-  PlayerCounts counts;  // Of all threads.
+  ReplayCounts counts;
   int64_t evictions = 0;
   int64_t expirations = 0;
   std::optional<CacheAdvice> advice;  // If the options ask for it.
@@ -50,10 +68,17 @@ struct ReplayResult {
 // the number of requests played so far.
 using ProgressListener = std::function<void(int64_t requests)>;
 
-// Replays all requests of `source` through a new cache.
+// Replays all requests through a new cache.
 absl::StatusOr<ReplayResult> Replay(RequestSource& source,
                                     const ReplayOptions& options,
                                     const ProgressListener& progress = {});
+absl::StatusOr<ReplayResult> Replay(const LoadedTrace& trace,
+                                    const ReplayOptions& options,
+                                    const ProgressListener& progress = {});
+
+// Returns what such a cache charges for an entry besides the sizes in the
+// trace.
+absl::StatusOr<int64_t> OverheadPerEntry(const ReplayOptions& options);
 
 }  // namespace wheelcache::replay
 

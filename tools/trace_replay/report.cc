@@ -127,7 +127,7 @@ std::string JsonChoice(const Sweep& sweep, const SweepChoice& choice) {
 
 std::string ReplayTable(absl::string_view trace, const ReplayOptions& options,
                         const ReplayResult& result) {
-  const PlayerCounts& counts = result.counts;
+  const ReplayCounts& counts = result.counts;
   std::string table = absl::StrCat(
       NameOf(trace), ": at most ", Limits(options), ", ", options.policy.title,
       ", TTL ", absl::FormatDuration(options.ttl), ", jitter ", options.jitter,
@@ -155,7 +155,7 @@ std::string ReplayTable(absl::string_view trace, const ReplayOptions& options,
 }
 
 std::string ReplayJson(const ReplayResult& result) {
-  const PlayerCounts& counts = result.counts;
+  const ReplayCounts& counts = result.counts;
   return absl::StrFormat(
       R"({"requests": %d, "hits": %d, "misses": %d, "hit_ratio": %.6f, )"
       R"("evictions": %d, "expirations": %d, "peak_entries": %d, )"
@@ -167,11 +167,16 @@ std::string ReplayJson(const ReplayResult& result) {
       JsonBadLines(result.bad_lines));
 }
 
+std::string SweepSummary(const Sweep& sweep) {
+  return absl::StrCat(FormatCount(sweep.requests), " requests, ",
+                      FormatCount(sweep.reads), " reads, ",
+                      FormatCount(sweep.keys), " keys");
+}
+
 std::string SweepTable(absl::string_view trace, const Sweep& sweep) {
-  std::string text = absl::StrCat(
-      NameOf(trace), ": hit ratio by ", sweep.limit_name(), "\n",
-      FormatCount(sweep.requests), " requests, ", FormatCount(sweep.reads),
-      " reads, ", FormatCount(sweep.keys), " keys");
+  std::string text =
+      absl::StrCat(NameOf(trace), ": hit ratio by ", sweep.limit_name(), "\n",
+                   SweepSummary(sweep));
   if (sweep.bad_lines.has_value()) {
     absl::StrAppend(&text, ", ", FormatCount(*sweep.bad_lines),
                     " bad lines skipped");

@@ -25,6 +25,9 @@ std::string ReplayTable(absl::string_view trace, const ReplayOptions& options,
 // present, bad_lines.
 std::string ReplayJson(const ReplayResult& result);
 
+// Returns how much was replayed, like "3 requests, 2 reads, 1 keys".
+std::string SweepSummary(const Sweep& sweep);
+
 // Returns a title with the name of the trace, a table of hit ratios for each
 // TTL, and the advice.
 std::string SweepTable(absl::string_view trace, const Sweep& sweep);

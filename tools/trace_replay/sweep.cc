@@ -18,7 +18,6 @@
 #include "wheelcache/cache/options.h"
 #include "wheelcache/tools/trace_replay/bounds.h"
 #include "wheelcache/tools/trace_replay/loaded_trace.h"
-#include "wheelcache/tools/trace_replay/player.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/replayer.h"
 #include "wheelcache/tools/trace_replay/request.h"
@@ -205,9 +204,8 @@ void Sweeper::ReplayAll() {
   Mutex mu;
   int64_t played = sweep_.requests;  // Guarded by mu.
   RunInParallel(options_.replay.threads, jobs_.size(), [&](size_t i) {
-    LoadedTrace::Reader reader(trace_);
     int64_t before = 0;
-    const auto result = Replay(reader, jobs_[i].options, [&](int64_t now) {
+    const auto result = Replay(trace_, jobs_[i].options, [&](int64_t now) {
       MutexLock lock(&mu);
       played += now - before;
       before = now;
@@ -258,9 +256,15 @@ absl::StatusOr<Sweep> RunSweep(RequestSource& source,
   };
   absl::StatusOr<LoadedTrace> trace = LoadedTrace::Load(source, loading);
   if (!trace.ok()) return trace.status();
-  absl::StatusOr<Sweep> sweep = Sweeper(*trace, options, listener).Run();
+  absl::StatusOr<Sweep> sweep = RunSweep(*trace, options, listener);
   if (sweep.ok()) sweep->bad_lines = source.bad_lines();
   return sweep;
+}
+
+absl::StatusOr<Sweep> RunSweep(const LoadedTrace& trace,
+                               const SweepOptions& options,
+                               const SweepListener& listener) {
+  return Sweeper(trace, options, listener).Run();
 }
 
 std::vector<int64_t> SweepLimits(int64_t largest, int count) {

@@ -31,6 +31,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "wheelcache/tools/trace_replay/loaded_trace.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/request.h"
 
@@ -99,6 +100,9 @@ using SweepListener =
     std::function<void(std::optional<double> done, int64_t requests)>;
 
 absl::StatusOr<Sweep> RunSweep(RequestSource& source,
+                               const SweepOptions& options,
+                               const SweepListener& listener = {});
+absl::StatusOr<Sweep> RunSweep(const LoadedTrace& trace,
                                const SweepOptions& options,
                                const SweepListener& listener = {});
 

@@ -10,11 +10,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -104,60 +107,63 @@ absl::Status BadFlag(absl::string_view flag, absl::string_view value,
       absl::StrCat("--", flag, "=", value, ": must be ", rule));
 }
 
-absl::Status CheckRange(absl::string_view flag, std::optional<int64_t> value,
-                        int64_t min, int64_t max) {
-  if (!value.has_value() || (*value >= min && *value <= max)) {
-    return absl::OkStatus();
+absl::Status CheckValues() {
+  const struct {
+    absl::string_view flag;
+    std::optional<int64_t> value;
+    int64_t min;
+    int64_t max;
+  } numbers[] = {
+      {"max_entries", absl::GetFlag(FLAGS_max_entries), 1, kUnlimited},
+      {"max_bytes", absl::GetFlag(FLAGS_max_bytes), 1, kUnlimited},
+      {"threads", absl::GetFlag(FLAGS_threads), 1, 256},
+      {"sizes", absl::GetFlag(FLAGS_sizes), 2, 256}};
+  for (const auto& [flag, value, min, max] : numbers) {
+    if (value.value_or(min) < min || value.value_or(max) > max) {
+      return BadFlag(flag, absl::StrCat(*value),
+                     *value < min ? absl::StrCat("at least ", min)
+                                  : absl::StrCat("at most ", max));
+    }
   }
-  return BadFlag(flag, absl::StrCat(*value),
-                 max == kUnlimited ? absl::StrCat("at least ", min)
-                                   : absl::StrCat("from ", min, " to ", max));
-}
-
-absl::Status CheckNumbers() {
-  absl::Status status = CheckRange(
-      "max_entries", absl::GetFlag(FLAGS_max_entries), 1, kUnlimited);
-  status.Update(
-      CheckRange("max_bytes", absl::GetFlag(FLAGS_max_bytes), 1, kUnlimited));
-  status.Update(CheckRange("threads", absl::GetFlag(FLAGS_threads), 1, 256));
-  status.Update(CheckRange("sizes", absl::GetFlag(FLAGS_sizes), 2, 256));
   const int shards = absl::GetFlag(FLAGS_shards);
   if (shards < 0 || shards > 256 || (shards & (shards - 1)) != 0) {
-    status.Update(BadFlag("shards", absl::StrCat(shards),
-                          "a power of two up to 256, or 0 for the cache's own "
-                          "choice"));
+    return BadFlag("shards", absl::StrCat(shards),
+                   "a power of two up to 256, or 0 for the cache's own choice");
   }
   const double jitter = absl::GetFlag(FLAGS_jitter);
   // Written so that NaN is invalid.
   if (!(jitter >= 0 && jitter <= 1)) {
-    status.Update(BadFlag("jitter", absl::StrCat(jitter), "from 0 to 1"));
+    return BadFlag("jitter", absl::StrCat(jitter), "from 0 to 1");
   }
-  return status;
+  const std::string by = absl::GetFlag(FLAGS_by);
+  if (!by.empty() && by != "entries" && by != "bytes") {
+    return BadFlag("by", by, "entries or bytes");
+  }
+  return absl::OkStatus();
 }
 
 // Flags that make no sense together, or without another.
 absl::Status CheckCombination() {
-  absl::string_view rule;
-  if (absl::GetFlag(FLAGS_sweep)) {
-    if (absl::GetFlag(FLAGS_trace).empty()) {
-      rule = "--sweep needs a trace: --trace=FILE";
-    }
-  } else if (!absl::GetFlag(FLAGS_by).empty()) {
-    rule = "--by needs --sweep";
-  } else if (absl::GetFlag(FLAGS_sizes).has_value()) {
-    rule = "--sizes needs --sweep";
-  } else if (!absl::GetFlag(FLAGS_html).empty()) {
-    rule = "--html needs --sweep";
-  } else if (absl::GetFlag(FLAGS_ttl).size() > 1) {
-    rule = "several TTLs in --ttl need --sweep";
-  } else if (absl::GetFlag(FLAGS_policy).size() > 1) {
-    rule = "several policies in --policy need --sweep";
+  const bool sweep = absl::GetFlag(FLAGS_sweep);
+  const std::pair<bool, absl::string_view> rules[] = {
+      {sweep && absl::GetFlag(FLAGS_trace).empty(),
+       "--sweep needs a trace: --trace=FILE"},
+      {!sweep && !absl::GetFlag(FLAGS_by).empty(), "--by needs --sweep"},
+      {!sweep && absl::GetFlag(FLAGS_sizes).has_value(),
+       "--sizes needs --sweep"},
+      {!sweep && !absl::GetFlag(FLAGS_html).empty(), "--html needs --sweep"},
+      {!sweep && absl::GetFlag(FLAGS_ttl).size() > 1,
+       "several TTLs in --ttl need --sweep"},
+      {!sweep && absl::GetFlag(FLAGS_policy).size() > 1,
+       "several policies in --policy need --sweep"}};
+  for (const auto& [broken, rule] : rules) {
+    if (broken) return absl::InvalidArgumentError(rule);
   }
-  return rule.empty() ? absl::OkStatus() : absl::InvalidArgumentError(rule);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<absl::Duration>> Ttls() {
-  std::vector<absl::Duration> ttls;
+  std::set<absl::Duration> ttls;
   for (const std::string& text : absl::GetFlag(FLAGS_ttl)) {
     int64_t seconds;
     absl::Duration ttl;
@@ -166,16 +172,14 @@ absl::StatusOr<std::vector<absl::Duration>> Ttls() {
     } else if (!absl::ParseDuration(text, &ttl)) {
       ttl = absl::ZeroDuration();
     }
-    if (ttl <= absl::ZeroDuration()) {
-      return BadFlag("ttl", absl::StrJoin(absl::GetFlag(FLAGS_ttl), ","),
-                     "a duration above 0, such as 90s, 5m or inf; a plain "
-                     "number counts seconds");
-    }
-    ttls.push_back(ttl);
+    ttls.insert(ttl);
   }
-  absl::c_sort(ttls);
-  ttls.erase(std::unique(ttls.begin(), ttls.end()), ttls.end());
-  return ttls;
+  if (*ttls.begin() <= absl::ZeroDuration()) {
+    return BadFlag("ttl", absl::StrJoin(absl::GetFlag(FLAGS_ttl), ","),
+                   "a duration above 0, such as 90s, 5m or inf; a plain number "
+                   "counts seconds");
+  }
+  return std::vector<absl::Duration>(ttls.begin(), ttls.end());
 }
 
 absl::StatusOr<std::vector<Policy>> Policies() {
@@ -194,41 +198,31 @@ absl::StatusOr<std::vector<Policy>> Policies() {
   return policies;
 }
 
-absl::StatusOr<SweepBy> By() {
-  const std::string by = absl::GetFlag(FLAGS_by);
-  if (by == "entries") return SweepBy::kEntries;
-  if (by == "bytes") return SweepBy::kBytes;
-  if (!by.empty()) return BadFlag("by", by, "entries or bytes");
-  return absl::GetFlag(FLAGS_max_bytes).has_value() &&
-                 !absl::GetFlag(FLAGS_max_entries).has_value()
-             ? SweepBy::kBytes
-             : SweepBy::kEntries;
-}
-
 // Returns what all flags ask for. Those of a single replay are in `replay`.
 absl::StatusOr<SweepOptions> Options() {
   absl::StatusOr<std::vector<absl::Duration>> ttls = Ttls();
   absl::StatusOr<std::vector<Policy>> policies = Policies();
-  absl::StatusOr<SweepBy> by = By();
-  absl::Status status = CheckNumbers();
+  absl::Status status = CheckValues();
   status.Update(ttls.status());
   status.Update(policies.status());
-  status.Update(by.status());
   status.Update(CheckCombination());
   if (!status.ok()) return status;
 
   const bool is_sweep = absl::GetFlag(FLAGS_sweep);
   const auto max_entries = absl::GetFlag(FLAGS_max_entries);
   const auto max_bytes = absl::GetFlag(FLAGS_max_bytes);
-  const bool is_limited = is_sweep || max_bytes.has_value();
+  const std::string by = absl::GetFlag(FLAGS_by);
+  const bool bytes_alone = max_bytes.has_value() && !max_entries.has_value();
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   SweepOptions options;
-  options.by = *by;
+  if (by == "bytes" || (by.empty() && bytes_alone))
+    options.by = SweepBy::kBytes;
   options.sizes = absl::GetFlag(FLAGS_sizes).value_or(options.sizes);
   options.ttls = *ttls;
   if (!policies->empty()) options.policies = *policies;
   ReplayOptions& replay = options.replay;
-  replay.max_entries = max_entries.value_or(is_limited ? kUnlimited : 50'000);
+  replay.max_entries =
+      max_entries.value_or(is_sweep || bytes_alone ? kUnlimited : 50'000);
   replay.max_bytes = max_bytes.value_or(kUnlimited);
   replay.policy = options.policies.front();
   replay.ttl = options.ttls.back();

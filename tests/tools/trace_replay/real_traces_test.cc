@@ -267,8 +267,7 @@ TEST_F(RealTracesTest, LruHasTheCountsOfAnOrderedDictionary) {
       options.ttl = ttl;
       options.jitter = 0;
       options.shards = shards;
-      LoadedTrace::Reader reader(*trace);
-      return Replay(reader, options).value();
+      return Replay(*trace, options).value();
     };
     Limits limits;
     limits.entries = row.entries;
@@ -429,8 +428,7 @@ TEST_F(RealTracesTest, SampleOfASweepIsNearTheExactCurve) {
                                   : name == "oltp" ? 60
                                                    : 300)};
     if (kOptimized) options.ttls.push_back(absl::InfiniteDuration());
-    LoadedTrace::Reader reader(*trace);
-    const Sweep sweep = RunSweep(reader, options).value();
+    const Sweep sweep = RunSweep(*trace, options).value();
     for (const SweepSection& section : sweep.sections) {
       const SweepCurve& sample = section.sample.value();
       for (size_t i = 0; i < sample.limits.size(); ++i) {
@@ -438,9 +436,8 @@ TEST_F(RealTracesTest, SampleOfASweepIsNearTheExactCurve) {
         ReplayOptions exact = options.replay;
         exact.max_entries = sample.limits[i];
         exact.ttl = section.ttl;
-        LoadedTrace::Reader again(*trace);
         EXPECT_NEAR(sweep.hit_ratio(sample.hits[i]),
-                    Replay(again, exact).value().hit_ratio(), 0.02)
+                    Replay(*trace, exact).value().hit_ratio(), 0.02)
             << row.trace << " at " << sample.limits[i];
       }
     }

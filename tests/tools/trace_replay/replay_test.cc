@@ -18,7 +18,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/tests/tools/trace_replay/text_source.h"
-#include "wheelcache/tools/trace_replay/player.h"
 #include "wheelcache/tools/trace_replay/progress_bar.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/replayer.h"
@@ -241,17 +240,6 @@ TEST(ReplayTest, ListenerHearsOfEveryBatchAndSomeCallsAreTimed) {
   EXPECT_NEAR(result.counts.get_nanos.count(), 5'000, 1'000);
   EXPECT_GT(result.counts.set_nanos.count(), 100);
   EXPECT_GT(result.elapsed, absl::ZeroDuration());
-}
-
-TEST(ReplayTest, LongKeysAreReadInSmallerBatches) {
-  std::string trace;
-  for (int i = 0; i < 40; ++i) {
-    absl::StrAppend(&trace, "0,", std::string(60'000, 'k'), ",1,1,0,get,0\n");
-  }
-  TextSource source(trace);
-  int batches = 0;
-  ASSERT_TRUE(Replay(source, Exact(), [&](int64_t) { ++batches; }).ok());
-  EXPECT_EQ(batches, 3);
 }
 
 TEST(ReplayTest, JitterIsTheSameOnEachRun) {

@@ -50,8 +50,7 @@ LoadedTrace Load(absl::string_view text) {
 }
 
 int64_t HitsOf(const LoadedTrace& trace, const ReplayOptions& options) {
-  LoadedTrace::Reader reader(trace);
-  return Replay(reader, options).value().counts.hits;
+  return Replay(trace, options).value().counts.hits;
 }
 
 ReplayOptions Exact() {

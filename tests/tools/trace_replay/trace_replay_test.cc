@@ -155,8 +155,8 @@ TEST_F(TraceReplayTest, BadFlagIsStatusOneAndOneLine) {
       {"--max_entries ''", "trace_replay: '' has no value"},
       {"--max_entries=0", "trace_replay: --max_entries=0: must be at least 1"},
       {"--max_bytes=-1", "trace_replay: --max_bytes=-1: must be at least 1"},
-      {"--threads=0", "trace_replay: --threads=0: must be from 1 to 256"},
-      {"--sizes=1", "trace_replay: --sizes=1: must be from 2 to 256"},
+      {"--threads=0", "trace_replay: --threads=0: must be at least 1"},
+      {"--sizes=257", "trace_replay: --sizes=257: must be at most 256"},
       {"--shards=3",
        "trace_replay: --shards=3: must be a power of two up to 256, or 0 for "
        "the cache's own choice"},
