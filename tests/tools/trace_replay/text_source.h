@@ -1,10 +1,10 @@
-// Traces for tests: RequestSource over the text of a trace, and random traces
-// of all operations.
+// Traces for tests: RequestSource over the text of a trace, random traces of
+// all operations, and options to replay them exactly.
 //
 //   TextSource source(
 //       "0,k,1,10,0,set,5\n"
 //       "5,k,1,10,0,get,0\n");
-//   ReplayResult result = *Replay(source, options);
+//   ReplayResult result = *Replay(source, Exact());
 
 #ifndef WHEELCACHE_TESTS_TOOLS_TRACE_REPLAY_TEXT_SOURCE_H_
 #define WHEELCACHE_TESTS_TOOLS_TRACE_REPLAY_TEXT_SOURCE_H_
@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/request.h"
 #include "wheelcache/tools/trace_replay/trace_line.h"
 
@@ -45,6 +46,14 @@ class TextSource : public RequestSource {
   const std::vector<std::string> lines_;
   size_t next_ = 0;
 };
+
+// A replay like that of an LRU list.
+inline ReplayOptions Exact() {
+  ReplayOptions options;
+  options.jitter = 0;
+  options.shards = 1;
+  return options;
+}
 
 class Random {
  public:

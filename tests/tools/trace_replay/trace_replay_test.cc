@@ -35,6 +35,15 @@ constexpr absl::string_view kBadTrace =
     "1,a,1,ten,0,get,0\n"
     "2,a,1,10,0,get,0\n";
 
+// Each of six keys once, and then twice more, one a second.
+std::string SweepTrace() {
+  std::string trace;
+  for (int i = 0; i < 18; ++i) {
+    absl::StrAppend(&trace, i, ",k", i % 6, ",2,50,0,get,0\n");
+  }
+  return trace;
+}
+
 std::string ReadFile(const std::string& path) {
   std::stringstream content;
   content << std::ifstream(path, std::ios::binary).rdbuf();
@@ -62,6 +71,15 @@ class TraceReplayTest : public ::testing::Test {
     return RunShell(absl::StrCat("$PROGRAM ", flags));
   }
 
+  void ExpectFailure(absl::string_view command, int status,
+                     absl::string_view line) {
+    SCOPED_TRACE(command);
+    const Outcome outcome = RunShell(command);
+    EXPECT_EQ(outcome.status, status);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(outcome.err, absl::StrCat(line, "\n"));
+  }
+
   std::string Path(absl::string_view name) const {
     return absl::StrCat(folder_, name);
   }
@@ -83,65 +101,18 @@ TEST_F(TraceReplayTest, ReadsStandardInput) {
                          "\"hit_ratio\": 0.500000, \"evictions\": 0, "
                          "\"expirations\": 0, \"peak_entries\": 2, "));
   EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(RunShell("cat good.csv | $PROGRAM --sweep --trace=-").out,
+              StartsWith("standard input: hit ratio by max_entries\n"
+                         "3 requests, 2 reads, 2 keys\n"));
 }
 
-TEST_F(TraceReplayTest, MalformedLineIsStatusTwoAndNothingIsPrinted) {
-  WriteTrace("bad.csv", kBadTrace);
-  for (const absl::string_view flags : {"", " --json", " --threads=2"}) {
-    const Outcome outcome = Run(absl::StrCat("--trace=bad.csv", flags));
-    EXPECT_EQ(outcome.status, 2);
-    EXPECT_EQ(outcome.out, "");
-    EXPECT_EQ(outcome.err,
-              "trace_replay: bad.csv, line 2: value_size is 'ten', must be a "
-              "whole number from 0 to 4294967295\n");
-  }
-}
-
-TEST_F(TraceReplayTest, MalformedLineOfStandardInputIsNamedToo) {
-  const Outcome outcome = RunShell("echo nonsense | $PROGRAM --trace=-");
-  EXPECT_EQ(outcome.status, 2);
-  EXPECT_EQ(outcome.out, "");
-  EXPECT_EQ(outcome.err,
-            "trace_replay: standard input, line 1: expected 7 columns, found "
-            "1: 'nonsense'\n");
-}
-
-TEST_F(TraceReplayTest, BadLinesAreSkippedAndCountedOnRequest) {
-  WriteTrace("bad.csv", kBadTrace);
-  const Outcome table = Run("--trace=bad.csv --skip_bad_lines");
-  EXPECT_EQ(table.status, 0);
-  EXPECT_THAT(table.out, HasSubstr("bad lines skipped                  1\n"));
-  const Outcome json = Run("--trace=bad.csv --skip_bad_lines --json");
-  EXPECT_EQ(json.status, 0);
-  EXPECT_THAT(json.out, EndsWith(", \"bad_lines\": 1}\n"));
-}
-
-TEST_F(TraceReplayTest, MissingFileIsStatusTwo) {
-  const Outcome outcome = Run("--trace=missing.csv");
-  EXPECT_EQ(outcome.status, 2);
-  EXPECT_EQ(outcome.out, "");
-  EXPECT_EQ(outcome.err,
-            "trace_replay: --trace=missing.csv: cannot open the file: No such "
-            "file or directory\n");
-}
-
-TEST_F(TraceReplayTest, TraceWithoutRequestsIsStatusTwo) {
-  const Outcome empty = Run("--trace=/dev/null");
-  EXPECT_EQ(empty.status, 2);
-  EXPECT_EQ(empty.out, "");
-  EXPECT_EQ(empty.err, "trace_replay: --trace=/dev/null: holds no request\n");
-  const Outcome bad =
-      RunShell("echo nonsense | $PROGRAM --trace=- --skip_bad_lines");
-  EXPECT_EQ(bad.status, 2);
-  EXPECT_EQ(bad.err,
-            "trace_replay: --trace=-: holds no request and 1 bad lines\n");
-}
+struct Failure {
+  absl::string_view command;
+  absl::string_view line;  // On standard error.
+};
 
 TEST_F(TraceReplayTest, BadFlagIsStatusOneAndOneLine) {
-  constexpr struct {
-    absl::string_view flags;
-    absl::string_view line;
-  } kRows[] = {
+  constexpr Failure kRows[] = {
       // Abseil's own.
       {"--max_entires=5", "ERROR: Unknown command line flag 'max_entires'"},
       {"--max_bytes=x",
@@ -179,10 +150,62 @@ TEST_F(TraceReplayTest, BadFlagIsStatusOneAndOneLine) {
       {"--sweep", "trace_replay: --sweep needs a trace: --trace=FILE"},
   };
   for (const auto& [flags, line] : kRows) {
-    const Outcome outcome = Run(flags);
-    EXPECT_EQ(outcome.status, 1);
-    EXPECT_EQ(outcome.out, "");
-    EXPECT_EQ(outcome.err, absl::StrCat(line, "\n"));
+    ExpectFailure(absl::StrCat("$PROGRAM ", flags), 1, line);
+  }
+}
+
+TEST_F(TraceReplayTest, OutputThatCannotBeWrittenIsStatusOne) {
+  WriteTrace("sweep.csv", SweepTrace());
+  constexpr Failure kRows[] = {
+      {"$PROGRAM --trace=sweep.csv > /dev/full",
+       "trace_replay: cannot write to standard output"},
+      {"$PROGRAM --sweep --trace=sweep.csv --html=no/page.html",
+       "trace_replay: --html=no/page.html: cannot open the file: No such file "
+       "or directory"},
+      {"$PROGRAM --sweep --trace=sweep.csv --html=/dev/full",
+       "trace_replay: --html=/dev/full: cannot write: No space left on device"},
+  };
+  for (const auto& [command, line] : kRows) ExpectFailure(command, 1, line);
+}
+
+TEST_F(TraceReplayTest, BadTraceIsStatusTwoAndOneLine) {
+  WriteTrace("bad.csv", kBadTrace);
+  // Ends within its last line.
+  WriteTrace("cut.csv", SweepTrace().substr(0, 100));
+  constexpr absl::string_view kBadLine =
+      "trace_replay: bad.csv, line 2: value_size is 'ten', must be a whole "
+      "number from 0 to 4294967295";
+  constexpr Failure kRows[] = {
+      {"$PROGRAM --trace=bad.csv", kBadLine},
+      {"$PROGRAM --trace=bad.csv --json", kBadLine},
+      {"$PROGRAM --trace=bad.csv --threads=2", kBadLine},
+      {"$PROGRAM --trace=bad.csv --sweep", kBadLine},
+      {"$PROGRAM --trace=cut.csv",
+       "trace_replay: cut.csv, line 6: expected 7 columns, found 5: "
+       "'5,k5,2,50,'"},
+      {"echo nonsense | $PROGRAM --trace=-",
+       "trace_replay: standard input, line 1: expected 7 columns, found 1: "
+       "'nonsense'"},
+      {"$PROGRAM --trace=missing.csv",
+       "trace_replay: --trace=missing.csv: cannot open the file: No such file "
+       "or directory"},
+      {"$PROGRAM --trace=/dev/null",
+       "trace_replay: --trace=/dev/null: holds no request"},
+      {"$PROGRAM --sweep --trace=/dev/null",
+       "trace_replay: --trace=/dev/null: holds no request"},
+      {"echo nonsense | $PROGRAM --trace=- --skip_bad_lines",
+       "trace_replay: --trace=-: holds no request and 1 bad lines"},
+  };
+  for (const auto& [command, line] : kRows) ExpectFailure(command, 2, line);
+}
+
+TEST_F(TraceReplayTest, BadLinesAreSkippedAndCountedOnRequest) {
+  WriteTrace("bad.csv", kBadTrace);
+  for (const absl::string_view flags : {"--json", "--json --sweep"}) {
+    const Outcome json =
+        Run(absl::StrCat("--trace=bad.csv --skip_bad_lines ", flags));
+    EXPECT_EQ(json.status, 0);
+    EXPECT_THAT(json.out, EndsWith(", \"bad_lines\": 1}\n"));
   }
 }
 
@@ -202,6 +225,14 @@ TEST_F(TraceReplayTest, EachFlagReachesTheReplay) {
                          "jitter 0.05, shards by size, 1 thread\n"));
   EXPECT_THAT(Run("--trace=good.csv --max_bytes=5").out,
               StartsWith("good.csv: at most 5 bytes, "));
+  // Three keys in turn in two places: nothing is hit unless something stays.
+  constexpr absl::string_view kLoop =
+      "for i in $(seq 200); do for k in a b c; do echo 0,$k,1,1,0,get,0; done; "
+      "done | $PROGRAM --trace=- --json --max_entries=2 --policy=";
+  EXPECT_THAT(RunShell(absl::StrCat(kLoop, "lru")).out,
+              HasSubstr("\"hits\": 0,"));
+  EXPECT_THAT(RunShell(absl::StrCat(kLoop, "scan_resistant")).out,
+              Not(HasSubstr("\"hits\": 0,")));
 }
 
 TEST_F(TraceReplayTest, EachFlagReachesTheSweep) {
@@ -227,13 +258,6 @@ TEST_F(TraceReplayTest, HelpIsPrintedAndNothingIsRun) {
   EXPECT_EQ(outcome.err, "");
 }
 
-TEST_F(TraceReplayTest, ReportThatCannotBeWrittenIsStatusOne) {
-  WriteTrace("good.csv", kGoodTrace);
-  const Outcome outcome = RunShell("$PROGRAM --trace=good.csv > /dev/full");
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_EQ(outcome.err, "trace_replay: cannot write to standard output\n");
-}
-
 TEST_F(TraceReplayTest, RelativePathUnderBazelRunStartsAtTheUsersFolder) {
   WriteTrace("good.csv", kGoodTrace);
   const Outcome outcome =
@@ -241,68 +265,6 @@ TEST_F(TraceReplayTest, RelativePathUnderBazelRunStartsAtTheUsersFolder) {
                             " $PROGRAM --trace=good.csv"));
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.out, StartsWith("good.csv: "));
-}
-
-// Each of six keys once, and then twice more, one a second.
-std::string SweepTrace() {
-  std::string trace;
-  for (int i = 0; i < 18; ++i) {
-    absl::StrAppend(&trace, i, ",k", i % 6, ",2,50,0,get,0\n");
-  }
-  return trace;
-}
-
-TEST_F(TraceReplayTest, SweepPrintsTheFiguresOfSingleReplays) {
-  WriteTrace("sweep.csv", SweepTrace());
-  constexpr absl::string_view kExact = " --trace=sweep.csv --shards=1 --json";
-  const Outcome sweep =
-      Run(absl::StrCat("--sweep --ttl=8,inf --jitter=0 --policy=lru", kExact));
-  EXPECT_EQ(sweep.status, 0);
-  EXPECT_EQ(sweep.err, "");
-  EXPECT_THAT(sweep.out, HasSubstr("\"limits\": [1, 2, 3, 4, 6]"));
-  for (const absl::string_view ttl : {"8s", "inf"}) {
-    std::string hits;
-    for (const int limit : {1, 2, 3, 4, 6}) {
-      const std::string single =
-          Run(absl::StrCat("--jitter=0 --max_entries=", limit, " --ttl=", ttl,
-                           kExact))
-              .out;
-      const size_t begin = single.find("\"hits\": ") + 8;
-      const size_t end = single.find(',', begin);
-      absl::StrAppend(&hits, hits.empty() ? "" : ", ",
-                      single.substr(begin, end - begin));
-    }
-    EXPECT_THAT(sweep.out,
-                HasSubstr(absl::StrCat("\"policy\": \"lru\", \"ttl\": \"", ttl,
-                                       "\", \"hits\": [", hits, "]")));
-  }
-}
-
-TEST_F(TraceReplayTest, PolicyIsThatOfTheCache) {
-  // Six keys in turn in four places: nothing is hit unless something stays.
-  std::string trace;
-  for (int i = 0; i < 600; ++i) {
-    absl::StrAppend(&trace, "0,k", i % 6, ",2,50,0,get,0\n");
-  }
-  WriteTrace("loop.csv", trace);
-  constexpr absl::string_view kFlags =
-      "--trace=loop.csv --max_entries=4 --json --policy=";
-  EXPECT_THAT(Run(absl::StrCat(kFlags, "lru")).out, HasSubstr("\"hits\": 0,"));
-  EXPECT_THAT(
-      Run(absl::StrCat(kFlags, "scan_resistant")).out,
-      AllOf(HasSubstr("\"requests\": 600,"), Not(HasSubstr("\"hits\": 0,"))));
-}
-
-TEST_F(TraceReplayTest, SweepReadsStandardInputAndPrintsATable) {
-  WriteTrace("sweep.csv", SweepTrace());
-  const Outcome outcome =
-      RunShell("cat sweep.csv | $PROGRAM --sweep --trace=- --by=bytes");
-  EXPECT_EQ(outcome.status, 0);
-  EXPECT_THAT(outcome.out,
-              AllOf(StartsWith("standard input: hit ratio by max_bytes\n"
-                               "18 requests, 18 reads, 6 keys\n"),
-                    HasSubstr("\nChoose max_bytes = ")));
-  EXPECT_EQ(outcome.err, "");
 }
 
 TEST_F(TraceReplayTest, SweepWritesAPage) {
@@ -318,41 +280,6 @@ TEST_F(TraceReplayTest, SweepWritesAPage) {
       RunShell("$PROGRAM --sweep --trace=sweep.csv --html=/dev/stderr");
   EXPECT_EQ(piped.status, 0);
   EXPECT_THAT(piped.err, StartsWith("<!DOCTYPE html>"));
-}
-
-TEST_F(TraceReplayTest, PageThatCannotBeWrittenIsNamed) {
-  WriteTrace("sweep.csv", SweepTrace());
-  const Outcome missing = Run("--sweep --trace=sweep.csv --html=no/page.html");
-  EXPECT_EQ(missing.status, 1);
-  EXPECT_EQ(missing.out, "");
-  EXPECT_EQ(missing.err,
-            "trace_replay: --html=no/page.html: cannot open the file: No such "
-            "file or directory\n");
-  const Outcome full = Run("--sweep --trace=sweep.csv --html=/dev/full");
-  EXPECT_EQ(full.status, 1);
-  EXPECT_EQ(full.out, "");
-  EXPECT_EQ(full.err,
-            "trace_replay: --html=/dev/full: cannot write: No space left on "
-            "device\n");
-}
-
-TEST_F(TraceReplayTest, SweepOfABadTraceIsStatusTwo) {
-  const Outcome empty = Run("--sweep --trace=/dev/null");
-  EXPECT_EQ(empty.status, 2);
-  EXPECT_EQ(empty.out, "");
-  EXPECT_EQ(empty.err, "trace_replay: --trace=/dev/null: holds no request\n");
-  // Ends within its last line.
-  WriteTrace("cut.csv", SweepTrace().substr(0, 100));
-  const Outcome cut = Run("--sweep --trace=cut.csv");
-  EXPECT_EQ(cut.status, 2);
-  EXPECT_EQ(cut.out, "");
-  EXPECT_EQ(cut.err,
-            "trace_replay: cut.csv, line 6: expected 7 columns, found 5: "
-            "'5,k5,2,50,'\n");
-  const Outcome skipped =
-      Run("--sweep --trace=cut.csv --skip_bad_lines --json");
-  EXPECT_EQ(skipped.status, 0);
-  EXPECT_THAT(skipped.out, EndsWith(", \"bad_lines\": 1}\n"));
 }
 
 // Runs the program with a pseudoterminal as its standard error.
@@ -389,17 +316,9 @@ TEST_F(TraceReplayTerminalTest, ProgressBarIsDrawnAndErased) {
   EXPECT_EQ(Drawn(""),
             "\r[##############################] 100%  3 requests, 0 s left"
             "\x1b[K\r\x1b[K");
-}
-
-TEST_F(TraceReplayTerminalTest, SweepDrawsWhatIsLeftOfAllReplays) {
-  WriteTrace("good.csv", kGoodTrace);
   EXPECT_THAT(Drawn("--sweep"),
               AllOf(StartsWith("\r["), HasSubstr(" requests, "),
                     HasSubstr(" s left"), EndsWith("\x1b[K\r\x1b[K")));
-}
-
-TEST_F(TraceReplayTerminalTest, NoProgressDrawsNothing) {
-  WriteTrace("good.csv", kGoodTrace);
   EXPECT_EQ(Drawn("--noprogress"), "");
 }
 
