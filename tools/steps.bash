@@ -132,25 +132,28 @@ find_programs() {
   readarray -t fuzzers < <(labels 'attr(tags, "\bfuzz\b", //tests/...)')
 }
 
-# Starts the first case of each family of a benchmark program for an instant.
+# Starts the first case of each family of a benchmark program for an instant. A
+# family is what has the same name up to one of the separators: `/` for each
+# function with each subject, `/<` for each function with the first one.
 start_benchmark() {
-  local -r program="$1"
+  local -r program="$1" separators="$2"
   local filter
   filter="$("${program}" --benchmark_list_tests |
-    sort --field-separator=/ --key=1,1 --unique |
+    awk -F "[${separators}]" '!seen[$1]++' |
     sed 's/[].[*^$+?(){}|\\]/\\&/g' | paste --serial --delimiters='|')"
   [[ -n "${filter}" ]] &&
     timeout "${PROGRAM_TIMEOUT}" "${program}" --benchmark_min_time=0.001 --benchmark_filter="^(${filter})\$"
 }
 
-# Starts each example and each benchmark of a configuration.
+# Starts each example and each benchmark of a configuration, with these
+# separators.
 start_programs() {
   local label
   for label in "${examples[@]}"; do
     step "run ${label}" timeout "${PROGRAM_TIMEOUT}" "$(path_of "$1" "${label}")"
   done
   for label in "${benchmarks[@]}"; do
-    step "run ${label}" start_benchmark "$(path_of "$1" "${label}")"
+    step "run ${label}" start_benchmark "$(path_of "$1" "${label}")" "$2"
   done
 }
 
