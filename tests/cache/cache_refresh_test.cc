@@ -332,6 +332,16 @@ TEST_F(CacheRefreshTest, ReloadThatAsksForItsOwnKeyBeyondTheDeadlineIsRefused) {
   EXPECT_EQ(cache_->Get(1), "new");
 }
 
+TEST_F(CacheRefreshTest, ValueThatIsNotStoredIsReturnedAndNotAskedForAtOnce) {
+  NewCacheWithAStaleValue();
+  reload_ = [](std::string_view) -> Result {
+    return Loaded<std::string>{"brief", absl::ZeroDuration()};
+  };
+  EXPECT_EQ(Ask(), "brief");
+  EXPECT_EQ(Ask(), "old");
+  EXPECT_EQ(reloads_.load(), 1);
+}
+
 TEST_F(CacheRefreshTest, OptionsOutOfRangeAreRefused) {
   const auto message = [&] {
     return std::string(
