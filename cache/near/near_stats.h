@@ -71,7 +71,8 @@ struct NearCacheStats {
   // The seconds that commands to the store took, failed ones included.
   Histogram round_trip = {kRoundTripBounds};
 
-  // Those of the local tier. Its hits and misses are those of Get and GetMany.
+  // Those of the local tier. Its hits and misses are the reads above, by
+  // whether it answered them.
   CacheStats local;
 
   int64_t reads() const {
