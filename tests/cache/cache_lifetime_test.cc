@@ -116,6 +116,19 @@ TEST_F(CacheReaperTest, OneWakeUpReclaimsAllThatIsDue) {
   EXPECT_EQ(clock_.wake_ups(), before + 1);
 }
 
+TEST_F(CacheReaperTest, EarlierDeadlineWakesTheThreadEarlier) {
+  auto cache = NewCache();
+  cache->Set(1, 1, absl::Hours(5));
+  cache->Set(2, 2, absl::Hours(5));
+  clock_.WaitUntilAsleep();
+  cache->Touch(1, absl::Seconds(1));
+  cache->Set(2, 2, absl::Seconds(2));
+  clock_.RunFor(absl::Seconds(1) + options_.reclaim_delay);
+  EXPECT_EQ(cache->size(), 1);
+  clock_.RunFor(absl::Seconds(1));
+  EXPECT_EQ(cache->size(), 0);
+}
+
 // Promise: Memory comes back by itself
 TEST_F(CacheReaperTest, MassExpiryIsWorkedOffWhateverTheBudget) {
   for (const int64_t budget : {int64_t{1}, int64_t{64}, int64_t{1} << 60,

@@ -234,6 +234,17 @@ TEST_P(CacheInterleavingTest, SetCountsItsTtlFromWhenItWasCalled) {
   EXPECT_EQ(cache->TimeToLive(1), absl::Milliseconds(400));
 }
 
+TEST_P(CacheInterleavingTest, DelOvertakenByASetTakesTheNewValue) {
+  auto cache = New<int, int>();
+  cache->Set(1, 10, absl::Seconds(1));
+  At("remove: before the lock", [&] {
+    clock_.Advance(absl::Seconds(1));
+    cache->Set(1, 11);
+  });
+  EXPECT_TRUE(cache->Del(1));
+  EXPECT_EQ(cache->Get(1), std::nullopt);
+}
+
 // One shard is empty already, another one not yet.
 TEST_P(CacheInterleavingTest, ReadersSeeAllOrNothingOfAClear) {
   constexpr int kKeys = 16;

@@ -93,7 +93,7 @@ inline CacheCall CacheCallFrom(Tape& tape, int64_t tick_nanos) {
   constexpr Call::Kind kLaterKinds[] = {
       Call::kSetIf,   Call::kSetIf,      Call::kSetIfKeep, Call::kDelIf,
       Call::kTake,    Call::kUpdate,     Call::kUpdate,    Call::kUpdateKeep,
-      Call::kUpdate,  Call::kUpdateKeep, Call::kUpdateNot, Call::kUpdateDelete,
+      Call::kMove,    Call::kUpdateKeep, Call::kUpdateNot, Call::kUpdateDelete,
       Call::kForEach, Call::kForEach,    Call::kEraseIf,   Call::kSetLimits};
   constexpr uint64_t kLoadBytes = 160;
   constexpr Call::Kind kLoads[] = {
