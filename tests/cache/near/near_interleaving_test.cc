@@ -113,25 +113,6 @@ TEST_F(NearInterleavingTest, VersionsDoNotGoBackAfterAFetchWithoutASession) {
   }
 }
 
-TEST_F(NearInterleavingTest, FetchOfALostSessionIsNotServedInTheNext) {
-  for (const Step step : {Step::kSent, Step::kExecuted}) {
-    for (const bool stale : {false, true}) {
-      server_.Set("key", "old");
-      options_.stale_if_error = stale;
-      auto near = New<std::string>();
-      Once(step, [&] {
-        store_.Disconnect();
-        if (step == Step::kExecuted) server_.Set("key", "new");
-        RunFor(absl::Seconds(1));
-      });
-      EXPECT_EQ(*near->Get("key"), "old");
-      if (step == Step::kSent) server_.Set("key", "new");
-      EXPECT_EQ(near->stats().sessions, 2);
-      EXPECT_EQ(*near->Get("key"), "new");
-    }
-  }
-}
-
 TEST_F(NearInterleavingTest, WhatAnotherCallStoresMeanwhileIsAHit) {
   if (!kHasPoints) GTEST_SKIP();
   auto near = New<std::string>();

@@ -161,17 +161,6 @@ TEST(CommandTest, BytesAreThoseThatHiredisWrites) {
   }
 }
 
-TEST(CommandTest, PartsMakeTheSameCommand) {
-  std::string whole;
-  AppendCommand({"MGET", "a", ""}, &whole);
-  std::string parts;
-  AppendCommandStart(3, &parts);
-  for (const absl::string_view argument : {"MGET", "a", ""}) {
-    AppendArgument(argument, &parts);
-  }
-  EXPECT_EQ(parts, whole);
-}
-
 class SocketTest : public ::testing::Test {
  protected:
   SocketTest() {
