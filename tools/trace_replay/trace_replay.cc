@@ -215,8 +215,9 @@ absl::StatusOr<SweepOptions> Options() {
   const bool bytes_alone = max_bytes.has_value() && !max_entries.has_value();
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   SweepOptions options;
-  if (by == "bytes" || (by.empty() && bytes_alone))
+  if (by == "bytes" || (by.empty() && bytes_alone)) {
     options.by = SweepBy::kBytes;
+  }
   options.sizes = absl::GetFlag(FLAGS_sizes).value_or(options.sizes);
   options.ttls = *ttls;
   if (!policies->empty()) options.policies = *policies;
