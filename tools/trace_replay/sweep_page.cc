@@ -299,16 +299,18 @@ std::string TtlTable(const Sweep& sweep, const SweepChoice& choice) {
       sweep.sections[0].curves, rows);
 }
 
-// A chart with its legend, beside a table.
-std::string ChartAndTable(const Sweep& sweep, absl::string_view name,
-                          const std::vector<SweepLine>& lines,
-                          size_t chosen_limit, absl::string_view table) {
-  return absl::StrCat(
-      Legend(lines), "<div class=\"charts\">\n<div>",
-      DrawSweepChart(
-          sweep, absl::StrCat("Hit ratio by ", sweep.limit_name(), ", ", name),
-          lines, chosen_limit),
-      "</div>\n<div>", table, "</div>\n</div>\n");
+std::string Chart(const Sweep& sweep, absl::string_view name,
+                  const std::vector<SweepLine>& lines, size_t chosen_limit) {
+  return DrawSweepChart(
+      sweep, absl::StrCat("Hit ratio by ", sweep.limit_name(), ", ", name),
+      lines, chosen_limit);
+}
+
+// A chart with the legend of its lines, beside a table.
+std::string ChartAndTable(const std::vector<SweepLine>& lines,
+                          absl::string_view chart, absl::string_view table) {
+  return absl::StrCat(Legend(lines), "<div class=\"charts\">\n<div>", chart,
+                      "</div>\n<div>", table, "</div>\n</div>\n");
 }
 
 std::string Section(const Sweep& sweep, const SweepSection& section,
@@ -319,22 +321,24 @@ std::string Section(const Sweep& sweep, const SweepSection& section,
     lines.push_back(
         {"sampled", std::string(section.sample->title), &*section.sample});
   }
-  return absl::StrCat("<section class=\"card\" data-cache=\"",
-                      absl::FormatDuration(section.ttl),
-                      "\" data-id=\"1\">\n<h2>", name, "</h2>\n",
-                      ChartAndTable(sweep, name, lines, chosen_limit,
-                                    LimitTable(sweep, section, chosen_limit)),
-                      "</section>\n");
+  return absl::StrCat(
+      "<section class=\"card\" data-cache=\"",
+      absl::FormatDuration(section.ttl), "\" data-id=\"1\">\n<h2>", name,
+      "</h2>\n",
+      ChartAndTable(lines, Chart(sweep, name, lines, chosen_limit),
+                    LimitTable(sweep, section, chosen_limit)),
+      "</section>\n");
 }
 
 // What a longer TTL gains, if there are several.
 std::string CompareTtls(const Sweep& sweep, const SweepChoice& choice) {
   if (sweep.sections.size() < 2) return "";
+  const std::vector<SweepLine> lines = LinesByTtl(sweep, choice.policy);
   return absl::StrCat(
       "<div class=\"card\">\n<h2>All TTLs, ",
       sweep.policies[choice.policy].title, "</h2>\n",
-      ChartAndTable(sweep, "for each TTL", LinesByTtl(sweep, choice.policy),
-                    choice.limit, TtlTable(sweep, choice)),
+      ChartAndTable(lines, Chart(sweep, "for each TTL", lines, choice.limit),
+                    TtlTable(sweep, choice)),
       "</div>\n");
 }
 

@@ -43,8 +43,9 @@ absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(
   const bool is_standard_input = path == "-";
   FILE* const file = is_standard_input ? fdopen(dup(STDIN_FILENO), "r")
                                        : std::fopen(path.c_str(), "re");
-  if (file == nullptr)
+  if (file == nullptr) {
     return absl::ErrnoToStatus(errno, "cannot open the file");
+  }
   return absl::WrapUnique(new TraceReader(
       file, is_standard_input ? "standard input" : path, bad_lines));
 }
