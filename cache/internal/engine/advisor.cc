@@ -4,79 +4,83 @@
 #include <atomic>
 #include <cmath>
 #include <cstdint>
-#include <memory>
+#include <cstdlib>
 #include <new>
+#include <optional>
+#include <utility>
 
 namespace wheelcache::internal {
 
-std::unique_ptr<Advisor> Advisor::Make(Room limits, const Clock* clock) {
-  return std::unique_ptr<Advisor>(new (std::nothrow) Advisor(limits, clock));
-}
-
-Advisor::Advisor(Room limits, const Clock* clock)
+Advisor::Advisor(bool on, Room limits, const Clock* clock)
     : clock_(*clock),
-      threshold_(0),
-      sample_({limits.entries, limits.bytes}, clock->NowNanos()) {
-  threshold_.store(sample_.threshold(), std::memory_order_relaxed);
+      sample_(on ? new (std::nothrow) ReuseSample(
+                       {limits.entries, limits.bytes}, clock->NowNanos())
+                 : nullptr) {
+  if (sample_ != nullptr) threshold_ = sample_->threshold();
 }
 
-void Advisor::Read(Hash32 hash, bool hit) {
-  const uint32_t mixed = Mix(hash);
-  if (!IsSampled(mixed) || !mu_.TryLock()) return;
-  sample_.Read(mixed, hit, clock_.CoarseNowNanos());
+void Advisor::NoteIfSampled(Hash32 hash, Change change) {
+  const uint32_t key = KeyOf(hash);
+  if (!IsSampled(key)) return;
+  MutexLock lock(&mu_);
+  change(key);
+  threshold_.store(sample_->threshold(), std::memory_order_relaxed);
+}
+
+void Advisor::TryNoteIfSampled(Hash32 hash, Change change) {
+  const uint32_t key = KeyOf(hash);
+  if (!IsSampled(key) || !mu_.TryLock()) return;
+  change(key);
   mu_.Unlock();
 }
 
-void Advisor::Refuse(Hash32 hash) {
-  const uint32_t mixed = Mix(hash);
-  if (!IsSampled(mixed) || !mu_.TryLock()) return;
-  sample_.Refuse(mixed);
-  mu_.Unlock();
+bool Advisor::StoreIfSampled(Hash32 hash, ReuseSample::Stored stored,
+                             int64_t* untold) {
+  if (!stored.replaces) CountInsertion(1, untold);
+  const bool sampled = IsSampled(KeyOf(hash));
+  NoteIfSampled(hash,
+                [&](uint32_t key) { sample_->Store(key, stored, Now()); });
+  return sampled;
 }
 
-void Advisor::Store(Hash32 hash, ReuseSample::Stored stored) {
-  const uint32_t mixed = Mix(hash);
-  if (!IsSampled(mixed)) return;
-  MutexLock lock(&mu_);
-  sample_.Store(mixed, stored, clock_.CoarseNowNanos());
-  ShowThreshold();
+// What would be evicted, the sample finds out by itself.
+void Advisor::RemoveIfSampled(Hash32 hash, RemovalCause cause,
+                              int64_t* untold) {
+  if (cause == RemovalCause::kEvicted) return;
+  CountInsertion(-1, untold);
+  NoteIfSampled(hash, [&](uint32_t key) {
+    if (cause == RemovalCause::kExpired) {
+      sample_->Expire(key);
+    } else {
+      sample_->Delete(key);
+    }
+  });
 }
 
-void Advisor::Delete(Hash32 hash) {
-  const uint32_t mixed = Mix(hash);
-  if (!IsSampled(mixed)) return;
-  MutexLock lock(&mu_);
-  sample_.Delete(mixed);
-}
-
-void Advisor::Expire(Hash32 hash) {
-  const uint32_t mixed = Mix(hash);
-  if (!IsSampled(mixed)) return;
-  MutexLock lock(&mu_);
-  sample_.Expire(mixed);
-}
-
-void Advisor::Touch(Hash32 hash, int64_t deadline_nanos) {
-  const uint32_t mixed = Mix(hash);
-  if (!IsSampled(mixed)) return;
-  MutexLock lock(&mu_);
-  sample_.Touch(mixed, deadline_nanos, clock_.CoarseNowNanos());
+void Advisor::CountInsertion(int by, int64_t* untold) {
+  constexpr int64_t kStride = 16;
+  *untold += by;
+  if (std::abs(*untold) < kStride) return;
+  sample_->CountInsertions(std::exchange(*untold, int64_t{0}));
 }
 
 void Advisor::DeleteAll() {
+  if (!on()) return;
   MutexLock lock(&mu_);
-  sample_.DeleteAll();
+  sample_->DeleteAll();
 }
 
 void Advisor::SetLimits(Room limits, Reads until_now) {
+  if (!on()) return;
   MutexLock lock(&mu_);
-  sample_.SetLimits({limits.entries, limits.bytes});
+  sample_->SetLimits({limits.entries, limits.bytes});
   hits_before_.store(until_now.hits, std::memory_order_relaxed);
   misses_before_.store(until_now.misses, std::memory_order_relaxed);
-  ShowThreshold();
+  threshold_.store(sample_->threshold(), std::memory_order_relaxed);
 }
 
-CacheAdvice Advisor::Advise(Reads now) const {
+std::optional<CacheAdvice> Advisor::Advise(Reads now) const {
+  if (!on()) return std::nullopt;
   const auto since = [](int64_t count, const std::atomic<int64_t>& before) {
     return static_cast<double>(count - before.load(std::memory_order_relaxed));
   };
@@ -85,14 +89,14 @@ CacheAdvice Advisor::Advise(Reads now) const {
   const double reads = hits + misses;
   const auto ratio_at = [&](ReuseSample::Size size) {
     if (reads <= 0) return 0.0;
-    double more = sample_.more_hits(size);
+    double more = sample_->more_hits(size);
     // As the same part of the misses as of those of the sample, of which there
     // are more or fewer by chance.
-    if (more > 0) more *= misses / std::max(sample_.sampled_misses(), more);
+    if (more > 0) more *= misses / std::max(sample_->sampled_misses(), more);
     return std::clamp((hits + more) / reads, 0.0, 1.0);
   };
   const auto misses_by = [&](ReuseSample::Cause cause) {
-    return static_cast<int64_t>(std::llround(sample_.misses(cause)));
+    return static_cast<int64_t>(std::llround(sample_->misses(cause)));
   };
   CacheAdvice advice;
   advice.half = ratio_at(ReuseSample::kHalf);

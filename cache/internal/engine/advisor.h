@@ -1,10 +1,13 @@
 // The sample of a cache's keys that Cache::Advise tells of, for many threads.
 //
-//   if (shared.advisor != nullptr) shared.advisor->Read(hash, /*hit=*/true);
+//   Advisor advisor(/*on=*/true, limits, &clock);
+//   advisor.Read(hash, /*hit=*/true);
+//
+// Off, or without memory for the sample, each call is one comparison.
 //
 // Which keys are sampled is decided by a hash of the one that the index uses,
 // so that each shard, bucket and tag has its part of them. The entries of
-// sampled keys bear a mark, which takes a hit out of the way that is inlined;
+// sampled keys bear a mark, which takes a hit out of the path that is inlined;
 // see Recency.
 //
 // Threads. Thread-safe. Its lock is the last: whoever holds a shard's may take
@@ -12,8 +15,6 @@
 // no lock.
 //
 // fork(). The child goes on with the sample, unless another thread was at it.
-//
-// Errors. None. Without memory for it there is no advisor.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_ADVISOR_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_ADVISOR_H_
@@ -21,13 +22,17 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
+#include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/internal/advice/reuse_sample.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/index/hash32.h"
-#include "wheelcache/cache/types/advice.h"
-#include "wheelcache/cache/types/hash_strings.h"
+#include "wheelcache/cache/internal/index/hash_strings.h"
+#include "wheelcache/cache/removal.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
@@ -36,31 +41,36 @@ namespace wheelcache::internal {
 
 class WHEELCACHE_EXPORT Advisor {
  public:
-  // Null if there is no memory for it.
-  static std::unique_ptr<Advisor> Make(Room limits, const Clock* clock);
-
-  Advisor(Room limits, const Clock* clock);
+  Advisor(bool on, Room limits, const Clock* clock);
   Advisor(const Advisor&) = delete;
   Advisor& operator=(const Advisor&) = delete;
 
-  // Whether the key with this hash is sampled. Once not, never again until
-  // SetLimits.
-  bool Samples(Hash32 hash) const { return IsSampled(Mix(hash)); }
+  bool on() const { return sample_ != nullptr; }
 
-  // Of a key that is sampled; of others, nothing happens. Stores, deletions and
-  // touches come under the lock of the key's shard, and so in their order.
-  void Read(Hash32 hash, bool hit);
-  void Refuse(Hash32 hash);
-  void Store(Hash32 hash, ReuseSample::Stored stored);
-  void Delete(Hash32 hash);
-  void Expire(Hash32 hash);
-  void Touch(Hash32 hash, int64_t deadline_nanos);
+  // A key was read. Or it was there, but would have missed with any limits.
+  void Read(Hash32 hash, bool hit) {
+    TryNote(hash, [&](uint32_t key) { sample_->Read(key, hit, Now()); });
+  }
+  void Refuse(Hash32 hash) {
+    TryNote(hash, [&](uint32_t key) { sample_->Refuse(key); });
+  }
+
+  // Those that follow come under the lock of the key's shard, and so in their
+  // order. `untold` is the shard's own count of insertions, beyond what the
+  // sample knows: not each takes the cache line away from other shards.
+
+  // Returns whether the key is sampled, so that its entry is to be marked.
+  bool Store(Hash32 hash, ReuseSample::Stored stored, int64_t* untold) {
+    return ABSL_PREDICT_FALSE(on()) && StoreIfSampled(hash, stored, untold);
+  }
+  void Remove(Hash32 hash, RemovalCause cause, int64_t* untold) {
+    if (ABSL_PREDICT_FALSE(on())) RemoveIfSampled(hash, cause, untold);
+  }
+  void Touch(Hash32 hash, int64_t deadline_nanos) {
+    Note(hash,
+         [&](uint32_t key) { sample_->Touch(key, deadline_nanos, Now()); });
+  }
   void DeleteAll();
-
-  // See ReuseSample. Of all keys. Whoever counts tells so many at a time, so
-  // that not each takes the cache line away from other threads.
-  void CountInsertions(int64_t count) { sample_.CountInsertions(count); }
-  static constexpr int64_t kStride = 16;
 
   // What the cache has counted.
   struct Reads {
@@ -69,36 +79,54 @@ class WHEELCACHE_EXPORT Advisor {
   };
   // What is counted until now belongs to other limits.
   void SetLimits(Room limits, Reads until_now);
-  CacheAdvice Advise(Reads now) const;
+  // Nothing if it is off.
+  std::optional<CacheAdvice> Advise(Reads now) const;
 
   void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
   void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
   void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockInChild(); }
 
  private:
-  bool IsSampled(uint32_t mixed) const {
-    return mixed < threshold_.load(std::memory_order_relaxed);
+  using Change = absl::FunctionRef<void(uint32_t key)>;
+
+  // Calls `change` under the lock if the key is sampled; the second, only if
+  // the lock is free.
+  void Note(Hash32 hash, Change change) {
+    if (ABSL_PREDICT_FALSE(on())) NoteIfSampled(hash, change);
   }
-  static uint32_t Mix(Hash32 hash) {
+  void TryNote(Hash32 hash, Change change) {
+    if (ABSL_PREDICT_FALSE(on())) TryNoteIfSampled(hash, change);
+  }
+  void NoteIfSampled(Hash32 hash, Change change);
+  void TryNoteIfSampled(Hash32 hash, Change change);
+  bool StoreIfSampled(Hash32 hash, ReuseSample::Stored stored, int64_t* untold);
+  void RemoveIfSampled(Hash32 hash, RemovalCause cause, int64_t* untold);
+  void CountInsertion(int by, int64_t* untold);
+
+  // Once a key is not sampled, it never is again until SetLimits.
+  bool IsSampled(uint32_t key) const {
+    return key < threshold_.load(std::memory_order_relaxed);
+  }
+  static uint32_t KeyOf(Hash32 hash) {
     constexpr uint64_t kOdd = 0xd1342543de82ef95;
     constexpr uint64_t kOther = 0x2545f4914f6cdd1d;
     return static_cast<uint32_t>(FoldedProduct(hash ^ kOdd, kOther) >> 32);
   }
-  void ShowThreshold() {
-    threshold_.store(sample_.threshold(), std::memory_order_relaxed);
-  }
+  int64_t Now() const { return clock_.CoarseNowNanos(); }
 
   const Clock& clock_;
 
+  // Null if it is off. Changed under mu_, except by CountInsertions.
+  const std::unique_ptr<ReuseSample> sample_;
+
   // That of the sample; a hint for those without the lock.
-  std::atomic<uint64_t> threshold_;
+  std::atomic<uint64_t> threshold_{0};
 
   // What was counted at the last SetLimits. Relaxed: numbers to look at.
   std::atomic<int64_t> hits_before_{0};
   std::atomic<int64_t> misses_before_{0};
 
   Mutex mu_;
-  ReuseSample sample_;  // Changed under mu_, except by CountInsertions.
 };
 
 }  // namespace wheelcache::internal

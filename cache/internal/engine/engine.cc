@@ -11,7 +11,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/time/time.h"
-#include "wheelcache/cache/internal/engine/advisor.h"
+#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/departures.h"
@@ -282,12 +282,12 @@ void Engine::CountLoad(const Load& load, bool failed) const {
 void Engine::NoteMiss(Hash32 hash, Use use) const {
   if (use == Use::kIgnore) return;
   CountMiss();
-  if (shared_.advisor != nullptr) shared_.advisor->Read(hash, /*hit=*/false);
+  shared_.advisor.Read(hash, /*hit=*/false);
 }
 
 void Engine::NoteRefusal(Hash32 hash) const {
   CountMiss();
-  if (shared_.advisor != nullptr) shared_.advisor->Refuse(hash);
+  shared_.advisor.Refuse(hash);
 }
 
 bool Engine::NoteSureMiss(Hash32 hash, Use use) const {
@@ -330,7 +330,7 @@ void Engine::Clear() {
   for (auto& shard : shards_) shard.Lock();
   shared_.SetClearing(true);
   for (auto& shard : shards_) shard.TakeAllLocked(&call.departures);
-  if (shared_.advisor != nullptr) shared_.advisor->DeleteAll();
+  shared_.advisor.DeleteAll();
   shared_.SetClearing(false);
   for (auto& shard : shards_) shard.Unlock();
 }

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "wheelcache/cache/internal/engine/advisor.h"
+#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/engine.h"
@@ -44,10 +44,8 @@ absl::Status Engine::SetLimits(int64_t entries, int64_t bytes) {
   if (lowers) GiveMemoryBack();
   // Only now: a Set that finds too much memory in use has to move entries.
   FollowLimits();
-  if (shared_.advisor != nullptr) {
-    shared_.advisor->SetLimits(limit(), {shared_.counters.Sum(Count::kHits),
-                                         shared_.counters.Sum(Count::kMisses)});
-  }
+  shared_.advisor.SetLimits(limit(), {shared_.counters.Sum(Count::kHits),
+                                      shared_.counters.Sum(Count::kMisses)});
   return status;
 }
 
@@ -131,18 +129,15 @@ CacheStats Engine::stats() const {
   stats.max_entries = shared_.budget.limit().entries;
   stats.max_bytes = shared_.budget.limit().bytes;
   stats.resident_bytes = ResidentBytes();
-  if (shared_.advisor != nullptr) {
-    stats.advice = shared_.advisor->Advise({stats.hits, stats.misses});
-  }
+  stats.advice = shared_.advisor.Advise({stats.hits, stats.misses});
   // Evictions, and when they came.
   for (const auto& shard : shards_) shard.eviction_record().AddTo(&stats);
   return stats;
 }
 
 std::optional<CacheAdvice> Engine::Advise() const {
-  if (shared_.advisor == nullptr) return std::nullopt;
-  return shared_.advisor->Advise({shared_.counters.Sum(Count::kHits),
-                                  shared_.counters.Sum(Count::kMisses)});
+  return shared_.advisor.Advise({shared_.counters.Sum(Count::kHits),
+                                 shared_.counters.Sum(Count::kMisses)});
 }
 
 int64_t Engine::RunMaintenance(int64_t budget) {
@@ -234,7 +229,7 @@ void Engine::BeforeFork() {
   limits_.BeforeFork();
   compactor_.BeforeFork();
   for (auto& shard : shards_) shard.Lock();
-  if (shared_.advisor != nullptr) shared_.advisor->BeforeFork();
+  shared_.advisor.BeforeFork();
   shared_.limbo.BeforeFork();
   shared_.pool->BeforeFork();
 }
@@ -242,7 +237,7 @@ void Engine::BeforeFork() {
 void Engine::AfterForkInParent() {
   shared_.pool->AfterForkInParent();
   shared_.limbo.AfterForkInParent();
-  if (shared_.advisor != nullptr) shared_.advisor->AfterForkInParent();
+  shared_.advisor.AfterForkInParent();
   for (auto& shard : shards_) shard.Unlock();
   compactor_.AfterForkInParent();
   limits_.AfterForkInParent();
@@ -251,7 +246,7 @@ void Engine::AfterForkInParent() {
 void Engine::AfterForkInChild() {
   shared_.pool->AfterForkInChild();
   shared_.limbo.AfterForkInChild();
-  if (shared_.advisor != nullptr) shared_.advisor->AfterForkInChild();
+  shared_.advisor.AfterForkInChild();
   Room used;
   for (auto& shard : shards_) shard.ResetAfterFork(&used);
   // No claim is this thread's: it would have forked within the cache's code.

@@ -2,11 +2,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <utility>
 
 #include "absl/base/optimization.h"
-#include "wheelcache/cache/internal/engine/advisor.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/departures.h"
@@ -43,7 +41,7 @@ Shard::Shard(SharedState* shared, int number, const CacheOptions& options)
       number_(number),
       index_(&shared->tables, shared->expected_entries / shared->shard_count()),
       recency_(&shared->uses, OrderOf(*shared),
-               /*marks=*/shared->advisor != nullptr),
+               /*marks=*/shared->advisor.on()),
       jitter_(options, static_cast<uint32_t>(number)),
       order_({shared, &recency_, number}, clock_.NowNanos(), &index_) {}
 
@@ -63,7 +61,7 @@ bool Shard::NoteUseSlowly(EntryRef ref, Hash32 hash) {
   if (marked) {
     const Stamp stamp = UnmarkedStamp(before);
     if (!IsUsedAgainAtOnce(stamp, now)) {
-      shared_.advisor->Read(hash, /*hit=*/true);
+      shared_.advisor.Read(hash, /*hit=*/true);
     }
     if (recency_.IsYoung(stamp, now)) return false;
     if (At(ref).in_main() && recency_.IsYoungInMain(stamp, now)) return false;
@@ -211,7 +209,12 @@ inline void Shard::LinkLocked(const Step& step) {
   }
   Interleave("store: between index and list");
   order_.Add({ref, hash, old}, step.write.room);
-  if (ABSL_PREDICT_FALSE(shared_.advisor != nullptr)) AdviseOfLocked(step);
+  if (shared_.advisor.Store(hash,
+                            {static_cast<uint32_t>(step.write.room.bytes),
+                             At(ref).deadline(), /*replaces=*/old != 0},
+                            &untold_)) {
+    order_.Mark(ref);
+  }
   if (old == 0) return;
   step.departures->CountRemoved(RemovalCause::kReplaced);
   if (order_.Replace(old, step.old_is_plain)) {
@@ -219,41 +222,10 @@ inline void Shard::LinkLocked(const Step& step) {
   }
 }
 
-// Tells the Advisor of a new entry.
-void Shard::AdviseOfLocked(const Step& step) {
-  const Hash32 hash = step.write.hash.for_index;
-  const bool replaces = step.old != 0;
-  if (!replaces) CountInsertionLocked(1);
-  if (!shared_.advisor->Samples(hash)) return;
-  order_.Mark(step.write.ref);
-  shared_.advisor->Store(hash, {static_cast<uint32_t>(step.write.room.bytes),
-                                At(step.write.ref).deadline(), replaces});
-}
-
-// The Advisor finds out by itself what would be evicted.
-void Shard::AdviseOfRemovalLocked(Hash32 hash, RemovalCause cause) {
-  if (cause == RemovalCause::kEvicted) return;
-  CountInsertionLocked(-1);
-  if (cause == RemovalCause::kExpired) {
-    shared_.advisor->Expire(hash);
-  } else {
-    shared_.advisor->Delete(hash);
-  }
-}
-
-void Shard::CountInsertionLocked(int by) {
-  untold_insertions_ += by;
-  if (std::abs(untold_insertions_) < Advisor::kStride) return;
-  shared_.advisor->CountInsertions(
-      std::exchange(untold_insertions_, int64_t{0}));
-}
-
 void Shard::RemoveLocked(EntryRef ref, RemovalCause cause,
                          Departures* departures) {
   const Hash32 hash = order_.HashOf(ref);
-  if (ABSL_PREDICT_FALSE(shared_.advisor != nullptr)) {
-    AdviseOfRemovalLocked(hash, cause);
-  }
+  shared_.advisor.Remove(hash, cause, &untold_);
   index_.Erase(hash, ref);
   Interleave("remove: between index and list");
   const Room room = RoomOf(ref);
@@ -307,9 +279,7 @@ EntryRef Shard::Take(const KeyQuery& key, Departures* departures) {
   loads_.Supersede(key);
   const EntryRef live = FindLiveLocked(key, clock_.NowNanos());
   departures->counts.Add(live != 0 ? Count::kHits : Count::kMisses);
-  if (ABSL_PREDICT_FALSE(shared_.advisor != nullptr)) {
-    shared_.advisor->Read(key.hash().for_index, /*hit=*/live != 0);
-  }
+  shared_.advisor.Read(key.hash().for_index, /*hit=*/live != 0);
   if (live == 0) return 0;
   pool_.Pin(live);
   RemoveLocked(live, RemovalCause::kDeleted, departures);
@@ -328,9 +298,7 @@ bool Shard::Touch(const KeyQuery& key, int64_t ttl_nanos) {
   if (ref == 0) return false;
   order_.Use(ref);
   order_.SetDeadline(ref, DeadlineLocked(now_nanos, ttl_nanos));
-  if (ABSL_PREDICT_FALSE(shared_.advisor != nullptr)) {
-    shared_.advisor->Touch(key.hash().for_index, At(ref).deadline());
-  }
+  shared_.advisor.Touch(key.hash().for_index, At(ref).deadline());
   return true;
 }
 

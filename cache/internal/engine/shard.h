@@ -309,13 +309,6 @@ class WHEELCACHE_EXPORT Shard {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void LinkLocked(const Step& step)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  ABSL_ATTRIBUTE_NOINLINE void AdviseOfLocked(const Step& step)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  ABSL_ATTRIBUTE_NOINLINE void AdviseOfRemovalLocked(Hash32 hash,
-                                                     RemovalCause cause)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // For the Advisor: see ReuseSample::CountInsertions.
-  void CountInsertionLocked(int by) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   void RemoveLocked(EntryRef ref, RemovalCause cause, Departures* departures)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -359,7 +352,7 @@ class WHEELCACHE_EXPORT Shard {
   Jitter jitter_ ABSL_GUARDED_BY(mu_);
   Loads loads_ ABSL_GUARDED_BY(mu_);
   Room used_ ABSL_GUARDED_BY(mu_);
-  int64_t untold_insertions_ ABSL_GUARDED_BY(mu_) = 0;  // To the Advisor.
+  int64_t untold_ ABSL_GUARDED_BY(mu_) = 0;  // See Advisor.
   PrefetchedOrder order_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -7,7 +7,6 @@
 
 #include "absl/time/time.h"
 #include "wheelcache/cache/internal/engine/admission.h"
-#include "wheelcache/cache/internal/engine/advisor.h"
 #include "wheelcache/cache/internal/engine/window_target.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/index.h"
@@ -94,10 +93,8 @@ SharedState::SharedState(const CacheOptions& options, int number_of_shards,
       pool(
           new EntryPool(entries.operations, entries.charges, expected_entries)),
       limbo(pool.get(), PatienceFor({options.max_entries, options.max_bytes})),
-      advisor(options.advise
-                  ? Advisor::Make({options.max_entries, options.max_bytes},
-                                  options.clock)
-                  : nullptr) {
+      advisor(options.advise, {options.max_entries, options.max_bytes},
+              options.clock) {
   SetClearing(false);
 }
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "wheelcache/cache/internal/engine/advisor.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/due_board.h"
@@ -29,7 +30,6 @@
 namespace wheelcache::internal {
 
 struct AdmissionMemory;
-class Advisor;
 class WindowTarget;
 
 // Where the slots of a shard's wheel lie.
@@ -125,7 +125,7 @@ struct WHEELCACHE_EXPORT SharedState {
   static constexpr uint8_t kAdvised = 2;  // From the beginning, or never.
   std::atomic<uint8_t> on_miss{0};
   void SetClearing(bool clearing) {
-    const uint8_t advised = advisor != nullptr ? kAdvised : 0;
+    const uint8_t advised = advisor.on() ? kAdvised : 0;
     on_miss.store(advised | (clearing ? kClearing : 0),
                   std::memory_order_release);
   }
@@ -137,8 +137,7 @@ struct WHEELCACHE_EXPORT SharedState {
   const std::unique_ptr<EntryPool, AbandonPool> pool;
   Limbo limbo;
 
-  // Null without CacheOptions::advise.
-  const std::unique_ptr<Advisor> advisor;
+  Advisor advisor;  // On with CacheOptions::advise.
 
   // Sets and removals are counted under the lock of the shard, so that a fork()
   // comes before an event and its count, or after both.
