@@ -7,22 +7,15 @@
 #include "absl/time/time.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/engine.h"
-#include "wheelcache/cache/internal/threads/library_copy.h"
-#include "wheelcache/cache/types/advice.h"
-#include "wheelcache/cache/types/options.h"
-#include "wheelcache/cache/types/stats.h"
+#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/stats.h"
 
 namespace wheelcache {
 
-internal::Engine& AnyCache::engine() {
-  internal::CheckCopy(engine_->copy());
-  return *engine_;
-}
-
-void AnyCache::Clear() { engine().Clear(); }
+void AnyCache::Clear() { engine_->Clear(); }
 
 absl::Status AnyCache::SetLimits(int64_t entries, int64_t bytes) {
-  return engine().SetLimits(entries, bytes);
+  return engine_->SetLimits(entries, bytes);
 }
 
 CacheLimits AnyCache::limits() const {
@@ -40,19 +33,19 @@ std::optional<CacheAdvice> AnyCache::Advise() const {
 const CacheOptions& AnyCache::options() const { return engine_->options(); }
 
 int64_t AnyCache::RunMaintenance(int64_t budget) {
-  return engine().RunMaintenance(budget);
+  return engine_->RunMaintenance(budget);
 }
 
 absl::Duration AnyCache::NextDeadline() const {
   return engine_->NextDeadline();
 }
 
-void AnyCache::Stop() { engine().Stop(); }
+void AnyCache::Stop() { engine_->Stop(); }
 
 const absl::Status& AnyCache::reaper_status() const {
   return engine_->reaper_status();
 }
 
-absl::Status AnyCache::CheckInvariants() { return engine().CheckInvariants(); }
+absl::Status AnyCache::CheckInvariants() { return engine_->CheckInvariants(); }
 
 }  // namespace wheelcache

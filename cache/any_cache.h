@@ -91,9 +91,6 @@ class WHEELCACHE_EXPORT AnyCache {
  private:
   friend class internal::CachePeer;  // For tests.
 
-  // What calls that may change the cache go to.
-  internal::Engine& engine();
-
   internal::Engine* engine_ = nullptr;
 };
 

@@ -199,13 +199,12 @@ class Budget {
 };
 
 // Room that one call has taken from the budget, or from the entries it removed,
-// and not used yet. What is left goes back in the end.
+// and not used yet. What is left is to be given back in the end.
 class Claim {
  public:
   explicit Claim(Budget* budget) : budget_(*budget) {}
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;
-  ~Claim() { GiveBack(); }
 
   // Whether the claim is at least `need`, topped up from the budget if the
   // budget has what is missing.

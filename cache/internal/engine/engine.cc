@@ -15,15 +15,12 @@
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/departures.h"
-#include "wheelcache/cache/internal/engine/engine_call.h"
 #include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
-#include "wheelcache/cache/internal/engine/telling.h"
 #include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
-#include "wheelcache/cache/internal/entry/removed_list.h"
 #include "wheelcache/cache/internal/loads/key_query.h"
 #include "wheelcache/cache/internal/loads/load_home.h"
 #include "wheelcache/cache/types/conditional.h"
@@ -34,6 +31,50 @@
 #include "wheelcache/wheel/reaper.h"
 
 namespace wheelcache::internal {
+namespace {
+
+// The notifications of removal listeners that a thread is in. As long as one of
+// these exists, the thread is telling the listener of `cache` of what is in
+// `removed`.
+//
+// A call that runs within a notification of its cache leaves what it has
+// removed to the call that notifies, which tells of it when the listener has
+// returned. So notifications of a cache never nest on a thread, and a listener
+// may go on removing entries without taking stack or memory.
+//
+// There is a list for each cache, not one for the thread, so that a cache may
+// end within a notification of another: what a list has is told before the call
+// that it belongs to returns.
+class Telling {
+ public:
+  Telling(const void* cache, RemovedList* removed)
+      : cache_(cache), removed_(removed), outer_(innermost) {
+    innermost = this;
+  }
+  ~Telling() { innermost = outer_; }
+  Telling(const Telling&) = delete;
+  Telling& operator=(const Telling&) = delete;
+
+  // The list of the call that is telling the listener of `cache`, or null.
+  // O(caches whose listeners this thread is in).
+  static RemovedList* ListOf(const void* cache) {
+    for (const Telling* t = innermost; t != nullptr; t = t->outer_) {
+      if (t->cache_ == cache) return t->removed_;
+    }
+    return nullptr;
+  }
+
+ private:
+  static thread_local const Telling* innermost;
+
+  const void* const cache_;
+  RemovedList* const removed_;
+  const Telling* const outer_;
+};
+
+thread_local const Telling* Telling::innermost = nullptr;
+
+}  // namespace
 
 Engine::Engine(CacheOptions options, const EntryOperations* operations,
                Charges charges, Tell tell)
@@ -69,19 +110,19 @@ Engine::Engine(CacheOptions options, const EntryOperations* operations,
 }
 
 Engine::~Engine() {
+  CheckCopy(shared_.copy);
   Stop();
   load_home_->gate.Close();
   // While the cache is whole, for destructors of values may call it; and again
   // for what they have Set.
   do {
-    {
-      Departures departures(&shared_);
-      for (auto& shard : shards_) {
-        shard.Lock();
-        shard.TakeAllLocked(&departures);
-        shard.Unlock();
-      }
+    Departures departures(&shared_);
+    for (auto& shard : shards_) {
+      shard.Lock();
+      shard.TakeAllLocked(&departures);
+      shard.Unlock();
     }
+    departures.End();
     shared_.limbo.DestroyAll();
   } while (used().entries > 0 || !shared_.limbo.empty());
 }
@@ -320,9 +361,8 @@ EntryRef Engine::Take(const KeyQuery& key) {
 
 bool Engine::Touch(const KeyQuery& key, int64_t ttl_nanos) {
   Shard& shard = ShardOf(key.hash());
-  const bool live = shard.Touch(key, ttl_nanos);
-  if (live) WakeReaperFor(shard, clock_.NowNanos());
-  return live;
+  const Call call(this, &shard, clock_.NowNanos());
+  return shard.Touch(key, ttl_nanos);
 }
 
 void Engine::Clear() {

@@ -14,6 +14,7 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_ENGINE_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_ENGINE_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +29,7 @@
 #include "absl/time/time.h"
 #include "wheelcache/cache/internal/engine/compactor.h"
 #include "wheelcache/cache/internal/engine/counters.h"
+#include "wheelcache/cache/internal/engine/departures.h"
 #include "wheelcache/cache/internal/engine/iteration.h"
 #include "wheelcache/cache/internal/engine/limits.h"
 #include "wheelcache/cache/internal/engine/recency.h"
@@ -62,7 +64,7 @@ class WHEELCACHE_EXPORT Engine {
  public:
   // Tells the user's listener of an entry that has left. Returns whether it
   // came back without an exception. Empty where there is no listener. On one
-  // thread it is not called within itself; see telling.h.
+  // thread it is not called within itself.
   using Tell = std::function<bool(const EntryHeader&, RemovalCause)>;
 
   // REQUIRES: the options are valid.
@@ -199,7 +201,6 @@ class WHEELCACHE_EXPORT Engine {
     Engine& engine_;
   };
 
-  // What a call takes out of the cache; settled at the end of the call.
   class Call;
   ABSL_ATTRIBUTE_NOINLINE void TellListener(Departures* departures);
 
@@ -274,6 +275,54 @@ class WHEELCACHE_EXPORT Engine {
   // whole of this one. Empty if the cache is not to be shown.
   std::optional<ReportSource> report_source_;
 };
+
+// One call that may change the cache. What it takes out gathers in
+// `departures`, until no lock is held and the call ends, by an exception for
+// want of memory, too. The end throws nothing.
+class Engine::Call {
+ public:
+  // Wakes the reaper for what is due in `shard`, if that is given. Ends the
+  // program if another copy of the library has made the cache.
+  explicit Call(Engine* engine, const Shard* shard = nullptr,
+                int64_t now_nanos = 0)
+      : departures(&engine->shared_),
+        engine_(*engine),
+        shard_(shard),
+        now_nanos_(now_nanos) {
+    CheckCopy(engine->shared_.copy);
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  ~Call() {
+    if (ABSL_PREDICT_FALSE(engine_.tell_ != nullptr)) {
+      // First: a listener that calls Set must find the room that is left.
+      departures.claim.GiveBack();
+      engine_.TellListener(&departures);
+    }
+    departures.End();
+    // Last, for what that has left in limbo.
+    if (shard_ != nullptr) engine_.WakeReaperFor(*shard_, now_nanos_);
+  }
+
+  Departures departures;
+
+ private:
+  Engine& engine_;
+  const Shard* const shard_;
+  const int64_t now_nanos_;
+};
+
+// Has the reaper come for what is due in the shard, or waits in limbo.
+inline void Engine::WakeReaperFor(const Shard& shard, int64_t now_nanos) {
+  if (options_.reaper == nullptr) return;
+  int64_t due =
+      Clock::NanosAfter(shared_.due.Get(shard.number()), reclaim_delay_nanos_);
+  if (shared_.limbo.HasOwn()) due = std::min(due, LimboDue(now_nanos));
+  if (ABSL_PREDICT_FALSE(compactor_.needed())) {
+    due = std::min(due, Clock::NanosAfter(now_nanos, reclaim_delay_nanos_));
+  }
+  options_.reaper->WakeAt(&client_, due);
+}
 
 }  // namespace wheelcache::internal
 

@@ -15,7 +15,6 @@
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/engine.h"
-#include "wheelcache/cache/internal/engine/engine_call.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/threads/interleave.h"

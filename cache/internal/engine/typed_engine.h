@@ -34,7 +34,6 @@
 #include "wheelcache/cache/internal/loads/load.h"
 #include "wheelcache/cache/internal/loads/typed_load.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
-#include "wheelcache/cache/internal/threads/library_copy.h"
 #include "wheelcache/cache/internal/threads/thread_record.h"
 #include "wheelcache/cache/types/conditional.h"
 #include "wheelcache/cache/types/options.h"
@@ -75,17 +74,10 @@ class TypedEngine {
       : weigher_(std::move(weigher)),
         engine_(std::move(options), &kEntryOperations<Key, Value, Hash, Equal>,
                 weigher_ ? Charges::kStored : Charges::kFromSizes,
-                TellOf(std::move(listener))) {
-    CheckCopy(engine_.copy());
-  }
-  ~TypedEngine() { CheckCopy(engine_.copy()); }
+                TellOf(std::move(listener))) {}
 
-  // What does not depend on the types. Whoever may change the cache has to
-  // belong to the copy of the library that has made it.
-  Engine& engine() {
-    CheckCopy(engine_.copy());
-    return engine_;
-  }
+  // What does not depend on the types.
+  Engine& engine() { return engine_; }
   const Engine& engine() const { return engine_; }
 
   // Calls `on_hit(ref, entry)` with the live entry of the key, and protects the
@@ -361,7 +353,6 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K, typename V>
 inline void TypedEngine<Key, Value, Hash, Equal>::Make(
     K&& key, V&& value, Shard::Write* write) const {
-  CheckCopy(engine_.copy());
   write->hash = HashKey<Hash>(key);
   engine_.ShardOf(write->hash).PrepareStore(write->hash.for_index);
   Footprint footprint;
