@@ -47,10 +47,7 @@ absl::Status NotCancelled(absl::Status status) {
 }  // namespace
 
 NearCore::NearCore(NearCacheOptions options, RemoteStore* store)
-    : options_(std::move(options)),
-      store_(*store),
-      clock_(store->clock()),
-      coarse_lag_nanos_(clock_.coarse_lag_nanos()) {}
+    : options_(std::move(options)), store_(*store), clock_(store->clock()) {}
 
 NearCore::~NearCore() = default;
 

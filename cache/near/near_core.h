@@ -28,7 +28,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
@@ -106,12 +105,7 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
   uint64_t LeasedSession() const {
     const int64_t until = until_nanos_.load(std::memory_order_acquire);
     const uint64_t session = session_.load(std::memory_order_relaxed);
-    // The coarse clock decides unless the end is within its lag.
-    if (ABSL_PREDICT_TRUE(
-            IsBefore(clock_.CoarseNowNanos(), until, coarse_lag_nanos_))) {
-      return session;
-    }
-    return HasEnded(until) ? 0 : session;
+    return coarse_clock_.HasReached(until) ? 0 : session;
   }
 
   // The stamp of a fetch that begins after this.
@@ -161,15 +155,6 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
  private:
   static constexpr int64_t kEnded = std::numeric_limits<int64_t>::min();
 
-  // Whether a time is more than `margin` before another one.
-  static bool IsBefore(int64_t nanos, int64_t other, int64_t margin) {
-    return nanos<other&& static_cast<uint64_t>(other) -
-                 static_cast<uint64_t>(nanos)> static_cast<uint64_t>(margin);
-  }
-  ABSL_ATTRIBUTE_NOINLINE bool HasEnded(int64_t until_nanos) const {
-    return clock_.NowNanos() >= until_nanos;
-  }
-
   std::string RemoteKey(absl::string_view key) const;
   absl::Status NotReady() const;
   void WakeWaiters();
@@ -184,7 +169,7 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
   const NearCacheOptions options_;
   RemoteStore& store_;
   Clock& clock_;
-  const int64_t coarse_lag_nanos_;
+  const CoarseClock coarse_clock_{clock_};
   Local local_ = {};  // Set before the first call of the listener.
 
   // Written by calls of the listener, which do not overlap. The end comes

@@ -2,6 +2,7 @@
 
 #include "wheelcache/wheel/clock.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <limits>
@@ -62,6 +63,38 @@ TEST(Clock, CoarseReadingOfAClockThatHasNoneIsExact) {
   FixedClock clock(7);
   EXPECT_EQ(clock.CoarseNowNanos(), 7);
   EXPECT_EQ(clock.coarse_lag_nanos(), 0);
+}
+
+// A clock whose coarse reading is as late as its bound allows.
+class LateClock final : public FixedClock {
+ public:
+  LateClock(int64_t now, int64_t lag) : FixedClock(now), lag_(lag) {}
+  int64_t CoarseNowNanos() const override {
+    constexpr int64_t kFirst = std::numeric_limits<int64_t>::min();
+    const int64_t behind = std::max<int64_t>(lag_ - 1, 0);
+    return NowNanos() < kFirst + behind ? kFirst : NowNanos() - behind;
+  }
+  int64_t coarse_lag_nanos() const override { return lag_; }
+
+ private:
+  const int64_t lag_;
+};
+
+TEST(CoarseClock, HasReachedADeadlineExactlyWhenTheExactReadingHas) {
+  constexpr int64_t kFirst = std::numeric_limits<int64_t>::min();
+  const int64_t times[] = {kFirst,      kFirst + 1, kFirst + 10, -10,   -1,
+                           0,           1,          9,           10,    11,
+                           kNever - 10, kNever - 9, kNever - 1,  kNever};
+  for (const int64_t now : times) {
+    for (const int64_t lag : {0, 1, 10}) {
+      const LateClock clock(now, lag);
+      const CoarseClock coarse_clock(clock);
+      for (const int64_t deadline : times) {
+        EXPECT_EQ(coarse_clock.HasReached(deadline), deadline <= now)
+            << deadline << " at " << now << ", which lags by " << lag;
+      }
+    }
+  }
 }
 
 TEST(Clock, NanosAfterIsNeverEarly) {

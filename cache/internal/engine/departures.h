@@ -24,7 +24,7 @@
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/entry/limbo.h"
-#include "wheelcache/cache/removal.h"
+#include "wheelcache/cache/types/removal.h"
 #include "wheelcache/lru/lru_list.h"
 
 namespace wheelcache::internal {

@@ -11,7 +11,6 @@
 
 #include "absl/base/optimization.h"
 #include "absl/time/time.h"
-#include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/departures.h"
@@ -83,7 +82,6 @@ Engine::Engine(CacheOptions options, const EntryOperations* operations,
       tell_(std::move(tell)),
       default_ttl_nanos_(Clock::NanosAfter(0, options_.default_ttl)),
       clock_(*options_.clock),
-      coarse_lag_nanos_(clock_.coarse_lag_nanos()),
       reclaim_delay_nanos_(Clock::NanosAfter(0, options_.reclaim_delay)),
       // It is up to the readers when a wait in limbo ends: asks now and then.
       limbo_delay_nanos_(Clock::NanosAfter(

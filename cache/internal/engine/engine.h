@@ -93,16 +93,13 @@ class WHEELCACHE_EXPORT Engine {
     return shards_[hash.for_shard & shard_mask_];
   }
 
-  // Whether the entry has not expired. The coarse clock decides unless the
-  // deadline is within its lag. Inlined into each hit: docs/decisions.md.
+  // Whether the entry has not expired. Inlined into each hit:
+  // docs/decisions.md.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool IsLive(const EntryHeader& entry) const {
     const int64_t deadline = entry.deadline();
     if (deadline == Clock::kNever) return true;
     Interleave("read: between deadline and clock");
-    const int64_t coarse = clock_.CoarseNowNanos();
-    // Not by their difference: it overflows where the clock began below zero.
-    if (deadline - coarse_lag_nanos_ > coarse) return true;
-    return deadline > coarse && deadline > clock_.NowNanos();
+    return !coarse_clock_.HasReached(deadline);
   }
 
   // Whether a miss without a lock is sure, and only to be counted. If it is
@@ -248,7 +245,7 @@ class WHEELCACHE_EXPORT Engine {
   const Tell tell_;
   const int64_t default_ttl_nanos_;
   Clock& clock_;
-  const int64_t coarse_lag_nanos_;
+  const CoarseClock coarse_clock_{clock_};
   const int64_t reclaim_delay_nanos_;
   const int64_t limbo_delay_nanos_;
 

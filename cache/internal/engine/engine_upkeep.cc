@@ -11,7 +11,6 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "wheelcache/cache/advice.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/engine.h"
