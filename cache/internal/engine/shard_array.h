@@ -14,7 +14,7 @@
 #include <new>
 
 #include "wheelcache/cache/internal/memory/asan.h"
-#include "wheelcache/cache/internal/memory/huge_pages.h"
+#include "wheelcache/cache/internal/memory/pages.h"
 
 namespace wheelcache::internal {
 
@@ -59,7 +59,7 @@ class ShardArray {
     if (bytes < kMapped) {
       return ::operator new (bytes, std::align_val_t{alignof(Shard)});
     }
-    void* const pages = AllocatePages(bytes);
+    void* const pages = Pages::Map(bytes, Pages::Kind::kAtOnce).Release();
     AddLeakRoot(pages, bytes);
     return pages;
   }
@@ -70,7 +70,7 @@ class ShardArray {
       return;
     }
     RemoveLeakRoot(memory, bytes);
-    UnmapPages(memory, bytes);
+    Pages::Adopt(memory, bytes);  // Ends at once.
   }
 
   const size_t own_;  // How many shards there is own memory for.

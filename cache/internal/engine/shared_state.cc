@@ -72,22 +72,20 @@ SharedState::SharedState(const CacheOptions& options, int number_of_shards,
       tables(shard_count(),
              Index::TableBytesFor(expected_entries / shard_count()),
              shard_count() * (shard_bytes + ShardPages::kBytes)),
-      own_pages(tables.ahead() == nullptr ? shard_count() * ShardPages::kBytes
-                                          : 0),
+      own_pages(Pages::Map(
+          tables.ahead() == nullptr ? shard_count() * ShardPages::kBytes : 0)),
       shard_pages(tables.ahead() == nullptr
                       ? own_pages.begin()
-                      : static_cast<std::byte*>(tables.ahead()) +
-                            shard_count() * shard_bytes),
+                      : tables.ahead() + shard_count() * shard_bytes),
       admission_entries(scan_resistant
                             ? MostEntries(options, entries) / shard_count() + 1
                             : 0),
-      admission_pages(scan_resistant
-                          ? shard_count() * AdmissionMemory::BytesFor(
-                                                admission_entries, shards)
-                          : 0,
-                      // Where all of it will be used.
-                      expected_entries > 0 ? ZeroPages::Size::kHuge
-                                           : ZeroPages::Size::kSmall),
+      admission_pages(Pages::Map(
+          scan_resistant ? shard_count() * AdmissionMemory::BytesFor(
+                                               admission_entries, shards)
+                         : 0,
+          // Where all of it will be used.
+          expected_entries > 0 ? Pages::Kind::kHuge : Pages::Kind::kSmall)),
       window_target(scan_resistant ? std::make_unique<WindowTarget>(shards)
                                    : nullptr),
       pool(

@@ -20,8 +20,8 @@
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/entry/limbo.h"
+#include "wheelcache/cache/internal/memory/pages.h"
 #include "wheelcache/cache/internal/memory/table_memory.h"
-#include "wheelcache/cache/internal/memory/zero_pages.h"
 #include "wheelcache/cache/internal/threads/library_copy.h"
 #include "wheelcache/cache/types/options.h"
 #include "wheelcache/wheel/base/export.h"
@@ -98,7 +98,7 @@ struct WHEELCACHE_EXPORT SharedState {
   // Of the shards' indexes. In a large cache, ahead of them, the shards and
   // then their ShardPages; a small one has pages for those alone.
   TableMemory tables;
-  ZeroPages own_pages;
+  const Pages own_pages;
   std::byte* const shard_pages;
   ShardPages PagesOf(int shard) const {
     return {shard_pages + static_cast<size_t>(shard) * ShardPages::kBytes};
@@ -107,7 +107,7 @@ struct WHEELCACHE_EXPORT SharedState {
   // Of a scan-resistant cache, for each shard the same. Sized by the limits at
   // first; its pages take memory when they are used.
   const uint64_t admission_entries;  // Of a shard.
-  ZeroPages admission_pages;
+  const Pages admission_pages;
   AdmissionMemory AdmissionMemoryOf(int shard) const;
   const std::unique_ptr<WindowTarget> window_target;  // Null if it is not.
   // The part of these limits that a shard is expected to have; kUnlimited of

@@ -28,7 +28,7 @@
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
-#include "wheelcache/cache/internal/memory/huge_pages.h"
+#include "wheelcache/cache/internal/memory/pages.h"
 #include "wheelcache/cache/types/hash.h"
 #include "wheelcache/cache/types/view.h"
 #include "wheelcache/cache/types/weigh.h"
@@ -139,7 +139,7 @@ class Stored<std::string> {
     return LengthBytes(s.size()) + (Inside(s) ? s.size() : sizeof(char*));
   }
   static uint64_t Outside(std::string_view s) {
-    return ABSL_PREDICT_TRUE(Inside(s)) ? 0 : PageBytes(s.size());
+    return ABSL_PREDICT_TRUE(Inside(s)) ? 0 : Pages::RoundUp(s.size());
   }
   ABSL_ATTRIBUTE_ALWAYS_INLINE static Footprint FootprintAt(
       const std::byte* at) {
@@ -153,15 +153,15 @@ class Stored<std::string> {
     if (Inside(s)) {
       std::copy_n(s.data(), s.size(), reinterpret_cast<char*>(rest));
     } else {
-      auto* const outside = static_cast<char*>(AllocatePages(s.size()));
-      std::copy_n(s.data(), s.size(), outside);
-      StorePointer(rest, outside);
+      Pages outside = Pages::Map(s.size(), Pages::Kind::kAtOnce);
+      std::memcpy(outside.begin(), s.data(), s.size());
+      StorePointer(rest, outside.Release());
     }
   }
   static void Destroy(std::byte* at) {
     const std::string_view s = Get(at);
     if (Inside(s)) return;
-    UnmapPages(const_cast<char*>(s.data()), s.size());
+    Pages::Adopt(const_cast<char*>(s.data()), s.size());  // Ends at once.
   }
 
   // Called twice by a hit, as FootprintAt is several times by a Set: strings

@@ -9,7 +9,7 @@
 
 #include "absl/base/optimization.h"
 #include "wheelcache/cache/internal/memory/asan.h"
-#include "wheelcache/cache/internal/memory/throw_bad_alloc.h"
+#include "wheelcache/cache/internal/memory/pages.h"
 #include "wheelcache/cache/internal/threads/thread_index.h"
 #include "wheelcache/wheel/base/prefetch.h"
 

@@ -63,7 +63,7 @@
 #include "wheelcache/cache/internal/memory/block_heap.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
 #include "wheelcache/cache/internal/memory/depot.h"
-#include "wheelcache/cache/internal/memory/zero_pages.h"
+#include "wheelcache/cache/internal/memory/pages.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 
@@ -262,7 +262,7 @@ class WHEELCACHE_EXPORT Arena {
   std::atomic<bool> in_round_{false};
 
   // Not inside, so that small arenas are small.
-  const ZeroPages stripe_pages_{kStripes * sizeof(Stripe)};
+  const Pages stripe_pages_ = Pages::Map(kStripes * sizeof(Stripe));
   Stripe* const stripes_ = reinterpret_cast<Stripe*>(stripe_pages_.begin());
 };
 

@@ -12,7 +12,7 @@
 #include "absl/numeric/bits.h"
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
-#include "wheelcache/cache/internal/memory/page_release.h"
+#include "wheelcache/cache/internal/memory/pages.h"
 
 namespace wheelcache::internal {
 

@@ -35,8 +35,7 @@
 
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
-#include "wheelcache/cache/internal/memory/page_release.h"
-#include "wheelcache/cache/internal/memory/zero_pages.h"
+#include "wheelcache/cache/internal/memory/pages.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/prefetch.h"
 
@@ -250,7 +249,7 @@ class WHEELCACHE_EXPORT BlockHeap {
   std::array<uint64_t, (kBins + 63) / 64> occupied_ = {};
   // Of each bin, the first block, or null. Not inside, so that small heaps are
   // small.
-  const ZeroPages bin_pages_{kBins * sizeof(Ref)};
+  const Pages bin_pages_ = Pages::Map(kBins * sizeof(Ref));
   Ref* const bins_ = reinterpret_cast<Ref*>(bin_pages_.begin());
 };
 

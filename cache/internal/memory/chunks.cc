@@ -6,28 +6,28 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "wheelcache/cache/internal/memory/asan.h"
-#include "wheelcache/cache/internal/memory/huge_pages.h"
-#include "wheelcache/cache/internal/memory/page_release.h"
+#include "wheelcache/cache/internal/memory/pages.h"
+#include "wheelcache/wheel/base/contain.h"
 
 namespace wheelcache::internal {
 
 Chunks::~Chunks() {
-  for (uint32_t chunk = 0; chunk < count_; ++chunk) {
-    void* const granules = At(chunk * kChunk);
-    Unpoison(granules, kChunkBytes);
-    RemoveLeakRoot(granules, kChunkBytes);
-    UnmapPages(granules, kChunkBytes + kNoteBytes);
+  for (const Pages& chunk : chunks_) {
+    Unpoison(chunk.begin(), kChunkBytes);
+    RemoveLeakRoot(chunk.begin(), kChunkBytes);
   }
 }
 
 bool Chunks::ExtendByHugePage() {
-  if (usable_ == count_ * kChunk && !AddChunk()) return false;
-  void* const page = At(usable_);
-  if (!MakeUsable(page, kHugePageBytes)) return false;
-  Poison(page, kHugePageBytes);
-  if (WantsHugePage(usable_)) AskForHugePages(page, kHugePageBytes);
+  if (usable_ == chunks_.size() * kChunk && !AddChunk()) return false;
+  const Pages& chunk = chunks_.back();
+  const size_t offset = usable_ % kChunk * kGranuleBytes;
+  if (!chunk.Commit(offset, kHugePageBytes)) return false;
+  Poison(chunk.begin() + offset, kHugePageBytes);
+  if (WantsHugePage(usable_)) chunk.AskForHuge(offset, kHugePageBytes);
   usable_ += kHugePage;
   return true;
 }
@@ -39,17 +39,14 @@ void Chunks::TouchPage(Ref first) const {
 }
 
 bool Chunks::AddChunk() {
-  if (count_ == kMaxChunks) return false;
-  auto* const memory =
-      static_cast<std::byte*>(ReserveMemory(kChunkBytes + kNoteBytes));
-  if (memory == nullptr) return false;
-  if (!MakeUsable(memory + kChunkBytes, kNoteBytes)) {
-    UnmapPages(memory, kChunkBytes + kNoteBytes);
-    return false;
-  }
-  AddLeakRoot(memory, kChunkBytes);
-  bases_[count_] = reinterpret_cast<uintptr_t>(memory) - count_ * kChunkBytes;
-  ++count_;
+  const size_t count = chunks_.size();
+  if (count == kMaxChunks) return false;
+  Pages chunk = Pages::TryMap(kChunkBytes + kNoteBytes, Pages::Kind::kReserved);
+  std::byte* const begin = chunk.begin();
+  if (begin == nullptr || !chunk.Commit(kChunkBytes, kNoteBytes)) return false;
+  if (!Contain([&] { chunks_.push_back(std::move(chunk)); })) return false;
+  AddLeakRoot(begin, kChunkBytes);
+  bases_[count] = reinterpret_cast<uintptr_t>(begin) - count * kChunkBytes;
   return true;
 }
 

@@ -23,10 +23,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/base/attributes.h"
-#include "wheelcache/cache/internal/memory/huge_pages.h"
-#include "wheelcache/cache/internal/memory/page_release.h"
+#include "wheelcache/cache/internal/memory/pages.h"
 #include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
@@ -153,10 +153,11 @@ class WHEELCACHE_EXPORT Chunks {
   const uint64_t expected_bytes_;
   Ref usable_ = 0;  // A multiple of kHugePage.
 
-  // The chunks that are mapped, and of each the address that granule 0 would
-  // have, were it in there. Here and not elsewhere: every look at an entry
-  // loads one of these, and must not wait for their address.
-  uint32_t count_ = 0;
+  std::vector<Pages> chunks_;
+
+  // Of each chunk, the address that granule 0 would have, were it in there.
+  // Here and not elsewhere: every look at an entry loads one of these, and must
+  // not wait for their address.
   std::array<uintptr_t, kMaxChunks> bases_ = {};
 };
 

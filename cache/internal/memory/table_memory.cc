@@ -5,39 +5,35 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "wheelcache/cache/internal/memory/huge_pages.h"
-#include "wheelcache/cache/internal/memory/throw_bad_alloc.h"
-#include "wheelcache/wheel/base/mutex.h"
-
 namespace wheelcache::internal {
+namespace {
 
-TableMemory::TableMemory(size_t tables, size_t bytes, size_t ahead) {
-  const size_t size = ahead + tables * bytes;
-  if (size < kHugePageBytes) return;
-  taken_.resize(tables);
-  memory_ = MapZeros(size);
-  if (memory_ == nullptr) return;  // Each table is on its own.
-  AskForHugePages(memory_, size);
-  size_ = size;
-  begin_ = static_cast<std::byte*>(memory_) + ahead;
-  tables_ = tables;
-  bytes_ = bytes;
-  allocated_.store(static_cast<int64_t>(ahead), std::memory_order_relaxed);
+// None if that fails: then each table is on its own.
+Pages PagesFor(size_t bytes) {
+  return bytes < kHugePageBytes ? Pages()
+                                : Pages::TryMap(bytes, Pages::Kind::kHuge);
 }
 
-TableMemory::~TableMemory() {
-  if (memory_ != nullptr) UnmapPages(memory_, size_);
-}
+}  // namespace
+
+TableMemory::TableMemory(size_t tables, size_t bytes, size_t ahead)
+    : pages_(PagesFor(ahead + tables * bytes)),
+      tables_(pages_.begin() != nullptr ? tables : 0),
+      bytes_(bytes),
+      offset_(ahead),
+      taken_(tables_),
+      allocated_(tables_ > 0 ? static_cast<int64_t>(ahead) : 0) {}
 
 bool TableMemory::IsMapped(size_t bytes) {
   constexpr size_t kLeast = 16 << 10;  // Less would make many mappings.
-  return bytes >= std::max(kLeast, PageBytes(1));
+  return bytes >= std::max(kLeast, Pages::RoundUp(1));
 }
 
 void* TableMemory::Allocate(size_t bytes) {
   void* memory = bytes == bytes_ ? TakePlace() : nullptr;
   if (memory == nullptr) {
-    memory = IsMapped(bytes) ? MapPages(bytes) : std::calloc(bytes, 1);
+    memory = IsMapped(bytes) ? Pages::TryMap(bytes).Release()
+                             : std::calloc(bytes, 1);
   }
   if (memory == nullptr) ThrowBadAlloc();
   allocated_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
@@ -49,7 +45,8 @@ void* TableMemory::TakePlace() {
   const auto free = std::find(taken_.begin(), taken_.end(), false);
   if (free == taken_.end()) return nullptr;
   *free = true;
-  return begin_ + static_cast<size_t>(free - taken_.begin()) * bytes_;
+  return pages_.begin() + offset_ +
+         static_cast<size_t>(free - taken_.begin()) * bytes_;
 }
 
 void TableMemory::Free(void* memory, size_t bytes) {
@@ -57,18 +54,18 @@ void TableMemory::Free(void* memory, size_t bytes) {
   if (Holds(memory)) {
     FreePlace(memory);
   } else if (IsMapped(bytes)) {
-    UnmapPages(memory, bytes);
+    Pages::Adopt(memory, bytes);  // Ends at once.
   } else {
     std::free(memory);
   }
 }
 
 void TableMemory::FreePlace(void* memory) {
-  ZeroMemory(memory, bytes_);
-  const auto offset =
-      static_cast<size_t>(static_cast<std::byte*>(memory) - begin_);
+  const auto at =
+      static_cast<size_t>(static_cast<std::byte*>(memory) - pages_.begin());
+  pages_.Clear(at, bytes_);
   MutexLock lock(&mu_);
-  taken_[offset / bytes_] = false;
+  taken_[(at - offset_) / bytes_] = false;
 }
 
 }  // namespace wheelcache::internal

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "wheelcache/cache/internal/memory/pages.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 
@@ -30,15 +31,13 @@ class WHEELCACHE_EXPORT TableMemory {
   // Has places for `tables` tables of `bytes` each, behind `ahead` bytes for
   // the caller's own use, if all of that fills a huge page.
   TableMemory(size_t tables, size_t bytes, size_t ahead = 0);
-  // REQUIRES: all was freed.
-  ~TableMemory();
 
   TableMemory(const TableMemory&) = delete;
   TableMemory& operator=(const TableMemory&) = delete;
 
   // The bytes ahead of the tables, zeros at the beginning of a huge page; or
   // null if there are no huge pages.
-  void* ahead() const { return memory_; }
+  std::byte* ahead() const { return pages_.begin(); }
 
   // Returns `bytes` zeros, in a free place if that has this size.
   void* Allocate(size_t bytes);
@@ -53,7 +52,7 @@ class WHEELCACHE_EXPORT TableMemory {
   // For tests.
   bool Holds(const void* memory) const {
     const auto* const at = static_cast<const std::byte*>(memory);
-    return begin_ <= at && at < begin_ + tables_ * bytes_;
+    return pages_.begin() <= at && at < pages_.begin() + pages_.bytes();
   }
 
  private:
@@ -63,13 +62,11 @@ class WHEELCACHE_EXPORT TableMemory {
   void* TakePlace();
   void FreePlace(void* memory);
 
-  // All of these are constant from the constructor on.
-  void* memory_ = nullptr;
-  size_t size_ = 0;  // In bytes.
-  // The places.
-  size_t tables_ = 0;
-  size_t bytes_ = 0;  // Of each.
-  std::byte* begin_ = nullptr;
+  const Pages pages_;
+  // The places, if there are pages.
+  const size_t tables_ = 0;
+  const size_t bytes_ = 0;   // Of each.
+  const size_t offset_ = 0;  // In the pages.
 
   Mutex mu_;
   std::vector<bool> taken_ ABSL_GUARDED_BY(mu_);  // For each place.

@@ -1,8 +1,6 @@
 // Which of a cache's memory is to lie in huge pages. Whether the system has any
 // to give is another matter; so it is asked here what the system was asked for.
 
-#include "wheelcache/cache/internal/memory/huge_pages.h"
-
 #include <sys/mman.h>
 
 #include <cstddef>
@@ -10,8 +8,8 @@
 
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
+#include "wheelcache/cache/internal/memory/pages.h"
 #include "wheelcache/cache/internal/memory/table_memory.h"
-#include "wheelcache/cache/internal/memory/zero_pages.h"
 
 namespace wheelcache::internal {
 namespace {
@@ -59,13 +57,13 @@ TEST(HugePagesTest, TablesAndWhatLiesAheadOfThemShareTheirs) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.ahead()) % kHugePageBytes, 0);
 }
 
-TEST(HugePagesTest, ZeroPagesAskForThemOnRequest) {
+TEST(HugePagesTest, PagesAskForThemOnRequest) {
   asked_bytes = 0;
-  const ZeroPages small(5 * kMiB);
+  const Pages small = Pages::Map(5 * kMiB);
   EXPECT_EQ(asked_bytes, 0);
-  const ZeroPages less_than_one(kMiB, ZeroPages::Size::kHuge);
+  const Pages less_than_one = Pages::Map(kMiB, Pages::Kind::kHuge);
   EXPECT_EQ(asked_bytes, 0);
-  const ZeroPages huge(5 * kMiB, ZeroPages::Size::kHuge);
+  const Pages huge = Pages::Map(5 * kMiB, Pages::Kind::kHuge);
   EXPECT_EQ(asked_bytes, 4 * kMiB) << "whole ones";
   EXPECT_EQ(reinterpret_cast<uintptr_t>(huge.begin()) % kHugePageBytes, 0);
 }

@@ -1,8 +1,6 @@
 // Tests of PageRelease on the kernel of this machine, on one that takes many
 // ranges in a call, and on those that do not.
 
-#include "wheelcache/cache/internal/memory/page_release.h"
-
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -13,7 +11,7 @@
 #include <cstring>
 
 #include "gtest/gtest.h"
-#include "wheelcache/cache/internal/memory/huge_pages.h"
+#include "wheelcache/cache/internal/memory/pages.h"
 
 extern "C" {
 // The names that the linker gives to what --wrap replaces.
@@ -53,10 +51,7 @@ class PageReleaseTest : public ::testing::TestWithParam<Kernel> {
     std::memset(memory_, 1, kPages * page_);
     calls = 0;
   }
-  ~PageReleaseTest() override {
-    kernel = Kernel::kReal;
-    UnmapPages(memory_, kPages * page_);
-  }
+  ~PageReleaseTest() override { kernel = Kernel::kReal; }
 
   void Add(PageRelease* release, size_t page) {
     release->Add(memory_ + page * page_, page_);
@@ -73,8 +68,9 @@ class PageReleaseTest : public ::testing::TestWithParam<Kernel> {
 
   static bool TakesMany() { return kernel == Kernel::kTakesAll; }
 
-  const size_t page_ = PageBytes(1);
-  char* const memory_ = static_cast<char*>(AllocatePages(kPages * page_));
+  const size_t page_ = Pages::RoundUp(1);
+  const Pages pages_ = Pages::Map(kPages * page_, Pages::Kind::kAtOnce);
+  char* const memory_ = reinterpret_cast<char*>(pages_.begin());
 };
 
 TEST_P(PageReleaseTest, NothingIsReleasedWithoutARange) {

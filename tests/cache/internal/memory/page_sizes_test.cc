@@ -23,7 +23,7 @@
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/cache/internal/memory/block_heap.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
-#include "wheelcache/cache/internal/memory/huge_pages.h"
+#include "wheelcache/cache/internal/memory/pages.h"
 #include "wheelcache/cache/internal/memory/table_memory.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/weigh.h"
@@ -77,40 +77,42 @@ TEST_P(PageSizesTest, ReservationKeepsWhatWasAskedForAndNoMore) {
   for (const size_t bytes :
        {size_t{1}, size_t{4096}, size_t{4097}, kHugePageBytes,
         kHugePageBytes - 1, 3 * kHugePageBytes + 100'000}) {
-    void* const memory = ReserveMemory(bytes);
-    ASSERT_NE(memory, nullptr);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % kHugePageBytes, 0u);
-    EXPECT_EQ(mapped_bytes, RoundUp(bytes, page_bytes)) << bytes;
-    EXPECT_TRUE(MakeUsable(memory, bytes));
-    std::memset(memory, 1, bytes);
-    munmap(memory, bytes);
+    {
+      const Pages pages = Pages::TryMap(bytes, Pages::Kind::kReserved);
+      ASSERT_NE(pages.begin(), nullptr);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(pages.begin()) % kHugePageBytes,
+                0u);
+      EXPECT_EQ(mapped_bytes, RoundUp(bytes, page_bytes)) << bytes;
+      EXPECT_TRUE(pages.Commit(0, bytes));
+      std::memset(pages.begin(), 1, bytes);
+    }
     EXPECT_EQ(mapped_bytes, 0u) << bytes;
   }
 }
 
 TEST_P(PageSizesTest, BytesArePagesOfTheSystem) {
-  EXPECT_EQ(PageBytes(1), page_bytes);
-  EXPECT_EQ(PageBytes(page_bytes), page_bytes);
-  EXPECT_EQ(PageBytes(page_bytes + 1), 2 * page_bytes);
+  EXPECT_EQ(Pages::RoundUp(1), page_bytes);
+  EXPECT_EQ(Pages::RoundUp(page_bytes), page_bytes);
+  EXPECT_EQ(Pages::RoundUp(page_bytes + 1), 2 * page_bytes);
   EXPECT_EQ(MallocBytes(200'000), RoundUp(200'008, page_bytes));
 }
 
-TEST_P(PageSizesTest, ZeroMemoryReachesNoFartherThanToldTo) {
+TEST_P(PageSizesTest, ClearReachesNoFartherThanToldTo) {
   constexpr size_t kBytes = 400'000;
-  auto* const memory = static_cast<char*>(MapPages(kBytes));
+  const Pages pages = Pages::Map(kBytes);
+  std::byte* const memory = pages.begin();
   const std::string ones(kBytes, 1);
   std::minstd_rand random;
   for (int i = 0; i < 200; ++i) {
     std::memcpy(memory, ones.data(), kBytes);
     const size_t begin = random() % kBytes;
     const size_t bytes = random() % (kBytes - begin + 1);
-    ZeroMemory(memory + begin, bytes);
+    pages.Clear(begin, bytes);
     std::string expected = ones;
     expected.replace(begin, bytes, bytes, 0);
     ASSERT_EQ(std::memcmp(memory, expected.data(), kBytes), 0)
         << begin << ", " << bytes;
   }
-  UnmapPages(memory, kBytes);
 }
 
 TEST_P(PageSizesTest, TablesStayApart) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "wheelcache/cache/internal/memory/huge_pages.h"
+#include "wheelcache/cache/internal/memory/pages.h"
 
 namespace wheelcache::internal {
 namespace {
@@ -61,7 +61,7 @@ TEST(TableMemoryTest, WhatLiesAheadIsNoTablesPlace) {
     EXPECT_TRUE(IsZero(tables.back(), kBytes)) << "shared with another";
     std::memset(tables.back(), 2, kBytes);
   }
-  EXPECT_EQ(static_cast<const char*>(memory.ahead())[kAhead - 1], 1);
+  EXPECT_EQ(reinterpret_cast<const char*>(memory.ahead())[kAhead - 1], 1);
   for (void* table : tables) memory.Free(table, kBytes);
 }
 
@@ -104,7 +104,7 @@ TEST(TableMemoryTest, FreedPagesGoBackToTheSystem) {
   TableMemory memory;
   // Tables of an index do not fill their last page.
   for (size_t bytes = (16 << 10) + 64; bytes <= 1 << 21; bytes *= 2) {
-    if (bytes < PageBytes(1)) continue;
+    if (bytes < Pages::RoundUp(1)) continue;
     void* const table = memory.Allocate(bytes);
     std::memset(table, 1, bytes);
     EXPECT_EQ(msync(table, bytes, MS_ASYNC), 0) << bytes;

@@ -1,7 +1,5 @@
 // Pages from the system: zeros at first, and gone in the end.
 
-#include "wheelcache/cache/internal/memory/zero_pages.h"
-
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -9,13 +7,14 @@
 #include <cstddef>
 
 #include "gtest/gtest.h"
+#include "wheelcache/cache/internal/memory/pages.h"
 
 namespace wheelcache::internal {
 namespace {
 
-TEST(ZeroPagesTest, AreZeroAndWritable) {
+TEST(PagesTest, AreZeroAndWritable) {
   for (const size_t bytes : {size_t{1}, size_t{4096}, size_t{100'000}}) {
-    const ZeroPages pages(bytes);
+    const Pages pages = Pages::Map(bytes);
     ASSERT_NE(pages.begin(), nullptr);
     std::byte* const end = pages.begin() + bytes;
     EXPECT_EQ(std::count(pages.begin(), end, std::byte{0}), bytes);
@@ -24,16 +23,16 @@ TEST(ZeroPagesTest, AreZeroAndWritable) {
   }
 }
 
-TEST(ZeroPagesTest, AreNoneWhereNoneIsAskedFor) {
-  EXPECT_EQ(ZeroPages(0).begin(), nullptr);
+TEST(PagesTest, AreNoneWhereNoneIsAskedFor) {
+  EXPECT_EQ(Pages::Map(0).begin(), nullptr);
 }
 
 // msync() fails where nothing is mapped.
-TEST(ZeroPagesTest, GoBackToTheSystem) {
+TEST(PagesTest, GoBackToTheSystem) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   void* memory = nullptr;
   {
-    const ZeroPages pages(page);
+    const Pages pages = Pages::Map(page);
     memory = pages.begin();
     EXPECT_EQ(msync(memory, page, MS_ASYNC), 0);
   }

@@ -1,0 +1,124 @@
+// Pages of memory from the system.
+//
+//   const Pages pages = Pages::Map(bytes);  // Zeros; unmapped with the object.
+//   Use(pages.begin());
+//
+// A page takes memory from its first use. Huge pages save TLB misses on random
+// accesses to much memory, and are resident as a whole from their first use.
+//
+// Threads. Thread-compatible; constant objects are thread-safe.
+//
+// Errors. Map throws std::bad_alloc, or ends a program without exceptions, if
+// there is no room; TryMap returns no pages.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_MEMORY_PAGES_H_
+#define WHEELCACHE_CACHE_INTERNAL_MEMORY_PAGES_H_
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstddef>
+#include <utility>
+
+#include "wheelcache/wheel/base/export.h"
+
+namespace wheelcache::internal {
+
+inline constexpr size_t kHugePageBytes = 2 << 20;
+
+// Reports that there is no memory, in builds with and without exceptions.
+[[noreturn]] WHEELCACHE_EXPORT void ThrowBadAlloc();
+
+class WHEELCACHE_EXPORT Pages {
+ public:
+  enum class Kind {
+    kSmall,
+    kHuge,      // Asks for huge pages for the whole ones in it.
+    kAtOnce,    // All of them are used at once: one fault, not one for each.
+    kReserved,  // Addresses alone, aligned as huge pages, until Commit.
+  };
+
+  // None; as of zero bytes.
+  Pages() = default;
+  static Pages Map(size_t bytes, Kind kind = Kind::kSmall);
+  static Pages TryMap(size_t bytes, Kind kind = Kind::kSmall);
+
+  Pages(Pages&& other) noexcept
+      : begin_(std::exchange(other.begin_, nullptr)), bytes_(other.bytes_) {}
+  Pages& operator=(Pages&&) = delete;
+  ~Pages();
+
+  std::byte* begin() const { return begin_; }  // Null if there are none.
+  size_t bytes() const { return bytes_; }      // That were asked for.
+
+  // Makes a part of reserved pages usable. Returns whether that succeeded.
+  // REQUIRES: `offset` is the beginning of a page.
+  bool Commit(size_t offset, size_t bytes) const;
+
+  // Asks for huge pages for the whole ones in a part, before its first use: the
+  // system collapses small pages in use into huge ones late, or at a price that
+  // the caller would notice. REQUIRES: `offset` is the beginning of a huge one.
+  void AskForHuge(size_t offset, size_t bytes) const;
+
+  // Makes a part zeros again, and gives whole pages of it back to the system.
+  void Clear(size_t offset, size_t bytes) const;
+
+  // Lets go of the pages, for an owner that keeps their address alone; and
+  // takes them back.
+  std::byte* Release() { return std::exchange(begin_, nullptr); }
+  static Pages Adopt(void* begin, size_t bytes) {
+    return Pages(static_cast<std::byte*>(begin), bytes);
+  }
+
+  // What so many bytes take: whole pages.
+  static size_t RoundUp(size_t bytes);
+
+ private:
+  Pages(std::byte* begin, size_t bytes) : begin_(begin), bytes_(bytes) {}
+
+  std::byte* begin_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// Gives pages back to the system, many ranges of them in one call.
+//
+//   PageRelease release;
+//   release.Add(begin, bytes);
+//   release.Add(other_begin, other_bytes);
+//   // Here, at the latest, all of them go back.
+//
+// Each call of madvise interrupts every core that runs a thread of the process,
+// so that none uses the old pages from its TLB. Where the kernel takes many
+// ranges in one call (process_madvise on the calling process; Linux 6.13, with
+// one interrupt for all from 6.16 on), that is used. Older kernels get one call
+// for each range.
+class WHEELCACHE_EXPORT PageRelease {
+ public:
+  PageRelease() = default;
+  PageRelease(const PageRelease&) = delete;
+  PageRelease& operator=(const PageRelease&) = delete;
+  ~PageRelease() { Flush(); }
+
+  // Adds a range of private, anonymous memory: it becomes zeros, at the latest
+  // at the end of this object.
+  // REQUIRES: `begin` and `bytes` are multiples of the system's page size.
+  void Add(void* begin, size_t bytes) {
+    if (count_ == kMostRanges) Flush();
+    ranges_[count_++] = {begin, bytes};
+    bytes_ += bytes;
+  }
+
+ private:
+  static constexpr size_t kMostRanges = 64;
+
+  void Flush();
+  bool ReleaseInOneCall() const;
+
+  size_t count_ = 0;
+  size_t bytes_ = 0;                       // Of all ranges.
+  std::array<iovec, kMostRanges> ranges_;  // The first `count_` are in use.
+};
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_MEMORY_PAGES_H_
