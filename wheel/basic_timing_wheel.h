@@ -69,7 +69,6 @@
 #include "absl/numeric/bits.h"
 #include "absl/status/status.h"
 #include "wheelcache/wheel/base/prefetch.h"
-#include "wheelcache/wheel/internal/timer_slots.h"
 #include "wheelcache/wheel/timer_links.h"
 
 namespace wheelcache {

@@ -21,6 +21,8 @@
 #define WHEELCACHE_CACHE_TYPES_HASH_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -29,7 +31,6 @@
 #include "absl/base/attributes.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
-#include "wheelcache/cache/types/equal_strings.h"
 #include "wheelcache/cache/types/hash_strings.h"
 
 namespace wheelcache {
@@ -54,6 +55,26 @@ struct StringHash {
     return static_cast<size_t>(HashString(ToStringView(s)));
   }
 };
+
+// As ==. A string of 8 to 32 bytes is compared as the words at its two ends,
+// which may overlap.
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool EqualStrings(std::string_view a,
+                                                      std::string_view b) {
+  const size_t size = a.size();
+  if (size != b.size()) return false;
+  const auto differ = [&](size_t at) {
+    uint64_t word_a;
+    uint64_t word_b;
+    std::memcpy(&word_a, a.data() + at, sizeof(word_a));
+    std::memcpy(&word_b, b.data() + at, sizeof(word_b));
+    return word_a ^ word_b;
+  };
+  if (size >= 16 && size <= 32) {
+    return (differ(0) | differ(8) | differ(size - 16) | differ(size - 8)) == 0;
+  }
+  if (size >= 8 && size < 16) return (differ(0) | differ(size - 8)) == 0;
+  return a == b;
+}
 
 struct StringEqual {
   using is_transparent = void;

@@ -5,8 +5,7 @@
 #include <cstdint>
 
 #include "wheelcache/cache/internal/engine/budget.h"
-#include "wheelcache/cache/internal/engine/window_target.h"
-#include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/types/options.h"
 #include "wheelcache/lru/frequency_sketch.h"
 #include "wheelcache/lru/ghost_list.h"

@@ -42,20 +42,58 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "wheelcache/cache/internal/engine/budget.h"
-#include "wheelcache/cache/internal/engine/window_target.h"
-#include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/types/options.h"
 #include "wheelcache/lru/frequency_sketch.h"
 #include "wheelcache/lru/ghost_list.h"
 #include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
+
+// How much of each shard the window of a scan-resistant order may take: one
+// number for all shards of a cache. It depends on the requests, which are the
+// same mixture in each shard, and a shard of a hundred entries sees too few of
+// them come back to find it out alone.
+//
+// Threads. Thread-safe. Of two moves at the same time one may be lost: it is
+// one of many.
+class WindowTarget {
+ public:
+  // As a part of a shard.
+  static constexpr double kLeast = 0.05;
+  static constexpr double kMost = 0.99;
+
+  explicit WindowTarget(int shards) : shards_(shards) {}
+
+  double Get() const { return part_.load(std::memory_order_relaxed); }
+
+  // Moves it by `steps` entries of the cache for each of `keys` keys that came
+  // back to a shard into which `entries` fit. One key counts for no more than a
+  // fiftieth of the shard and an entry, all of them for a fiftieth of the cache
+  // and an entry.
+  void Move(double steps, double keys, double entries) {
+    const double most = std::min(keys * (kMostStep * entries + 1),
+                                 kMostStep * entries * shards_ + 1);
+    const double by =
+        std::clamp(keys * steps, -most, most) / (entries * shards_);
+    part_.store(std::clamp(Get() + by, kLeast, kMost),
+                std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr double kMostStep = 0.02;  // As a part of shard or cache.
+
+  const int shards_;
+  // Read by each Set of a new key, and written when a ghost comes back.
+  alignas(ABSL_CACHELINE_SIZE) std::atomic<double> part_{0.1};
+};
 
 // Zeroed memory for the sketch and the ghosts of one shard.
 struct AdmissionMemory {

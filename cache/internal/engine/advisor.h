@@ -29,7 +29,7 @@
 #include "absl/functional/function_ref.h"
 #include "wheelcache/cache/internal/advice/reuse_sample.h"
 #include "wheelcache/cache/internal/engine/budget.h"
-#include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/types/advice.h"
 #include "wheelcache/cache/types/hash_strings.h"
 #include "wheelcache/cache/types/removal.h"

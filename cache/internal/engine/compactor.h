@@ -21,7 +21,6 @@
 #include "absl/base/thread_annotations.h"
 #include "wheelcache/cache/internal/engine/departures.h"
 #include "wheelcache/cache/internal/engine/shard.h"
-#include "wheelcache/cache/internal/engine/shard_array.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "wheelcache/cache/internal/entry/age.h"
+#include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/types/histogram.h"
 #include "wheelcache/cache/types/stats.h"
 

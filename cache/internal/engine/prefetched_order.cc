@@ -8,8 +8,8 @@
 #include "absl/functional/function_ref.h"
 #include "wheelcache/cache/internal/engine/removal_order.h"
 #include "wheelcache/cache/internal/entry/entry.h"
-#include "wheelcache/cache/internal/index/hash32.h"
-#include "wheelcache/cache/internal/threads/thread_index.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
+#include "wheelcache/cache/internal/threads/thread_record.h"
 #include "wheelcache/wheel/base/prefetch.h"
 
 namespace wheelcache::internal {

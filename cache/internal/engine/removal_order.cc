@@ -11,7 +11,6 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/engine/eviction_order.h"
-#include "wheelcache/cache/internal/engine/ticks.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/wheel/clock.h"
 

@@ -24,6 +24,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -33,10 +34,9 @@
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/eviction_order.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
-#include "wheelcache/cache/internal/engine/ticks.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
-#include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
@@ -44,6 +44,46 @@
 #include "wheelcache/wheel/timer_links.h"
 
 namespace wheelcache::internal {
+
+// Converts between readings of a clock, in nanoseconds, and the ticks in which
+// a timing wheel counts.
+//
+// A clock may read less than zero, while ticks have no sign. So the reading 0
+// is not tick 0 but the middle of the range, and order is kept everywhere.
+class Ticks {
+ public:
+  // REQUIRES: a tick is at least a nanosecond.
+  explicit constexpr Ticks(int64_t tick_nanos) : tick_nanos_(tick_nanos) {}
+
+  // The last tick that begins at the reading or before it.
+  constexpr uint64_t Floor(int64_t nanos) const {
+    return FromZero(nanos / tick_nanos_ - (nanos % tick_nanos_ < 0));
+  }
+
+  // The first tick that begins at the reading or after it.
+  constexpr uint64_t Ceil(int64_t nanos) const {
+    return FromZero(nanos / tick_nanos_ + (nanos % tick_nanos_ > 0));
+  }
+
+  // The reading at which the tick begins. Of one that begins after the last
+  // reading, Clock::kNever; of one that begins before the first, that.
+  constexpr int64_t Nanos(uint64_t tick) const {
+    constexpr int64_t kFirst = std::numeric_limits<int64_t>::min();
+    const auto from_zero = static_cast<int64_t>(tick ^ kZero);
+    if (from_zero > Clock::kNever / tick_nanos_) return Clock::kNever;
+    if (from_zero < kFirst / tick_nanos_) return kFirst;
+    return from_zero * tick_nanos_;
+  }
+
+ private:
+  static constexpr uint64_t kZero = uint64_t{1} << 63;
+
+  static constexpr uint64_t FromZero(int64_t ticks) {
+    return static_cast<uint64_t>(ticks) ^ kZero;
+  }
+
+  int64_t tick_nanos_;
+};
 
 class WHEELCACHE_EXPORT RemovalOrder {
  public:

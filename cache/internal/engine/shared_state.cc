@@ -7,7 +7,6 @@
 
 #include "absl/time/time.h"
 #include "wheelcache/cache/internal/engine/admission.h"
-#include "wheelcache/cache/internal/engine/window_target.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/index.h"
 #include "wheelcache/cache/types/options.h"

@@ -10,11 +10,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
+#include <vector>
 
+#include "absl/base/optimization.h"
 #include "wheelcache/cache/internal/engine/advisor.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
-#include "wheelcache/cache/internal/engine/due_board.h"
 #include "wheelcache/cache/internal/engine/eviction_record.h"
 #include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/entry/entry.h"
@@ -22,15 +24,89 @@
 #include "wheelcache/cache/internal/entry/limbo.h"
 #include "wheelcache/cache/internal/memory/pages.h"
 #include "wheelcache/cache/internal/memory/table_memory.h"
-#include "wheelcache/cache/internal/threads/library_copy.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
+#include "wheelcache/cache/internal/threads/thread_record.h"
 #include "wheelcache/cache/types/options.h"
 #include "wheelcache/wheel/base/export.h"
-#include "wheelcache/wheel/internal/timer_slots.h"
+#include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/timer_links.h"
 
 namespace wheelcache::internal {
 
 struct AdmissionMemory;
 class WindowTarget;
+
+// When each shard of a cache next has something to reclaim.
+//
+// A shard writes its own cell, under its lock, whenever its wheel's next
+// wake-up changes; everybody reads without a lock, to learn whether a visit
+// would find anything, and when the next one will.
+//
+// A lower bound of all cells stands next to them. While it lies in the future,
+// nothing is due, and one load tells so. Once it has passed, the caller reads
+// the cells, and raises it.
+//
+// Threads. Thread-safe; each cell has one writer at a time.
+class DueBoard {
+ public:
+  explicit DueBoard(int shards) : due_nanos_(static_cast<size_t>(shards)) {
+    for (Cell& cell : due_nanos_) {
+      cell.store(Clock::kNever, std::memory_order_relaxed);
+    }
+  }
+
+  int64_t Get(int shard) const {
+    return due_nanos_[static_cast<size_t>(shard)].load(
+        std::memory_order_relaxed);
+  }
+  void Set(int shard, int64_t nanos) {
+    due_nanos_[static_cast<size_t>(shard)].store(nanos,
+                                                 std::memory_order_seq_cst);
+    LowerBoundTo(nanos);
+  }
+
+  // The earliest of all shards. O(shards).
+  int64_t Earliest() const {
+    int64_t earliest = Clock::kNever;
+    for (const Cell& cell : due_nanos_) {
+      earliest = std::min(earliest, cell.load(std::memory_order_seq_cst));
+    }
+    return earliest;
+  }
+
+  // Whether anything is due in any shard. O(1) as long as nothing is.
+  bool AnyDue(int64_t now_nanos) {
+    int64_t bound = bound_.load(std::memory_order_relaxed);
+    if (bound > now_nanos) return false;
+    const int64_t earliest = Earliest();
+    if (earliest <= now_nanos) return true;
+    Interleave("due board: between the look and the bound");
+    if (bound_.compare_exchange_strong(bound, earliest,
+                                       std::memory_order_seq_cst)) {
+      LowerBoundTo(Earliest());
+    }
+    return false;
+  }
+
+ private:
+  using Cell = std::atomic<int64_t>;
+
+  void LowerBoundTo(int64_t nanos) {
+    int64_t bound = bound_.load(std::memory_order_seq_cst);
+    while (nanos < bound && !bound_.compare_exchange_weak(
+                                bound, nanos, std::memory_order_seq_cst)) {
+    }
+  }
+
+  // Both are hints for whom to visit; what decides stands under the lock of
+  // the shard. Sequentially consistent where the bound must not be lost: who
+  // raises it looks at the cells once more, and who changes a cell looks at the
+  // bound after that, so that one of the two sees the other.
+  //
+  // Close together: Earliest reads them all.
+  std::vector<Cell> due_nanos_;
+  alignas(ABSL_CACHELINE_SIZE) std::atomic<int64_t> bound_{Clock::kNever};
+};
 
 // Where the slots of a shard's wheel lie.
 using WheelSlots = BorrowedTimerSlots<EntryRef>;
@@ -142,6 +218,72 @@ struct WHEELCACHE_EXPORT SharedState {
   // Sets and removals are counted under the lock of the shard, so that a fork()
   // comes before an event and its count, or after both.
   Counters counters;
+};
+
+// The shards of a cache, one behind the other.
+//
+// A Set looks at several lines of its shard, which is another one each time: a
+// few pages for all of them are found faster than some for each. Many shards
+// have pages of their own: malloc may round so large a block up, and hundreds
+// of caches may each take no more than they need.
+template <typename Shard>
+class ShardArray {
+ public:
+  // The memory that so many shards take.
+  static constexpr size_t Bytes(size_t count) { return count * sizeof(Shard); }
+
+  // Fills itself with what `make(i)` returns for each i from 0 on. Lies in
+  // `memory`, which must outlive it, or in its own where that is null. Throws
+  // what `make` throws, or std::bad_alloc.
+  template <typename Make>
+  ShardArray(void* memory, size_t count, Make make)
+      : ShardArray(memory, memory == nullptr ? count : 0) {
+    for (; size_ < count; ++size_) ::new (end()) Shard(make(size_));
+  }
+  ~ShardArray() {
+    while (size_ > 0) begin_[--size_].~Shard();
+    if (own_ > 0) Free(begin_, own_);
+  }
+
+  ShardArray(const ShardArray&) = delete;
+  ShardArray& operator=(const ShardArray&) = delete;
+
+  size_t size() const { return size_; }
+  Shard& operator[](size_t i) const { return begin_[i]; }
+  Shard* begin() const { return begin_; }
+  Shard* end() const { return begin_ + size_; }
+
+ private:
+  // From this size on: the rest of the last page is little.
+  static constexpr size_t kMapped = 32 << 10;
+
+  // Delegated to, so that the destructor runs if `make` throws.
+  ShardArray(void* memory, size_t own)
+      : own_(own),
+        begin_(static_cast<Shard*>(own > 0 ? Allocate(own) : memory)) {}
+
+  static void* Allocate(size_t count) {
+    const size_t bytes = Bytes(count);
+    if (bytes < kMapped) {
+      return ::operator new (bytes, std::align_val_t{alignof(Shard)});
+    }
+    void* const pages = Pages::Map(bytes, Pages::Kind::kAtOnce).Release();
+    AddLeakRoot(pages, bytes);
+    return pages;
+  }
+  static void Free(void* memory, size_t count) {
+    const size_t bytes = Bytes(count);
+    if (bytes < kMapped) {
+      ::operator delete (memory, std::align_val_t{alignof(Shard)});
+      return;
+    }
+    RemoveLeakRoot(memory, bytes);
+    Pages::Adopt(memory, bytes);  // Ends at once.
+  }
+
+  const size_t own_;  // How many shards there is own memory for.
+  Shard* const begin_;
+  size_t size_ = 0;
 };
 
 }  // namespace wheelcache::internal

@@ -21,7 +21,6 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/types/view.h"

@@ -31,7 +31,7 @@
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
-#include "wheelcache/cache/internal/threads/thread_index.h"
+#include "wheelcache/cache/internal/threads/thread_record.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 

@@ -37,7 +37,6 @@
 #include "absl/base/config.h"
 #include "absl/base/optimization.h"
 #include "wheelcache/cache/internal/threads/asymmetric_fence.h"
-#include "wheelcache/cache/internal/threads/library_copy.h"
 #include "wheelcache/cache/internal/threads/thread_record.h"
 #include "wheelcache/wheel/base/export.h"
 

@@ -8,8 +8,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
-#include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/internal/index/index_table.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/memory/table_memory.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 

@@ -35,8 +35,8 @@
 #include "absl/base/optimization.h"
 #include "absl/functional/function_ref.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
-#include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/internal/index/index_table.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/memory/table_memory.h"
 #include "wheelcache/wheel/base/export.h"
 

@@ -10,11 +10,14 @@
 #include <type_traits>
 
 #include "absl/base/attributes.h"
-#include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/types/hash.h"
 #include "wheelcache/cache/types/hash_strings.h"
 
 namespace wheelcache::internal {
+
+// The 32 bits of a hash that the index of a shard uses. The home bucket comes
+// from the high bits, the tag from the low ones.
+using Hash32 = uint32_t;
 
 struct KeyHash {
   uint32_t for_shard;

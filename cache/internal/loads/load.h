@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -27,7 +28,7 @@
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
-#include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
@@ -141,6 +142,73 @@ class WHEELCACHE_EXPORT Load {
 };
 
 using LoadPtr = std::shared_ptr<Load>;
+
+class KeyQuery {
+ public:
+  explicit KeyQuery(KeyHash hash) : hash_(hash) {}
+  KeyQuery(const KeyQuery&) = delete;
+  KeyQuery& operator=(const KeyQuery&) = delete;
+
+  KeyHash hash() const { return hash_; }
+
+  // Whether the key is that of the entry, or of the load.
+  virtual bool Matches(const EntryHeader& entry) const = 0;
+  virtual bool Matches(const Load& load) const = 0;
+
+ protected:
+  ~KeyQuery() = default;
+
+ private:
+  const KeyHash hash_;
+};
+
+// The key of an entry.
+class EntryKeyQuery final : public KeyQuery {
+ public:
+  EntryKeyQuery(const EntryPool& pool, EntryRef ref, KeyHash hash)
+      : KeyQuery(hash),
+        same_key_(pool.operations().same_key),
+        entry_(pool.At(ref)) {}
+
+  bool Matches(const EntryHeader& entry) const override {
+    return same_key_(entry, entry_);
+  }
+  bool Matches(const Load& load) const override {
+    return load.HasKeyOf(entry_);
+  }
+
+ private:
+  bool (*const same_key_)(const EntryHeader&, const EntryHeader&);
+  const EntryHeader& entry_;
+};
+
+// A load with its key.
+template <typename Key, typename Value, typename Equal>
+class TypedLoad final : public Load {
+ public:
+  // What a load needs besides its key.
+  struct Setting {
+    EntryPool* pool;
+    int64_t now_nanos;
+    Leader leader;
+  };
+
+  TypedLoad(Key key, KeyHash hash, const Setting& setting)
+      : Load(setting.pool, setting.now_nanos, setting.leader, hash.for_index),
+        key_(std::move(key)),
+        key_hash_(hash) {}
+
+  const Key& key() const { return key_; }
+  KeyHash key_hash() const { return key_hash_; }
+
+  bool HasKeyOf(const EntryHeader& entry) const override {
+    return Equal()(static_cast<const Entry<Key, Value>&>(entry).key(), key_);
+  }
+
+ private:
+  const Key key_;
+  const KeyHash key_hash_;
+};
 
 }  // namespace wheelcache::internal
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
 
 namespace wheelcache::internal {
 namespace {

@@ -25,7 +25,7 @@
 #include <utility>
 
 #include "absl/base/optimization.h"
-#include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {

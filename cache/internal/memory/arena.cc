@@ -8,9 +8,8 @@
 #include <thread>
 
 #include "absl/base/optimization.h"
-#include "wheelcache/cache/internal/memory/asan.h"
 #include "wheelcache/cache/internal/memory/pages.h"
-#include "wheelcache/cache/internal/threads/thread_index.h"
+#include "wheelcache/cache/internal/threads/thread_record.h"
 #include "wheelcache/wheel/base/prefetch.h"
 
 namespace wheelcache::internal {

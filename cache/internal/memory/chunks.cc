@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "wheelcache/cache/internal/memory/asan.h"
 #include "wheelcache/cache/internal/memory/pages.h"
 #include "wheelcache/wheel/base/contain.h"
 

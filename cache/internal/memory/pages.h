@@ -20,9 +20,44 @@
 #include <cstddef>
 #include <utility>
 
+#include "absl/base/config.h"
 #include "wheelcache/wheel/base/export.h"
 
+#ifdef ABSL_HAVE_ADDRESS_SANITIZER
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/lsan_interface.h>
+#endif
+
 namespace wheelcache::internal {
+
+// Tell AddressSanitizer and LeakSanitizer about the memory of an allocator.
+// Without them, do nothing.
+#ifdef ABSL_HAVE_ADDRESS_SANITIZER
+
+// Make any use of this memory an error from now on; or no use.
+inline void Poison(void* memory, size_t bytes) {
+  __asan_poison_memory_region(memory, bytes);
+}
+inline void Unpoison(void* memory, size_t bytes) {
+  __asan_unpoison_memory_region(memory, bytes);
+}
+
+// What pointers in this memory refer to is no leak; or may be one again.
+inline void AddLeakRoot(void* memory, size_t bytes) {
+  __lsan_register_root_region(memory, bytes);
+}
+inline void RemoveLeakRoot(void* memory, size_t bytes) {
+  __lsan_unregister_root_region(memory, bytes);
+}
+
+#else
+
+inline void Poison(void*, size_t) {}
+inline void Unpoison(void*, size_t) {}
+inline void AddLeakRoot(void*, size_t) {}
+inline void RemoveLeakRoot(void*, size_t) {}
+
+#endif
 
 inline constexpr size_t kHugePageBytes = 2 << 20;
 

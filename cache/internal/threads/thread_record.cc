@@ -2,10 +2,11 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 
 #include "absl/base/attributes.h"
 #include "wheelcache/cache/internal/threads/asymmetric_fence.h"
-#include "wheelcache/cache/internal/threads/library_copy.h"
 #include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/contain.h"
 
@@ -101,6 +102,17 @@ bool PrepareForFork() {
 
 }  // namespace
 
+const LibraryCopy kThisCopy = {};
+
+void EndForOtherCopy() {
+  std::fputs(
+      "wheelcache: a cache was made by one copy of the library and is used "
+      "through another. Link the library into one module of the program, and "
+      "do not hide its symbols.\n",
+      stderr);
+  std::abort();
+}
+
 ABSL_CONST_INIT ThreadRecord no_thread_record;
 __thread ThisThread this_thread;
 
@@ -149,6 +161,13 @@ bool NoOtherRecordIsTaken(const ThreadRecord& own) {
   if (taken_records.load(std::memory_order_relaxed) > expected) return false;
   FullFence();
   return taken_records.load(std::memory_order_acquire) == expected;
+}
+
+size_t FirstThreadIndex() {
+  ThreadRecord* const record = TryTakeThreadRecord();
+  if (HasThreadRecord()) return this_thread.index;
+  if (record != nullptr) LeaveThreadRecord(record);
+  return kSharedThreadIndex;
 }
 
 int CountThreadRecords() {

@@ -18,10 +18,31 @@
 #include <limits>
 
 #include "absl/base/optimization.h"
-#include "wheelcache/cache/internal/threads/library_copy.h"
 #include "wheelcache/wheel/base/export.h"
 
 namespace wheelcache::internal {
+
+// A copy of the library in the process, known by its address.
+//
+// A process has one, in the program or in a shared object, unless several
+// shared objects link it statically and hide its symbols. Each copy has its own
+// thread records and epochs, and knows nothing of the readers of another one.
+// So a cache may be used through the copy that made it alone; any other use
+// ends the program.
+struct LibraryCopy {
+  char anything;
+};
+
+// The one that the calling code belongs to.
+extern WHEELCACHE_EXPORT const LibraryCopy kThisCopy;
+
+// Ends the program with a message.
+[[noreturn]] WHEELCACHE_EXPORT void EndForOtherCopy();
+
+// Ends the program unless the copy that made a cache is the caller's own.
+inline void CheckCopy(const LibraryCopy* maker) {
+  if (ABSL_PREDICT_FALSE(maker != &kThisCopy)) EndForOtherCopy();
+}
 
 struct alignas(ABSL_CACHELINE_SIZE) ThreadRecord {
   // What the thread is reading; 0 for nothing. An epoch: see
@@ -95,6 +116,15 @@ WHEELCACHE_EXPORT ThreadRecord* FirstThreadRecord();
 // no_thread_record. If so, what other threads did with theirs comes before this
 // call.
 WHEELCACHE_EXPORT bool NoOtherRecordIsTaken(const ThreadRecord& own);
+
+// A small number for the calling thread, by which it picks its stripe: that of
+// its record. Without memory for a record, kSharedThreadIndex.
+WHEELCACHE_EXPORT size_t FirstThreadIndex();  // Without a record yet.
+inline size_t ThreadIndex() {
+  const size_t index = this_thread.index;
+  return ABSL_PREDICT_TRUE(index != kSharedThreadIndex) ? index
+                                                        : FirstThreadIndex();
+}
 
 // For tests: the number of records, in use or not.
 WHEELCACHE_EXPORT int CountThreadRecords();

@@ -13,8 +13,7 @@
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/recency.h"
-#include "wheelcache/cache/internal/engine/window_target.h"
-#include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/lru/frequency_sketch.h"
 

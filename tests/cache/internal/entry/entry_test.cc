@@ -22,14 +22,13 @@
 #include "absl/base/config.h"
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
-#include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/entry/layout.h"
 #include "wheelcache/cache/internal/entry/limbo.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/internal/memory/arena.h"
-#include "wheelcache/cache/internal/memory/huge_pages.h"
-#include "wheelcache/cache/internal/threads/thread_index.h"
+#include "wheelcache/cache/internal/memory/pages.h"
+#include "wheelcache/cache/internal/threads/thread_record.h"
 #include "wheelcache/cache/weigh.h"
 #include "wheelcache/tests/testing/counted.h"
 #include "wheelcache/tests/testing/interruption.h"
@@ -84,8 +83,10 @@ TEST(EntryLayoutTest, WhatIsLargeLiesOutsideAndIsCounted) {
                                                 std::string(100'000, 'v'));
   EXPECT_LE(text->footprint().inside, 64u);
   EXPECT_GT(EntryPool::MemoryOf(text->footprint()), 100'000u);
-  EXPECT_EQ(text->footprint().outside % PageBytes(1), 0u);  // Pages of its own.
-  EXPECT_LT(EntryPool::MemoryOf(text->footprint()), 100'200u + PageBytes(1));
+  EXPECT_EQ(text->footprint().outside % Pages::RoundUp(1),
+            0u);  // Pages of its own.
+  EXPECT_LT(EntryPool::MemoryOf(text->footprint()),
+            100'200u + Pages::RoundUp(1));
   using Large = std::array<char, 100'000>;
   auto large = std::make_unique<Large>();
   large->back() = 'x';

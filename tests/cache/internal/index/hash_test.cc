@@ -30,9 +30,9 @@
 #include "absl/numeric/bits.h"
 #include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
-#include "wheelcache/cache/internal/index/find_bytes.h"
+#include "wheelcache/cache/internal/index/index_table.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
-#include "wheelcache/cache/types/equal_strings.h"
+#include "wheelcache/cache/types/hash.h"
 #include "wheelcache/cache/types/hash_strings.h"
 
 namespace wheelcache::internal {

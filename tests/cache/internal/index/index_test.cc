@@ -13,8 +13,8 @@
 
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
-#include "wheelcache/cache/internal/index/hash32.h"
 #include "wheelcache/cache/internal/index/index_table.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/memory/table_memory.h"
 #include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/tests/testing/test_environment.h"

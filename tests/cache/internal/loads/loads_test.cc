@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "wheelcache/cache/internal/index/hash32.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/loads/gate.h"
 #include "wheelcache/cache/internal/loads/refresh_board.h"
 #include "wheelcache/tests/testing/child.h"

@@ -24,7 +24,6 @@
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/internal/threads/asymmetric_fence.h"
-#include "wheelcache/cache/internal/threads/thread_index.h"
 #include "wheelcache/cache/internal/threads/thread_record.h"
 #include "wheelcache/tests/testing/child.h"
 
