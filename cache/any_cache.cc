@@ -1,10 +1,5 @@
 #include "wheelcache/cache/any_cache.h"
 
-#include <cstdint>
-#include <optional>
-
-#include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/engine.h"
 #include "wheelcache/cache/options.h"

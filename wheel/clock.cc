@@ -2,12 +2,7 @@
 
 #include <time.h>
 
-#include <cstdint>
-#include <limits>
-#include <memory>
-
 #include "absl/base/thread_annotations.h"
-#include "absl/time/time.h"
 #include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache {

@@ -1,19 +1,14 @@
 #include "wheelcache/wheel/reaper.h"
 
-#include <pthread.h>
 #include <signal.h>
 
 #include <algorithm>
 #include <cassert>
-#include <cstdint>
 #include <new>
 #include <tuple>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "wheelcache/wheel/base/contain.h"
-#include "wheelcache/wheel/base/mutex.h"
-#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache {
 namespace {

@@ -2,15 +2,10 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstdint>
 #include <limits>
-#include <memory>
 #include <new>
 
 #include "absl/algorithm/container.h"
-#include "absl/time/time.h"
-#include "wheelcache/wheel/base/mutex.h"
-#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache {
 

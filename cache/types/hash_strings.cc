@@ -1,11 +1,5 @@
 #include "wheelcache/cache/types/hash_strings.h"
 
-#include <atomic>
-#include <cstdint>
-#include <cstring>
-#include <string_view>
-
-#include "absl/base/attributes.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
 

@@ -1,13 +1,9 @@
 #include "wheelcache/cache/types/options.h"
 
 #include <algorithm>
-#include <cstdint>
 
 #include "absl/numeric/bits.h"
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 
 namespace wheelcache {
 namespace {

@@ -1,7 +1,5 @@
 #include "wheelcache/cache/types/removal.h"
 
-#include "absl/strings/string_view.h"
-
 namespace wheelcache {
 
 absl::string_view RemovalCauseName(RemovalCause cause) {

@@ -1,13 +1,8 @@
 #include "wheelcache/cache/types/stats.h"
 
-#include <cstdint>
 #include <limits>
-#include <string>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/string_view.h"
-#include "wheelcache/cache/types/histogram.h"
 
 namespace wheelcache {
 namespace {

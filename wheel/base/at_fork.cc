@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 
-#include "absl/base/thread_annotations.h"
 #include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::internal {

@@ -1,18 +1,11 @@
 #include "wheelcache/wheel/internal/timer_queue.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <memory>
 #include <new>
 #include <optional>
-#include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
-#include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
-#include "wheelcache/wheel/timing_wheel.h"
 
 namespace wheelcache::internal {
 namespace {

@@ -1,12 +1,8 @@
 #include "wheelcache/cache/internal/advice/reuse_sample.h"
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
 
-#include "wheelcache/cache/internal/advice/use_ranks.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {

@@ -1,10 +1,7 @@
 #include "wheelcache/cache/internal/advice/use_ranks.h"
 
 #include <cassert>
-#include <cstddef>
-#include <cstdint>
 
-#include "absl/functional/function_ref.h"
 #include "absl/numeric/bits.h"
 
 namespace wheelcache::internal {

@@ -1,15 +1,5 @@
 #include "wheelcache/cache/internal/engine/admission.h"
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-
-#include "wheelcache/cache/internal/engine/budget.h"
-#include "wheelcache/cache/internal/index/key_hash.h"
-#include "wheelcache/cache/types/options.h"
-#include "wheelcache/lru/frequency_sketch.h"
-#include "wheelcache/lru/ghost_list.h"
-
 namespace wheelcache::internal {
 
 Admission::Admission(AdmissionMemory memory, Room share, WindowTarget* target)

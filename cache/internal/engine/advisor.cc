@@ -1,12 +1,9 @@
 #include "wheelcache/cache/internal/engine/advisor.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <cstdint>
 #include <cstdlib>
 #include <new>
-#include <optional>
 #include <utility>
 
 namespace wheelcache::internal {

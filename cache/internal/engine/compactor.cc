@@ -1,15 +1,9 @@
 #include "wheelcache/cache/internal/engine/compactor.h"
 
-#include <atomic>
-#include <cstdint>
 #include <limits>
 #include <thread>
 
-#include "absl/base/thread_annotations.h"
-#include "wheelcache/cache/internal/engine/departures.h"
 #include "wheelcache/cache/internal/entry/limbo.h"
-#include "wheelcache/cache/internal/epoch/epoch.h"
-#include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/wheel/base/contain.h"
 

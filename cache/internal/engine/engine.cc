@@ -1,32 +1,10 @@
 #include "wheelcache/cache/internal/engine/engine.h"
 
-#include <algorithm>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <memory>
 #include <thread>
 #include <utility>
 
-#include "absl/base/optimization.h"
-#include "absl/time/time.h"
-#include "wheelcache/cache/internal/engine/budget.h"
-#include "wheelcache/cache/internal/engine/counters.h"
-#include "wheelcache/cache/internal/engine/departures.h"
-#include "wheelcache/cache/internal/engine/recency.h"
-#include "wheelcache/cache/internal/engine/shard.h"
-#include "wheelcache/cache/internal/engine/shared_state.h"
-#include "wheelcache/cache/internal/entry/entry.h"
-#include "wheelcache/cache/internal/entry/entry_pool.h"
-#include "wheelcache/cache/internal/loads/gate.h"
-#include "wheelcache/cache/internal/loads/load.h"
-#include "wheelcache/cache/types/conditional.h"
-#include "wheelcache/cache/types/options.h"
-#include "wheelcache/cache/types/removal.h"
 #include "wheelcache/cache/types/weigh.h"
-#include "wheelcache/wheel/clock.h"
-#include "wheelcache/wheel/reaper.h"
 
 namespace wheelcache::internal {
 namespace {

@@ -1,26 +1,10 @@
 // The upkeep of a cache: limits that change, maintenance and when it is due,
 // statistics, and fork(). What reads and writes an entry is in engine.cc.
 
-#include <algorithm>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <optional>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/time/time.h"
-#include "wheelcache/cache/internal/engine/budget.h"
-#include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/engine.h"
-#include "wheelcache/cache/internal/engine/shard.h"
-#include "wheelcache/cache/internal/engine/shared_state.h"
-#include "wheelcache/cache/internal/threads/interleave.h"
-#include "wheelcache/cache/types/advice.h"
-#include "wheelcache/cache/types/options.h"
-#include "wheelcache/cache/types/stats.h"
-#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 

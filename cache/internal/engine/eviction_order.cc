@@ -1,23 +1,8 @@
 #include "wheelcache/cache/internal/engine/eviction_order.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstdint>
-#include <memory>
-#include <utility>
 
-#include "absl/base/optimization.h"
-#include "absl/functional/function_ref.h"
-#include "absl/status/status.h"
-#include "wheelcache/cache/internal/engine/admission.h"
-#include "wheelcache/cache/internal/engine/budget.h"
-#include "wheelcache/cache/internal/engine/recency.h"
-#include "wheelcache/cache/internal/engine/shared_state.h"
-#include "wheelcache/cache/internal/entry/entry.h"
-#include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/types/options.h"
-#include "wheelcache/wheel/base/prefetch.h"
 
 namespace wheelcache::internal {
 

@@ -1,12 +1,6 @@
 #include "wheelcache/cache/internal/engine/eviction_record.h"
 
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-
-#include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/types/histogram.h"
-#include "wheelcache/cache/types/stats.h"
 
 namespace wheelcache::internal {
 

@@ -1,17 +1,8 @@
 #include "wheelcache/cache/internal/engine/iteration.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
 
-#include "wheelcache/cache/internal/engine/shard.h"
-#include "wheelcache/cache/internal/engine/shared_state.h"
-#include "wheelcache/cache/internal/entry/entry.h"
-#include "wheelcache/cache/internal/entry/entry_pool.h"
-#include "wheelcache/cache/internal/index/index.h"
-#include "wheelcache/cache/internal/index/index_table.h"
-#include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/wheel/base/prefetch.h"
 

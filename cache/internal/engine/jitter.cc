@@ -1,10 +1,8 @@
 #include "wheelcache/cache/internal/engine/jitter.h"
 
 #include <algorithm>
-#include <cstdint>
 
 #include "absl/random/random.h"
-#include "wheelcache/cache/types/options.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {

@@ -1,17 +1,5 @@
 #include "wheelcache/cache/internal/engine/prefetched_order.h"
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <utility>
-
-#include "absl/functional/function_ref.h"
-#include "wheelcache/cache/internal/engine/removal_order.h"
-#include "wheelcache/cache/internal/entry/entry.h"
-#include "wheelcache/cache/internal/index/key_hash.h"
-#include "wheelcache/cache/internal/threads/thread_record.h"
-#include "wheelcache/wheel/base/prefetch.h"
-
 namespace wheelcache::internal {
 
 uint64_t PrefetchedOrder::Advance(int64_t now_nanos, uint64_t budget,

@@ -1,18 +1,6 @@
 #include "wheelcache/cache/internal/engine/removal_order.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cassert>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <utility>
-
-#include "absl/functional/function_ref.h"
-#include "absl/status/status.h"
-#include "wheelcache/cache/internal/engine/eviction_order.h"
-#include "wheelcache/cache/internal/entry/entry.h"
-#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 

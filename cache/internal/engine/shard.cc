@@ -1,25 +1,10 @@
 #include "wheelcache/cache/internal/engine/shard.h"
 
-#include <atomic>
-#include <cstdint>
 #include <utility>
 
-#include "absl/base/optimization.h"
-#include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
-#include "wheelcache/cache/internal/engine/departures.h"
-#include "wheelcache/cache/internal/engine/recency.h"
-#include "wheelcache/cache/internal/engine/shared_state.h"
-#include "wheelcache/cache/internal/entry/entry.h"
-#include "wheelcache/cache/internal/index/index.h"
-#include "wheelcache/cache/internal/index/key_hash.h"
-#include "wheelcache/cache/internal/loads/load.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
-#include "wheelcache/cache/types/options.h"
-#include "wheelcache/cache/types/removal.h"
-#include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/base/prefetch.h"
-#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 namespace {

@@ -2,25 +2,13 @@
 // that move, and fork(). What a call does with one key is in shard.cc.
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "wheelcache/cache/internal/engine/budget.h"
-#include "wheelcache/cache/internal/engine/departures.h"
-#include "wheelcache/cache/internal/engine/eviction_record.h"
 #include "wheelcache/cache/internal/engine/shard.h"
-#include "wheelcache/cache/internal/engine/shared_state.h"
-#include "wheelcache/cache/internal/entry/entry.h"
-#include "wheelcache/cache/internal/index/index.h"
-#include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
-#include "wheelcache/cache/types/removal.h"
 #include "wheelcache/wheel/base/contain.h"
-#include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::internal {
 namespace {

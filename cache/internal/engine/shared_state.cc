@@ -1,15 +1,8 @@
 #include "wheelcache/cache/internal/engine/shared_state.h"
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-
 #include "absl/time/time.h"
 #include "wheelcache/cache/internal/engine/admission.h"
-#include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/index.h"
-#include "wheelcache/cache/types/options.h"
 #include "wheelcache/cache/types/weigh.h"
 
 namespace wheelcache::internal {

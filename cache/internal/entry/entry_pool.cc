@@ -1,20 +1,11 @@
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 
-#include <atomic>
 #include <cassert>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <new>
 
-#include "absl/base/optimization.h"
-#include "wheelcache/cache/internal/entry/entry.h"
-#include "wheelcache/cache/internal/entry/layout.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
-#include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/types/hash_strings.h"
-#include "wheelcache/cache/types/weigh.h"
 
 namespace wheelcache::internal {
 namespace {

@@ -1,18 +1,10 @@
 #include "wheelcache/cache/internal/entry/limbo.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <utility>
 
-#include "wheelcache/cache/internal/entry/entry.h"
-#include "wheelcache/cache/internal/entry/entry_pool.h"
-#include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
-#include "wheelcache/cache/internal/threads/thread_record.h"
 #include "wheelcache/wheel/base/contain.h"
-#include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::internal {
 namespace {

@@ -1,12 +1,9 @@
 #include "wheelcache/cache/internal/epoch/epoch.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "absl/base/attributes.h"
-#include "wheelcache/cache/internal/threads/asymmetric_fence.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
-#include "wheelcache/cache/internal/threads/thread_record.h"
 
 namespace wheelcache::internal {
 

@@ -1,16 +1,8 @@
 #include "wheelcache/cache/internal/index/index.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cstddef>
-#include <memory>
 #include <utility>
 
-#include "absl/functional/function_ref.h"
-#include "wheelcache/cache/internal/epoch/epoch.h"
-#include "wheelcache/cache/internal/index/index_table.h"
-#include "wheelcache/cache/internal/index/key_hash.h"
-#include "wheelcache/cache/internal/memory/table_memory.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 
 namespace wheelcache::internal {

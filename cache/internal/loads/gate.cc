@@ -1,9 +1,6 @@
 #include "wheelcache/cache/internal/loads/gate.h"
 
 #include <new>
-#include <thread>
-
-#include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::internal {
 

@@ -1,22 +1,11 @@
 #include "wheelcache/cache/internal/loads/load.h"
 
 #include <atomic>
-#include <cstdint>
-#include <memory>
 #include <new>
-#include <utility>
-#include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/status/status.h"
-#include "wheelcache/cache/internal/entry/entry.h"
-#include "wheelcache/cache/internal/entry/entry_pool.h"
-#include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/contain.h"
-#include "wheelcache/wheel/base/mutex.h"
-#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 namespace {

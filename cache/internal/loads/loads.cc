@@ -1,15 +1,10 @@
 #include "wheelcache/cache/internal/loads/loads.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "wheelcache/cache/internal/index/key_hash.h"
-#include "wheelcache/cache/internal/loads/load.h"
 #include "wheelcache/wheel/base/contain.h"
 
 namespace wheelcache::internal {

@@ -1,11 +1,6 @@
 #include "wheelcache/cache/internal/loads/refresh_board.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-
-#include "wheelcache/cache/internal/index/key_hash.h"
 
 namespace wheelcache::internal {
 namespace {

@@ -1,14 +1,8 @@
 #include "wheelcache/cache/internal/memory/arena.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <thread>
 
-#include "absl/base/optimization.h"
-#include "wheelcache/cache/internal/memory/pages.h"
 #include "wheelcache/cache/internal/threads/thread_record.h"
 #include "wheelcache/wheel/base/prefetch.h"
 

@@ -1,18 +1,11 @@
 #include "wheelcache/cache/internal/memory/block_heap.h"
 
-#include <algorithm>
-#include <array>
-#include <atomic>
 #include <cassert>
 #include <cstddef>
-#include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "absl/numeric/bits.h"
-#include "absl/status/status.h"
-#include "wheelcache/cache/internal/memory/chunks.h"
-#include "wheelcache/cache/internal/memory/pages.h"
 
 namespace wheelcache::internal {
 

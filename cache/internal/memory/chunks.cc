@@ -4,11 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <utility>
 
-#include "wheelcache/cache/internal/memory/pages.h"
 #include "wheelcache/wheel/base/contain.h"
 
 namespace wheelcache::internal {

@@ -9,8 +9,6 @@
 #include <cstring>
 #include <new>
 
-#include "absl/base/config.h"
-
 namespace wheelcache::internal {
 namespace {
 

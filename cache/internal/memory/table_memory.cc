@@ -1,8 +1,6 @@
 #include "wheelcache/cache/internal/memory/table_memory.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <cstdlib>
 
 namespace wheelcache::internal {

@@ -1,11 +1,8 @@
 #include "wheelcache/cache/internal/threads/asymmetric_fence.h"
 
-#include <atomic>
 #include <cstdlib>
 
 #include "absl/base/attributes.h"
-#include "absl/base/config.h"
-#include "wheelcache/cache/internal/threads/interleave.h"
 
 #ifdef __linux__
 #include <sys/syscall.h>

@@ -1,7 +1,5 @@
 #include "wheelcache/cache/internal/threads/thread_record.h"
 
-#include <atomic>
-#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 
