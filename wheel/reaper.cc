@@ -14,12 +14,12 @@ namespace wheelcache {
 namespace {
 
 // Creates a thread that blocks all signals: they are the program's own.
-int CreateWithoutSignals(Reaper::ThreadCreator create, pthread_t* thread,
-                         void* (*main)(void*), void* argument) {
+int CreateWithoutSignals(pthread_t* thread, void* (*main)(void*),
+                         void* argument) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int error = create(thread, nullptr, main, argument);
+  const int error = pthread_create(thread, nullptr, main, argument);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return error;
 }
@@ -42,9 +42,6 @@ Reaper& Reaper::Shared() {
   static Reaper* const reaper = new Reaper(Clock::Monotonic());
   return *reaper;
 }
-
-Reaper::Reaper(Clock& clock, ThreadCreator create_thread)
-    : clock_(clock), create_thread_(create_thread) {}
 
 Reaper::~Reaper() {
   mu_.Lock();
@@ -136,8 +133,7 @@ absl::Status Reaper::EnsureThreadLocked() {
       })) {
     return absl::ResourceExhaustedError("no memory for the reaper's thread");
   }
-  const int error =
-      CreateWithoutSignals(create_thread_, &thread_, &ThreadMain, this);
+  const int error = CreateWithoutSignals(&thread_, &ThreadMain, this);
   if (error != 0) {
     sleeper_ = nullptr;
     return absl::ErrnoToStatus(error, "cannot create the reaper's thread");

@@ -65,10 +65,6 @@ class WHEELCACHE_EXPORT Reaper final {
  public:
   class Client;
 
-  // Creates a thread as pthread_create does; for tests, in which it may fail.
-  using ThreadCreator = int (*)(pthread_t*, const pthread_attr_t*,
-                                void* (*main)(void*), void*);
-
   // The time from an exception to the client's next call.
   static constexpr absl::Duration kPauseAfterException =
       absl::Milliseconds(100);
@@ -78,7 +74,7 @@ class WHEELCACHE_EXPORT Reaper final {
   static Reaper& Shared();
 
   // A reaper on `clock`, which must outlive it. Starts no thread yet.
-  explicit Reaper(Clock& clock, ThreadCreator create_thread = &pthread_create);
+  explicit Reaper(Clock& clock) : clock_(clock) {}
 
   // Ends the thread, after the RunDue that is running, if any. Clients that are
   // still registered are forgotten. REQUIRES: not called from a RunDue().
@@ -134,7 +130,6 @@ class WHEELCACHE_EXPORT Reaper final {
   void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   Clock& clock_;
-  const ThreadCreator create_thread_;
 
   // Never held while a client is called.
   mutable Mutex mu_;
