@@ -12,8 +12,7 @@ enum class Count {
   kMisses,
   kStamped,  // Hits that gave an entry a new stamp.
   kSets,
-  kExpired,  // From here on in the order of RemovalCause.
-  kEvicted,  // Unused: EvictionRecord counts evictions.
+  kExpired,  // Evictions are EvictionRecord's.
   kDeleted,
   kReplaced,
   kListenerExceptions,

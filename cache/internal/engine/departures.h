@@ -15,6 +15,7 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_DEPARTURES_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_DEPARTURES_H_
 
+#include <cassert>
 #include <cstdint>
 #include <utility>
 
@@ -124,12 +125,13 @@ struct Departures {
     if (settled != 0) removed.AddUntold(settled);
   }
 
-  // Counts what is removed now, under the lock of its shard.
+  // Counts what is removed now, but not evicted, under the lock of its shard.
   void CountRemoved(RemovalCause cause, int64_t entries = 1) {
-    // The counters are in the order of the causes.
-    counts.Add(static_cast<Count>(static_cast<int>(Count::kExpired) +
-                                  static_cast<int>(cause)),
-               entries);
+    assert(cause != RemovalCause::kEvicted);
+    const Count count = cause == RemovalCause::kExpired    ? Count::kExpired
+                        : cause == RemovalCause::kReplaced ? Count::kReplaced
+                                                           : Count::kDeleted;
+    counts.Add(count, entries);
   }
 
   // Gives back the room that is left, and retires the entries of which nobody

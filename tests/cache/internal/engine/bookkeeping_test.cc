@@ -296,10 +296,10 @@ TEST(TicksTest, TickBeginsAtItsReadingOrWhereTheReadingsEnd) {
   }
 }
 
-constexpr Count kAll[] = {
-    Count::kHits,    Count::kMisses,   Count::kStamped,
-    Count::kSets,    Count::kExpired,  Count::kEvicted,
-    Count::kDeleted, Count::kReplaced, Count::kListenerExceptions};
+constexpr Count kAll[] = {Count::kHits,     Count::kMisses,
+                          Count::kStamped,  Count::kSets,
+                          Count::kExpired,  Count::kDeleted,
+                          Count::kReplaced, Count::kListenerExceptions};
 
 void InANewThread(const std::function<void()>& function) {
   std::thread(function).join();
