@@ -3,22 +3,18 @@
 #include <algorithm>
 
 #include "absl/random/random.h"
+#include "wheelcache/cache/types/hash_strings.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 namespace {
 
-// SplitMix64 (G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom
-// number generators", OOPSLA 2014): a counter with this step, each value mixed.
-// Abseil's generators are no choice here: they add salt of the process to a
-// seed, and so repeat nothing.
-constexpr uint64_t kStep = 0x9e3779b97f4a7c15;
+// Wang Yi's wyrand (2019): a counter with this step, each value mixed. Abseil's
+// generators are no choice here: they add salt of the process to a seed, and so
+// repeat nothing.
+constexpr uint64_t kStep = 0xa0761d6478bd642f;
 
-uint64_t Mix(uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
+uint64_t Mix(uint64_t z) { return FoldedProduct(z, z ^ 0xe7037ed1a0b428db); }
 
 uint64_t FirstState(const CacheOptions& options, uint32_t stream) {
   if (!options.jitter_seed.has_value()) return absl::InsecureBitGen()();
