@@ -24,11 +24,11 @@
 // How much of the shard a list takes is the larger of its parts of the entries
 // and of the bytes that fit.
 //
-// With a limit of bytes, a victim may be much larger than the entry that needs
-// its room, and other shards take what is left. The window that lost it is then
-// below its target by chance. So it competes from a few entries below its
-// target on, but never below its least one; else such a shard would evict from
-// its main list what nothing was compared with.
+// Slack. Where the bytes are limited, a victim may be much larger than the
+// entry that needs its room; other shards take the rest. A window that has lost
+// such a victim is below its target by chance, and would not compete: the shard
+// would evict from its main list without a comparison. So a window competes
+// from a few entries below its target on, though never below kLeast.
 //
 // Cost. Every method is O(1); what each Set of a new key calls in a full shard
 // is inlined. NoteSet touches a cache line of the sketch, Wins two; NoteSet and

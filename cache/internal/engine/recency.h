@@ -1,4 +1,4 @@
-// Decides what a hit has to note for the LRU order, and tells which shard has
+// Decides what a hit has to record for the LRU order, and tells which shard has
 // the entry that is longest unused.
 //
 // A cache counts its uses. An entry bears the count of its last use as its
@@ -12,20 +12,19 @@
 // A scan-resistant order has two lists, each with a youth of its own: what was
 // used in the last quarter of the time that the list spans.
 //
-// What may be given up is a little of the order among entries that were used
-// at about the same time: young is what was used in the last quarter of the
-// time that the oldest entry has been unused.
+// Young is what was used in the last quarter of the time that the oldest entry
+// has been unused. The price is the order among entries used at about the same
+// time.
 //
 // The shards of a cache share one count, so that stamps can be compared: the
 // one whose last entry has the oldest stamp is the one to evict from. Where
 // there are two lists, the tails of the main ones are compared, or with a limit
 // of bytes, how much the shards hold.
 //
-// Marks. In a cache with an Advisor, the stamps of entries whose hits it wants
-// to know of are stored as if they were more than a billion uses older than
-// they are. So such an entry is never young, and each hit on it leaves the
-// inlined path, by the same comparison that takes those of exact mode to the
-// list, and those of two lists to their other test.
+// Marks. An Advisor has to see the hits on sampled keys. The stamps of their
+// entries are stored more than a billion uses too old. So a marked entry is
+// never young, and the comparison that every hit makes takes it off the inlined
+// path.
 //
 // Threads. UseClock is thread-safe. Of Recency, exact, IsYoung,
 // IsYoungInMain, IsPlain, IsMarked, Unmarked and Now are for all, the rest for

@@ -1,9 +1,9 @@
-// The part of the caller that has to load a key (cache/load.h).
+// The duty to load one key (cache/load.h), of the caller whose load it is: one
+// that runs a loader, has a ticket, or refreshes.
 //
-// Whether it runs a loader, has a ticket, or refreshes: it ends its load in
-// every case, with a value, an error or the news that it has given up. First it
-// stores the value and removes the load from its shard, then it tells those who
-// wait.
+// The load ends in every case: with a value, an error, or as given up. First
+// the value is stored and the load removed from its shard, then the callers
+// that wait get the result.
 //
 // Threads. Belongs to one thread at a time.
 
@@ -35,9 +35,9 @@
 
 namespace wheelcache::internal {
 
-// The part of the caller that has to load a key. Movable. Ends the load as
-// cancelled, if that was not done before. May outlive the cache: then it stores
-// nothing, and those who wait get the result all the same.
+// Movable. Ends the load as cancelled, if that was not done before. May outlive
+// the cache: then it stores nothing, and the callers that wait get the result
+// all the same.
 template <typename Key, typename Value, typename Hash, typename Equal>
 class TypedLead {
  public:

@@ -1,4 +1,5 @@
-// Lets those into a cache who may come after its end: tickets of loads.
+// Keeps a cache alive while a ticket stores its value, and turns away tickets
+// that are finished after the end of the cache.
 //
 //   const Gate::Visit visit(&gate);
 //   if (visit.admitted()) cache->Store(value);
@@ -81,7 +82,8 @@ class WHEELCACHE_EXPORT Gate {
   ForkRegistration fork_registration_{this};
 };
 
-// What those who lead loads have of their cache, which they may outlive.
+// The part of a cache that its loads share. A ticket may outlive the cache, and
+// keeps this.
 //
 // Threads. Thread-safe.
 struct WHEELCACHE_EXPORT LoadHome {
