@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
-#include "wheelcache/cache/internal/memory/depot.h"
+#include "wheelcache/cache/internal/memory/arena.h"
 
 namespace wheelcache::internal {
 namespace {
