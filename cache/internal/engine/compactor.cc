@@ -3,7 +3,6 @@
 #include <limits>
 #include <thread>
 
-#include "wheelcache/cache/internal/entry/limbo.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/wheel/base/contain.h"
 
@@ -30,7 +29,7 @@ void Compactor::FlushLimbo() {
   }
   // A reader that has lost its core: lets it run.
   if (waits_for_readers()) std::this_thread::yield();
-  shared_.limbo.Flush();
+  limbo_.Flush();
 }
 
 uint64_t Compactor::StepAndUnlock(uint64_t budget, Departures* departures) {
@@ -44,7 +43,7 @@ uint64_t Compactor::StepAndUnlock(uint64_t budget, Departures* departures) {
 }
 
 uint64_t Compactor::StepLocked(uint64_t budget, Departures* departures) {
-  Arena& arena = shared_.pool->arena();
+  Arena& arena = pool_.arena();
   if (!in_round_.load(std::memory_order_relaxed)) {
     if (!arena.needs_round() || !arena.BeginRound()) return 0;
     in_round_.store(true, std::memory_order_relaxed);
@@ -79,15 +78,15 @@ void Compactor::WaitLocked() {
     last_epoch_ = current_epoch.load(std::memory_order_relaxed) - 1;
   }
   const bool all_is_free =
-      nobody_sees_ || (shared_.limbo.empty() && !shared_.limbo.at_work());
+      nobody_sees_ || (limbo_.empty() && !limbo_.at_work());
   if (all_is_free || ++waits_ > kMostWaits) {
-    shared_.pool->arena().EndRound();
+    pool_.arena().EndRound();
     waits_for_limbo_.store(false, std::memory_order_relaxed);
     waits_for_readers_.store(false, std::memory_order_relaxed);
     in_round_.store(false, std::memory_order_relaxed);
     return;
   }
-  nobody_sees_ = NewestReaderUpTo(last_epoch_) == 0 && !shared_.limbo.at_work();
+  nobody_sees_ = NewestReaderUpTo(last_epoch_) == 0 && !limbo_.at_work();
   waits_for_readers_.store(!nobody_sees_ && waits_ >= kAtOnce,
                            std::memory_order_relaxed);
 }
@@ -95,7 +94,7 @@ void Compactor::WaitLocked() {
 // Where a reader stalls, moving takes memory and gives none.
 bool Compactor::TooMuchIsInLimbo() const {
   constexpr int64_t kMost = 4 << 20;
-  return shared_.pool->moved_bytes() > kMost;
+  return pool_.moved_bytes() > kMost;
 }
 
 }  // namespace wheelcache::internal

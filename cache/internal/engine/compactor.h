@@ -23,6 +23,7 @@
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/internal/entry/limbo.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/wheel/base/export.h"
@@ -32,14 +33,14 @@ namespace wheelcache::internal {
 
 class WHEELCACHE_EXPORT Compactor {
  public:
-  Compactor(SharedState* shared, ShardArray<Shard>* shards)
-      : shared_(*shared), shards_(*shards) {}
+  Compactor(EntryPool* pool, Limbo* limbo, const ShardArray<Shard>* shards)
+      : pool_(*pool), limbo_(*limbo), shards_(*shards) {}
   Compactor(const Compactor&) = delete;
   Compactor& operator=(const Compactor&) = delete;
 
   // Whether a step would do something: a hint.
   bool needed() const {
-    return shared_.pool->arena().needs_round() ||
+    return pool_.arena().needs_round() ||
            in_round_.load(std::memory_order_relaxed);
   }
 
@@ -74,8 +75,9 @@ class WHEELCACHE_EXPORT Compactor {
   void WaitLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool TooMuchIsInLimbo() const;
 
-  SharedState& shared_;
-  ShardArray<Shard>& shards_;
+  EntryPool& pool_;
+  Limbo& limbo_;
+  const ShardArray<Shard>& shards_;
 
   Mutex mu_;
   // Written under mu_. Relaxed: hints.

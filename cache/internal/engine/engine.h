@@ -255,7 +255,7 @@ class WHEELCACHE_EXPORT Engine {
   const uint32_t shard_mask_;
   Shards shards_;  // As many as a power of two.
   Limits limits_{&shared_.budget};
-  Compactor compactor_{&shared_, &shards_};
+  Compactor compactor_{shared_.pool.get(), &shared_.limbo, &shards_};
   StatsLogger logger_;
 
   const std::shared_ptr<LoadHome> load_home_;
