@@ -16,8 +16,8 @@
 #include "absl/base/config.h"
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
-#include "wheelcache/cache/internal/memory/chunks.h"
 #include "wheelcache/cache/internal/memory/arena.h"
+#include "wheelcache/cache/internal/memory/chunks.h"
 
 namespace wheelcache::internal {
 namespace {
