@@ -21,12 +21,10 @@ set(wheelcache_SOURCES
   cache/internal/engine/shard_upkeep.cc
   cache/internal/engine/shared_state.cc
   cache/internal/engine/stats_logger.cc
-  cache/internal/engine/telling.cc
   cache/internal/entry/entry_pool.cc
   cache/internal/entry/limbo.cc
   cache/internal/epoch/epoch.cc
   cache/internal/index/index.cc
-  cache/internal/loads/failures.cc
   cache/internal/loads/gate.cc
   cache/internal/loads/load.cc
   cache/internal/loads/loads.cc
@@ -34,14 +32,10 @@ set(wheelcache_SOURCES
   cache/internal/memory/arena.cc
   cache/internal/memory/block_heap.cc
   cache/internal/memory/chunks.cc
-  cache/internal/memory/huge_pages.cc
-  cache/internal/memory/page_release.cc
+  cache/internal/memory/pages.cc
   cache/internal/memory/table_memory.cc
-  cache/internal/memory/zero_pages.cc
   cache/internal/threads/asymmetric_fence.cc
   cache/internal/threads/interleave.cc
-  cache/internal/threads/library_copy.cc
-  cache/internal/threads/thread_index.cc
   cache/internal/threads/thread_record.cc
   cache/report/internal/advice.cc
   cache/report/internal/charts.cc
@@ -77,67 +71,44 @@ set(wheelcache_HEADERS
   cache/internal/engine/compactor.h
   cache/internal/engine/counters.h
   cache/internal/engine/departures.h
-  cache/internal/engine/due_board.h
   cache/internal/engine/engine.h
-  cache/internal/engine/engine_call.h
-  cache/internal/engine/eviction_list.h
   cache/internal/engine/eviction_order.h
   cache/internal/engine/eviction_record.h
   cache/internal/engine/iteration.h
   cache/internal/engine/jitter.h
-  cache/internal/engine/limits.h
   cache/internal/engine/prefetched_order.h
   cache/internal/engine/recency.h
   cache/internal/engine/refresh_ahead.h
   cache/internal/engine/removal_order.h
   cache/internal/engine/report_source.h
   cache/internal/engine/shard.h
-  cache/internal/engine/shard_array.h
   cache/internal/engine/shared_state.h
   cache/internal/engine/stats_logger.h
-  cache/internal/engine/telling.h
-  cache/internal/engine/ticks.h
   cache/internal/engine/typed_engine.h
   cache/internal/engine/typed_lead.h
   cache/internal/engine/typed_loads.h
   cache/internal/engine/typed_refreshes.h
-  cache/internal/engine/window_target.h
-  cache/internal/entry/age.h
   cache/internal/entry/entry.h
   cache/internal/entry/entry_pool.h
   cache/internal/entry/handle.h
   cache/internal/entry/layout.h
   cache/internal/entry/limbo.h
-  cache/internal/entry/removed_list.h
   cache/internal/epoch/epoch.h
-  cache/internal/index/find_bytes.h
-  cache/internal/index/hash32.h
   cache/internal/index/index.h
   cache/internal/index/index_table.h
   cache/internal/index/key_hash.h
-  cache/internal/loads/failures.h
   cache/internal/loads/gate.h
-  cache/internal/loads/key_query.h
   cache/internal/loads/load.h
-  cache/internal/loads/load_home.h
   cache/internal/loads/loads.h
   cache/internal/loads/refresh_board.h
-  cache/internal/loads/typed_load.h
   cache/internal/memory/arena.h
-  cache/internal/memory/asan.h
   cache/internal/memory/block_heap.h
   cache/internal/memory/chunks.h
-  cache/internal/memory/depot.h
-  cache/internal/memory/huge_pages.h
-  cache/internal/memory/page_release.h
+  cache/internal/memory/pages.h
   cache/internal/memory/table_memory.h
-  cache/internal/memory/throw_bad_alloc.h
-  cache/internal/memory/zero_pages.h
   cache/internal/threads/asymmetric_fence.h
   cache/internal/threads/interleave.h
-  cache/internal/threads/library_copy.h
   cache/internal/threads/striped_counters.h
-  cache/internal/threads/thread_index.h
   cache/internal/threads/thread_record.h
   cache/load.h
   cache/options.h
@@ -156,7 +127,6 @@ set(wheelcache_HEADERS
   cache/ticket.h
   cache/types/advice.h
   cache/types/conditional.h
-  cache/types/equal_strings.h
   cache/types/hash.h
   cache/types/hash_strings.h
   cache/types/histogram.h
@@ -182,7 +152,6 @@ set(wheelcache_HEADERS
   wheel/clock.h
   wheel/internal/basic_timing_wheel_impl.h
   wheel/internal/timer_queue.h
-  wheel/internal/timer_slots.h
   wheel/internal/timer_table.h
   wheel/reaper.h
   wheel/simulated_clock.h

@@ -25,7 +25,7 @@
 #include "wheelcache/cache/conditional.h"
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/engine/shard.h"
-#include "wheelcache/cache/internal/engine/shard_array.h"
+#include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/threads/thread_record.h"

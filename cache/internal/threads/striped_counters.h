@@ -27,7 +27,6 @@
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
-#include "wheelcache/cache/internal/threads/thread_index.h"
 #include "wheelcache/cache/internal/threads/thread_record.h"
 
 namespace wheelcache::internal {

@@ -19,15 +19,11 @@
 #include "wheelcache/cache/histogram.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
-#include "wheelcache/cache/internal/engine/due_board.h"
 #include "wheelcache/cache/internal/engine/eviction_record.h"
-#include "wheelcache/cache/internal/engine/limits.h"
+#include "wheelcache/cache/internal/engine/removal_order.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/engine/stats_logger.h"
-#include "wheelcache/cache/internal/engine/ticks.h"
-#include "wheelcache/cache/internal/entry/age.h"
 #include "wheelcache/cache/internal/entry/entry.h"
-#include "wheelcache/cache/internal/threads/thread_index.h"
 #include "wheelcache/cache/internal/threads/thread_record.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/stats.h"
@@ -172,13 +168,12 @@ TEST(ClaimTest, RoomOfARemovedEntryIsUsedBeforeTheBudgets) {
   EXPECT_EQ(budget.used(), (Room{1, 90}));
 }
 
-TEST(ClaimTest, WhatIsLeftGoesBackInTheEnd) {
+TEST(ClaimTest, GivesBackWhatIsLeft) {
   Budget budget({10, 100});
-  {
-    Claim claim(&budget);
-    ASSERT_TRUE(claim.Cover({2, 70}));
-    claim.Spend({1, 40});
-  }
+  Claim claim(&budget);
+  ASSERT_TRUE(claim.Cover({2, 70}));
+  claim.Spend({1, 40});
+  claim.GiveBack();
   EXPECT_EQ(budget.used(), (Room{1, 40}));
 }
 
