@@ -123,6 +123,7 @@ std::optional<CacheAdvice> Engine::Advise() const {
 }
 
 int64_t Engine::RunMaintenance(int64_t budget) {
+  CheckCopy(shared_.copy);
   const int64_t now_nanos = clock_.NowNanos();
   Interleave("maintenance: between clock and lock");
   int64_t done = 0;

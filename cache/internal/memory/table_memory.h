@@ -52,7 +52,8 @@ class WHEELCACHE_EXPORT TableMemory {
   // For tests.
   bool Holds(const void* memory) const {
     const auto* const at = static_cast<const std::byte*>(memory);
-    return pages_.begin() <= at && at < pages_.begin() + pages_.bytes();
+    return tables_ > 0 && pages_.begin() + offset_ <= at &&
+           at < pages_.begin() + pages_.bytes();
   }
 
  private:
