@@ -240,7 +240,7 @@ class HistoryStage {
     performance->tickets.push_back(std::move(pending));
   }
 
-  // Notes what a callback was told after its call.
+  // Records what a callback was told after its call.
   static void SetTold(const Told& told, HistoryCall* call) {
     if (call->what != HistoryCall::kBegin) return;
     if (call->found != HistoryCall::kAnotherLoad) return;

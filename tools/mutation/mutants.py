@@ -71,7 +71,7 @@ _WORDS = {"true": "false", "false": "true", "min": "max", "max": "min"}
 
 # A statement with one of these has no effect that a test could show, or is a declaration.
 _NO_EFFECT = re.compile(
-    r"\b(assert|static_assert|Interleave|\w*Prefetch\w*|alignas|AssertHeld|ExpectRemoval|atomic_signal_fence)\b"
+    r"\b(assert|static_assert|Interleave|\w*Prefetch\w*|alignas|AssertHeld|PrefetchRemoval|atomic_signal_fence)\b"
 )
 _CONTROL = {
     "return", "if", "else", "for", "while", "do", "switch", "case", "default", "break", "continue", "goto", "using",

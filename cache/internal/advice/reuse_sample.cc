@@ -234,7 +234,7 @@ std::array<bool, ReuseSample::kSizes> ReuseSample::Holders(const Key& key,
   return holders;
 }
 
-void ReuseSample::NoteMiss(Key* key, Tick now) {
+void ReuseSample::RecordMiss(Key* key, Tick now) {
   Cause cause = key->deadlines[kSame] > now ? kEvicted : kExpired;
   if (key->deleted != 0) cause = kDeleted;
   misses_[cause].Add(weight_);
@@ -251,7 +251,7 @@ void ReuseSample::Read(uint32_t hash, bool hit, int64_t now_nanos) {
     return;
   }
   Key& key = slots_[slot];
-  if (!hit) NoteMiss(&key, now);
+  if (!hit) RecordMiss(&key, now);
   // No size holds it.
   if (key.place == kNone) return;
   const double above = ranks_.CountAbove(key.place) + MissedSince(key);

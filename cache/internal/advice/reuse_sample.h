@@ -177,7 +177,7 @@ class WHEELCACHE_EXPORT ReuseSample {
   void PutInFront(uint32_t slot);
   void Remove(uint32_t slot);  // From ranks_.
   void Renew(Key* key, Tick deadline, Tick now);
-  void NoteMiss(Key* key, Tick now);
+  void RecordMiss(Key* key, Tick now);
 
   // By how many the insertions exceed those that the sampled ones stand for.
   double Surplus() const {

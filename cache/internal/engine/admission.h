@@ -3,11 +3,11 @@
 //
 //   Admission admission({pages.begin(), /*entries=*/1'000, /*shards=*/1},
 //                       /*share=*/{1'000, kUnlimited}, &target);
-//   admission.NoteSet(hash);                     // A new key, and
+//   admission.RecordSet(hash);                     // A new key, and
 //   admission.Add(Admission::kWindow, {1, 64});  // its entry in the window.
 //   if (admission.WindowIsFullFor({1, 64}) &&
 //       admission.Wins(candidate, other)) {
-//     admission.NoteEvicted(other.hash, Admission::kMain);
+//     admission.RecordEvicted(other.hash, Admission::kMain);
 //   }
 //
 // The shard keeps its entries in two lists. New ones enter the window. What
@@ -31,8 +31,9 @@
 // from a few entries below its target on, though never below kLeast.
 //
 // Cost. Every method is O(1); what each Set of a new key calls in a full shard
-// is inlined. NoteSet touches a cache line of the sketch, Wins two; NoteSet and
-// NoteEvicted one of the ghosts, for a key of the sample. Nothing is allocated.
+// is inlined. RecordSet touches a cache line of the sketch, Wins two; RecordSet
+// and RecordEvicted one of the ghosts, for a key of the sample. Nothing is
+// allocated.
 //
 // Threads. Thread-compatible: all of it belongs to the lock of its shard, also
 // SketchLineOf, which depends on how much is in use.
@@ -151,16 +152,16 @@ class WHEELCACHE_EXPORT Admission {
   void Clear() { sizes_ = {}; }
 
   // A key without an entry is Set.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void NoteSet(Hash32 hash) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void RecordSet(Hash32 hash) {
     constexpr uint32_t kSetsBetweenFits = 64;
     if (sets_++ % kSetsBetweenFits == 0) Fit();
     if (IsSampled(hash) && ghosts_.Has(hash)) TakeGhost(hash);
     sketch_.Increment(hash);
   }
   // An entry at a tail was used.
-  void NoteUsed(Hash32 hash) { sketch_.Increment(hash); }
+  void RecordUsed(Hash32 hash) { sketch_.Increment(hash); }
   // An entry is evicted from the list.
-  void NoteEvicted(Hash32 hash, List list) {
+  void RecordEvicted(Hash32 hash, List list) {
     if (!IsSampled(hash)) return;
     ghosts_.Add(hash, list == kWindow ? GhostList::kFirst : GhostList::kSecond);
   }
@@ -168,7 +169,7 @@ class WHEELCACHE_EXPORT Admission {
   // The shard has to evict, and the cache uses so much of its limits: what the
   // shard holds is the same part of what fits. Reads of `used` only what has a
   // limit.
-  void NoteFull(Room used, Room limit) {
+  void RecordFull(Room used, Room limit) {
     const Room all = total();
     if (limit.bytes == kUnlimited) {
       // Mostly nothing has changed, and there is nothing to divide.
@@ -269,7 +270,7 @@ class WHEELCACHE_EXPORT Admission {
   double part_of_entry_ = 0;  // Of what fits; 0 if unlimited.
   double part_of_byte_ = 0;
   double slack_ = 0;  // How far below its target the window competes.
-  Fullness noted_;    // By NoteFull, last, if the bytes are unlimited.
+  Fullness noted_;    // By RecordFull, last, if the bytes are unlimited.
   uint32_t sets_ = 0;
   uint32_t random_ = 1;
   Hash32 last_sampled_ = ~Hash32{0};

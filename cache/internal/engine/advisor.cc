@@ -16,7 +16,7 @@ Advisor::Advisor(bool on, Room limits, const Clock* clock)
   if (sample_ != nullptr) threshold_ = sample_->threshold();
 }
 
-void Advisor::NoteIfSampled(Hash32 hash, Change change) {
+void Advisor::RecordIfSampled(Hash32 hash, Change change) {
   const uint32_t key = KeyOf(hash);
   if (!IsSampled(key)) return;
   MutexLock lock(&mu_);
@@ -35,8 +35,8 @@ bool Advisor::StoreIfSampled(Hash32 hash, ReuseSample::Stored stored,
                              int64_t* untold) {
   if (!stored.replaces) CountInsertion(1, untold);
   const bool sampled = IsSampled(KeyOf(hash));
-  NoteIfSampled(hash,
-                [&](uint32_t key) { sample_->Store(key, stored, Now()); });
+  RecordIfSampled(hash,
+                  [&](uint32_t key) { sample_->Store(key, stored, Now()); });
   return sampled;
 }
 
@@ -45,7 +45,7 @@ void Advisor::RemoveIfSampled(Hash32 hash, RemovalCause cause,
                               int64_t* untold) {
   if (cause == RemovalCause::kEvicted) return;
   CountInsertion(-1, untold);
-  NoteIfSampled(hash, [&](uint32_t key) {
+  RecordIfSampled(hash, [&](uint32_t key) {
     if (cause == RemovalCause::kExpired) {
       sample_->Expire(key);
     } else {

@@ -67,8 +67,8 @@ class WHEELCACHE_EXPORT Advisor {
     if (ABSL_PREDICT_FALSE(on())) RemoveIfSampled(hash, cause, untold);
   }
   void Touch(Hash32 hash, int64_t deadline_nanos) {
-    Note(hash,
-         [&](uint32_t key) { sample_->Touch(key, deadline_nanos, Now()); });
+    Record(hash,
+           [&](uint32_t key) { sample_->Touch(key, deadline_nanos, Now()); });
   }
   void DeleteAll();
 
@@ -91,13 +91,13 @@ class WHEELCACHE_EXPORT Advisor {
 
   // Calls `change` under the lock if the key is sampled; the second, only if
   // the lock is free.
-  void Note(Hash32 hash, Change change) {
-    if (ABSL_PREDICT_FALSE(on())) NoteIfSampled(hash, change);
+  void Record(Hash32 hash, Change change) {
+    if (ABSL_PREDICT_FALSE(on())) RecordIfSampled(hash, change);
   }
   void TryNote(Hash32 hash, Change change) {
     if (ABSL_PREDICT_FALSE(on())) TryNoteIfSampled(hash, change);
   }
-  void NoteIfSampled(Hash32 hash, Change change);
+  void RecordIfSampled(Hash32 hash, Change change);
   void TryNoteIfSampled(Hash32 hash, Change change);
   bool StoreIfSampled(Hash32 hash, ReuseSample::Stored stored, int64_t* untold);
   void RemoveIfSampled(Hash32 hash, RemovalCause cause, int64_t* untold);

@@ -121,7 +121,7 @@ struct Departures {
         counts(shared->counters.ForThisThread()) {}
 
   // Adds an entry that was replaced before, and counted then; or null.
-  void AddSettled(EntryRef settled) {
+  void AddUnlinked(EntryRef settled) {
     if (settled != 0) removed.AddUntold(settled);
   }
 

@@ -295,23 +295,23 @@ void Engine::CountLoad(const Load& load, bool failed) const {
   mine.Add(Count::kLoadNanos, static_cast<int64_t>(nanos));
 }
 
-void Engine::NoteMiss(Hash32 hash, Use use) const {
+void Engine::RecordMiss(Hash32 hash, Use use) const {
   if (use == Use::kIgnore) return;
   CountMiss();
   shared_.advisor.Read(hash, /*hit=*/false);
 }
 
-void Engine::NoteRefusal(Hash32 hash) const {
+void Engine::RecordRefusal(Hash32 hash) const {
   CountMiss();
   shared_.advisor.Refuse(hash);
 }
 
-bool Engine::NoteSureMiss(Hash32 hash, Use use) const {
+bool Engine::RecordSureMiss(Hash32 hash, Use use) const {
   if ((shared_.on_miss.load(std::memory_order_acquire) &
        SharedState::kClearing) != 0) {
     return false;
   }
-  NoteMiss(hash, use);
+  RecordMiss(hash, use);
   return true;
 }
 

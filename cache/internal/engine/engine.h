@@ -106,12 +106,12 @@ class WHEELCACHE_EXPORT Engine {
                              0);
   }
   // Whether only the latter. If so, notes the miss.
-  ABSL_ATTRIBUTE_NOINLINE bool NoteSureMiss(Hash32 hash, Use use) const;
+  ABSL_ATTRIBUTE_NOINLINE bool RecordSureMiss(Hash32 hash, Use use) const;
 
   // Counts a miss, which is sure, unless the use is not to count.
-  ABSL_ATTRIBUTE_NOINLINE void NoteMiss(Hash32 hash, Use use) const;
+  ABSL_ATTRIBUTE_NOINLINE void RecordMiss(Hash32 hash, Use use) const;
   // A miss with any limits, of a key that is here.
-  void NoteRefusal(Hash32 hash) const;
+  void RecordRefusal(Hash32 hash) const;
   void CountMiss() const { CountEvent(Count::kMisses); }
   void CountEvent(Count what) const { shared_.counters.Add(what); }
 

@@ -42,7 +42,7 @@ bool Engine::LowerLimits(bool* began) {
   if (missing == Room()) return false;
   Interleave("limits: before a step makes room");
   if (!std::exchange(*began, true)) {
-    for (auto& shard : shards_) shard.ShowOldest(&call.departures);
+    for (auto& shard : shards_) shard.PublishOldest(&call.departures);
   }
   if (shared_.due.AnyDue(now_nanos)) {
     ReclaimAll(now_nanos, &call.departures);
@@ -83,8 +83,8 @@ void Engine::FollowLimits() {
                          std::memory_order_relaxed);
     shared_.limbo.SetPatience(PatienceFor(limit));
     for (auto& shard : shards_) {
-      shard.Expect(ExpectedEntries(limit) / shards_.size(),
-                   shared_.ShareOf(limit));
+      shard.Reserve(ExpectedEntries(limit) / shards_.size(),
+                    shared_.ShareOf(limit));
     }
   });
 }

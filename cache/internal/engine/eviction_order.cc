@@ -64,16 +64,16 @@ void EvictionOrder::AddToTwo(const Added& added, const Room& room) {
     admission.Add(Admission::kWindow, room);
   }
   if (added.old == 0) {
-    admission.NoteSet(added.hash);
+    admission.RecordSet(added.hash);
     if (ABSL_PREDICT_FALSE(admission.MainHasRoomFor({1, 0}))) {
       FillMain(added.ref);
     }
   }
-  ShowResolutions();
+  PublishResolutions();
 }
 
 // Tells readers how young is young.
-inline void EvictionOrder::ShowResolutions() {
+inline void EvictionOrder::PublishResolutions() {
   const uint32_t window = list_.Resolution();
   const uint32_t main = main_->list.empty() ? window : main_->list.Resolution();
   if (ABSL_PREDICT_TRUE(window == main_->window_shown &&
@@ -131,7 +131,7 @@ inline auto EvictionOrder::FindOldestBut(EntryRef keep, bool in_main,
 EntryRef EvictionOrder::MoveToOldestBut(EntryRef keep, EvictionList* list,
                                         uint64_t* budget) {
   const auto moved = [&](EntryRef ref) {
-    main_->admission.NoteUsed(pool_.operations().hash(HeaderOf(ref)));
+    main_->admission.RecordUsed(pool_.operations().hash(HeaderOf(ref)));
     // Begins another generation if it is time: few entries enter a main list at
     // its front.
     if (list->front() == ref) list->MoveToFront(ref);
@@ -150,10 +150,10 @@ EntryRef EvictionOrder::FindVictimOfTwo(EntryRef keep, Room incoming,
                                         int64_t now_nanos, uint64_t* budget) {
   Admission& admission = main_->admission;
   const Room limit = shared_.budget.limit();
-  admission.NoteFull(shared_.budget.used_of(limit), limit);
+  admission.RecordFull(shared_.budget.used_of(limit), limit);
   const Oldest main = FindOldestBut(keep, /*in_main=*/true, budget);
   if (main.ref == 0 && *budget == 0) return 0;
-  ShowMain(main);
+  PublishMain(main);
   if (main.ref != 0 && !admission.WindowIsFullFor(incoming)) return main.ref;
   const Oldest window = FindOldestBut(keep, /*in_main=*/false, budget);
   if (window.ref == 0) return *budget == 0 ? 0 : main.ref;
@@ -178,28 +178,28 @@ inline bool EvictionOrder::WindowWins(const Oldest& window, const Oldest& main,
   return main_->admission.Wins(candidate(window), candidate(main));
 }
 
-void EvictionOrder::ShowOldest(uint64_t* budget) {
+void EvictionOrder::PublishOldest(uint64_t* budget) {
   if (main_ == nullptr) {
     FindVictim(/*keep=*/0, Room(), /*now_nanos=*/0, budget);
     return;
   }
   const Oldest oldest = FindOldestBut(/*keep=*/0, /*in_main=*/true, budget);
-  if (oldest.ref != 0 || *budget > 0) ShowMain(oldest);
+  if (oldest.ref != 0 || *budget > 0) PublishMain(oldest);
 }
 
 // Lets the other shards know how old the tail of the main list is, or how large
 // the shard.
-inline void EvictionOrder::ShowMain(const Oldest& oldest) {
+inline void EvictionOrder::PublishMain(const Oldest& oldest) {
   if (ABSL_PREDICT_FALSE(trades_by_size_)) {
-    ShowSize();
+    PublishSize();
   } else if (ABSL_PREDICT_FALSE(oldest.ref == 0)) {
-    ShowNoTail();
+    PublishNoTail();
   } else {
-    ShowTail(*oldest.entry, recency_.MainMargin());
+    PublishTail(*oldest.entry, recency_.MainMargin());
   }
 }
 
-void EvictionOrder::ShowSize() {
+void EvictionOrder::PublishSize() {
   const Size size = SizeInCache();
   shared_.uses.set_tail(shard_, size.stamp, /*slack=*/size.margin / 8);
 }

@@ -171,7 +171,7 @@ class WHEELCACHE_EXPORT EvictionOrder {
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool AnotherShardHasOlder(EntryRef victim);
 
   // Lets the other shards know what they compare, as far as the budget goes.
-  void ShowOldest(uint64_t* budget);
+  void PublishOldest(uint64_t* budget);
 
   // Changes the room that the shard is expected to have.
   void SetShare(Room share);
@@ -235,14 +235,14 @@ class WHEELCACHE_EXPORT EvictionOrder {
                                                int64_t now_nanos);
   // Before an entry leaves its list: another one may get its block.
   ABSL_ATTRIBUTE_ALWAYS_INLINE void ForgetTail(EntryRef ref);
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void ShowResolutions();
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void ShowTail(const EntryHeader& oldest,
-                                             uint32_t margin);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void PublishResolutions();
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void PublishTail(const EntryHeader& oldest,
+                                                uint32_t margin);
   // Of an empty list. Exactly: a Set that was sent to this shard for an older
   // entry must not be sent here again.
-  void ShowNoTail() { shared_.uses.set_tail(shard_, recency_.Now()); }
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void ShowMain(const Oldest& oldest);
-  ABSL_ATTRIBUTE_NOINLINE void ShowSize();
+  void PublishNoTail() { shared_.uses.set_tail(shard_, recency_.Now()); }
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void PublishMain(const Oldest& oldest);
+  ABSL_ATTRIBUTE_NOINLINE void PublishSize();
   Stamp NextPeersTail();
   bool AnotherShardPaysFor(EntryRef victim);
   Size SizeInCache() const;
@@ -318,7 +318,7 @@ inline void EvictionOrder::Remove(EntryRef ref) {
 inline void EvictionOrder::RemoveVictim(EntryRef ref, Hash32 hash,
                                         int64_t charge) {
   const bool in_main = HeaderOf(ref).in_main();
-  main_->admission.NoteEvicted(hash, ListNumber(in_main));
+  main_->admission.RecordEvicted(hash, ListNumber(in_main));
   TakeOutOfTwo(ref, in_main, charge);
 }
 
@@ -344,15 +344,15 @@ inline EntryRef EvictionOrder::FindVictim(EntryRef keep, const Room& incoming,
     if (victim == keep) victim = 0;
   }
   if (ABSL_PREDICT_TRUE(victim != 0)) {
-    ShowTail(HeaderOf(victim), recency_.Margin());
+    PublishTail(HeaderOf(victim), recency_.Margin());
   } else if (*budget > 0) {
-    ShowNoTail();
+    PublishNoTail();
   }
   return victim;
 }
 
-inline void EvictionOrder::ShowTail(const EntryHeader& oldest,
-                                    uint32_t margin) {
+inline void EvictionOrder::PublishTail(const EntryHeader& oldest,
+                                       uint32_t margin) {
   shared_.uses.set_tail(shard_, StampOf(oldest), /*slack=*/margin / 8);
 }
 

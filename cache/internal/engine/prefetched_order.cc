@@ -12,7 +12,7 @@ uint64_t PrefetchedOrder::Advance(int64_t now_nanos, uint64_t budget,
   const uint64_t done =
       RemovalOrder::Advance(now_nanos, budget, [&](EntryRef ref) {
         index_.Prefetch(HashOf(ref));
-        ExpectRemoval(ref);
+        PrefetchRemoval(ref);
         hand_out(std::exchange(fired[next++ % fired.size()], ref));
       });
   for (size_t i = 0; i < fired.size(); ++i) {
@@ -25,8 +25,8 @@ uint64_t PrefetchedOrder::Advance(int64_t now_nanos, uint64_t budget,
 void PrefetchedOrder::RemoveVictimOfTwo(EntryRef ref, Hash32 hash,
                                         int64_t charge) {
   RemovalOrder::RemoveVictim(ref, hash, charge);
-  ExpectVictim(/*in_main=*/false);
-  ExpectVictim(/*in_main=*/true);
+  PrefetchVictim(/*in_main=*/false);
+  PrefetchVictim(/*in_main=*/true);
 }
 
 // Prefetches again what another thread had prefetched, and what it wrote.

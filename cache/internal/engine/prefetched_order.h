@@ -54,19 +54,20 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
   // The hash of an entry's key. Of the next victim it is known already.
   Hash32 HashOf(EntryRef ref) const { return evictions().HashOf(ref); }
 
-  // As Settle, before a Set of the entry `next`; before evictions for others.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef SettleForSet(EntryRef next);
-  EntryRef SettleForEviction() {
+  // As UnlinkReplaced, before a Set of the entry `next`; before evictions for
+  // others.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef UnlinkReplacedForSet(EntryRef next);
+  EntryRef UnlinkReplacedForEviction() {
     last_writer_ = ThreadIndex();
-    return Settle();
+    return UnlinkReplaced();
   }
 
   // Says that the entry is about to be replaced or removed.
-  void ExpectRemoval(EntryRef ref) const { Prefetch(NeighboursOf(ref)); }
+  void PrefetchRemoval(EntryRef ref) const { Prefetch(NeighboursOf(ref)); }
 
   // Says that an entry with this hash, probably of a new key, is about to be
   // added.
-  void ExpectNew(Hash32 hash) const {
+  void PrefetchNew(Hash32 hash) const {
     if (ABSL_PREDICT_FALSE(evictions().has_two_lists())) {
       evictions().PrefetchSketch(hash);
     }
@@ -88,7 +89,7 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
   ABSL_ATTRIBUTE_ALWAYS_INLINE Neighbours NeighboursOf(EntryRef ref) const;
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Prefetch(
       const Neighbours& neighbours) const;
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void ExpectVictim(bool in_main);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchVictim(bool in_main);
   void RemoveVictimOfTwo(EntryRef ref, Hash32 hash, int64_t charge);
   void PrefetchForThisThread(EntryRef next) const;
 
@@ -97,18 +98,18 @@ class WHEELCACHE_EXPORT PrefetchedOrder final : public RemovalOrder {
 
   std::array<Neighbours, 2> tail_neighbours_ = {};  // When these were found.
   Neighbours replaced_neighbours_;                  // When it was replaced.
-  size_t last_writer_ = 0;  // The ThreadIndex() of the last Settle.
+  size_t last_writer_ = 0;  // The ThreadIndex() of the last UnlinkReplaced.
 };
 
-inline EntryRef PrefetchedOrder::SettleForSet(EntryRef next) {
+inline EntryRef PrefetchedOrder::UnlinkReplacedForSet(EntryRef next) {
   const size_t thread = ThreadIndex();
   if (std::exchange(last_writer_, thread) != thread) {
     PrefetchForThisThread(next);
   }
-  const EntryRef settled = Settle();
+  const EntryRef settled = UnlinkReplaced();
   if (evictions().back() != evictions().tails()[0].ref &&
       !shared_.budget.HasRoom()) {
-    ExpectVictim(/*in_main=*/false);
+    PrefetchVictim(/*in_main=*/false);
   }
   return settled;
 }
@@ -126,7 +127,7 @@ inline void PrefetchedOrder::RemoveVictim(EntryRef ref, Hash32 hash,
   }
   Remove(ref);
   // There is no room, or nothing would be evicted.
-  ExpectVictim(/*in_main=*/false);
+  PrefetchVictim(/*in_main=*/false);
 }
 
 inline void PrefetchedOrder::Prefetch(const Neighbours& neighbours) const {
@@ -142,8 +143,8 @@ inline auto PrefetchedOrder::NeighboursOf(EntryRef ref) const -> Neighbours {
 }
 
 // Prefetches what the eviction of the entry at the tail of a list will touch.
-// REQUIRES: the order is settled; a replaced entry is no victim.
-inline void PrefetchedOrder::ExpectVictim(bool in_main) {
+// REQUIRES: no replaced entry is linked; a replaced entry is no victim.
+inline void PrefetchedOrder::PrefetchVictim(bool in_main) {
   assert(replaced() == 0);
   const EvictionOrder::Tail* const tail = evictions().FindNewTail(in_main);
   if (tail == nullptr) return;

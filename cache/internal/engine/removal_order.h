@@ -4,12 +4,12 @@
 //
 // Invariant: an entry of the shard is in a list; it is in the wheel exactly
 // if its deadline is finite. One entry that was replaced may still be in both,
-// until Settle.
+// until UnlinkReplaced.
 //
 // A replaced entry. Its neighbours in list and wheel lie anywhere in memory, so
 // that to unlink it at once is to wait for them. Replace leaves it where it is,
-// for the next Settle, if nobody notices: there is no listener to tell, and to
-// destroy it does nothing but free a small block.
+// for the next UnlinkReplaced, if nobody notices: there is no listener to tell,
+// and to destroy it does nothing but free a small block.
 //
 // Time. The wheel counts in ticks and rounds deadlines up: an entry that it
 // fires has expired, and one that has expired for less than a tick may still be
@@ -87,7 +87,8 @@ class Ticks {
 
 class WHEELCACHE_EXPORT RemovalOrder {
  public:
-  // The largest block that a replaced entry may keep until Settle, in bytes.
+  // The largest block that a replaced entry may keep until UnlinkReplaced, in
+  // bytes.
   static constexpr size_t kMostDeferred = 512;
 
   using Owner = EvictionOrder::Owner;
@@ -113,17 +114,17 @@ class WHEELCACHE_EXPORT RemovalOrder {
                                                  int64_t charge);
 
   // Takes out an entry in whose place another one was added, or leaves that to
-  // Settle; returns whether it has gone. `plain` says whether it is a small
-  // block that only has to be freed. REQUIRES: Settle was called since the last
-  // Replace.
+  // UnlinkReplaced; returns whether it has gone. `plain` says whether it is a
+  // small block that only has to be freed. REQUIRES: UnlinkReplaced was called
+  // since the last Replace.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Replace(EntryRef old, bool plain);
 
   // Takes out what Replace has left, and returns it, or null. To be called
   // before the next Replace, Advance and FindVictim.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef Settle();
+  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef UnlinkReplaced();
 
-  // Puts a copy of an entry in its place. REQUIRES: Settle was called since the
-  // last Replace.
+  // Puts a copy of an entry in its place. REQUIRES: UnlinkReplaced was called
+  // since the last Replace.
   void Substitute(EntryRef old, EntryRef copy);
 
   // Makes an entry the most recently used. See EvictionOrder.
@@ -146,7 +147,7 @@ class WHEELCACHE_EXPORT RemovalOrder {
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool AnotherShardHasOlder(EntryRef victim) {
     return evictions_.AnotherShardHasOlder(victim);
   }
-  void ShowOldest(uint64_t* budget) { evictions_.ShowOldest(budget); }
+  void PublishOldest(uint64_t* budget) { evictions_.PublishOldest(budget); }
   void SetShare(Room share) { evictions_.SetShare(share); }
 
   // When the wheel next has something to do; also on the DueBoard.
@@ -209,7 +210,7 @@ class WHEELCACHE_EXPORT RemovalOrder {
   EntryPool& pool_;  // Of shared_.
   const int shard_;
 
-  EntryRef replaced_ = 0;  // What Settle is to take out.
+  EntryRef replaced_ = 0;  // What UnlinkReplaced is to take out.
   int64_t due_nanos_ = Clock::kNever;
   EvictionOrder evictions_;
   Wheel wheel_;
@@ -244,7 +245,7 @@ inline bool RemovalOrder::Replace(EntryRef old, bool plain) {
   return true;
 }
 
-inline EntryRef RemovalOrder::Settle() {
+inline EntryRef RemovalOrder::UnlinkReplaced() {
   if (replaced_ != 0) Unlink(replaced_);
   return std::exchange(replaced_, 0);
 }

@@ -36,7 +36,7 @@ bool Shard::IsUsedAgainAtOnce(Stamp stamp, Stamp now) const {
   return !IsOlderBy(stamp, now, few);
 }
 
-bool Shard::NoteUseSlowly(EntryRef ref, Hash32 hash) {
+bool Shard::RecordUseSlowly(EntryRef ref, Hash32 hash) {
   std::atomic<Stamp>& stored = At(ref).stamp;
   const Stamp now = recency_.Now();
   const Stamp before = stored.load(std::memory_order_relaxed);
@@ -88,7 +88,7 @@ EntryRef Shard::FindAndPin(const KeyQuery& key, Use use) {
   return ref;
 }
 
-void Shard::PrepareStore(Hash32 hash) const {
+void Shard::PrefetchForStore(Hash32 hash) const {
   PrefetchLinesToWrite(&mu_, std::make_index_sequence<kWriterLines>());
   index_.Prefetch(hash);
 }
@@ -106,8 +106,8 @@ StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
     entry.deadline_nanos.store(DeadlineLocked(write.now_nanos, write.ttl_nanos),
                                std::memory_order_relaxed);
   }
-  order_.ExpectNew(write.hash.for_index);
-  departures->AddSettled(order_.SettleForSet(write.ref));
+  order_.PrefetchNew(write.hash.for_index);
+  departures->AddUnlinked(order_.UnlinkReplacedForSet(write.ref));
   Step step{write, departures, shared_.maintenance_budget, write.room};
   step.budget -=
       ReclaimLocked(write.now_nanos, shared_.writer_budget, departures);
@@ -119,7 +119,7 @@ StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
       return StoreOutcome::kLost;
     }
   }
-  if (step.old != 0) order_.ExpectRemoval(step.old);
+  if (step.old != 0) order_.PrefetchRemoval(step.old);
   if (step.old != 0 && At(step.old).ExpiredAt(now_nanos)) {
     RemoveLocked(std::exchange(step.old, 0), RemovalCause::kExpired,
                  departures);

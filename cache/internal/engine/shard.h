@@ -122,17 +122,17 @@ class WHEELCACHE_EXPORT Shard {
   EntryRef FindBeyondHome(Hash32 hash, Announcement announcement,
                           Index::Rest rest, Match&& match) const;
 
-  // Notes that an entry which was found in the present section was used. Writes
-  // nothing if it is young; never waits for the lock. Returns whether the use
-  // is to be counted by the UseClock. Inlined into each hit.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE bool NoteUse(const Found& found, Hash32 hash) {
+  // Records that an entry which was found in the present section was used.
+  // Writes nothing if it is young; never waits for the lock. Returns whether
+  // the use is to be counted by the UseClock. Inlined into each hit.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool RecordUse(const Found& found, Hash32 hash) {
     const Stamp now = recency_.Now();
     std::atomic<Stamp>& stamp = found.entry->stamp;
     const Stamp before = stamp.load(std::memory_order_relaxed);
     if (recency_.IsYoung(before, now)) return false;
     if (ABSL_PREDICT_FALSE(!recency_.IsPlain(before, now))) {
       if (recency_.exact() || recency_.IsMarked(before, now)) {
-        return NoteUseSlowly(found.ref, hash);
+        return RecordUseSlowly(found.ref, hash);
       }
       if (found.entry->in_main() && recency_.IsYoungInMain(before, now)) {
         return false;
@@ -148,7 +148,7 @@ class WHEELCACHE_EXPORT Shard {
 
   // Asks for the cache lines that a Set with this hash will touch first. Takes
   // no lock.
-  void PrepareStore(Hash32 hash) const;
+  void PrefetchForStore(Hash32 hash) const;
 
   // Makes a new entry the one of its key, evicting others as needed.
   // REQUIRES: its TTL is more than zero.
@@ -186,9 +186,9 @@ class WHEELCACHE_EXPORT Shard {
 
   // Changes the number of entries that the index is made for, and the room that
   // the shard is expected to have.
-  void Expect(uint64_t entries, Room share) {
+  void Reserve(uint64_t entries, Room share) {
     MutexLock lock(&mu_);
-    index_.Expect(entries);
+    index_.Reserve(entries);
     order_.SetShare(share);
   }
 
@@ -202,7 +202,7 @@ class WHEELCACHE_EXPORT Shard {
   uint64_t Reclaim(int64_t now_nanos, uint64_t budget, Departures* departures);
 
   // Lets the other shards know how old the least recently used entry is.
-  void ShowOldest(Departures* departures);
+  void PublishOldest(Departures* departures);
 
   // Evicts the least recently used until the claim covers its need or the
   // budget or the shard is empty; if it is scan-resistant and has peers, one
@@ -275,9 +275,9 @@ class WHEELCACHE_EXPORT Shard {
   EntryHeader& At(EntryRef ref) const { return pool_.At(ref); }
   Room RoomOf(EntryRef ref) const { return {1, pool_.Charge(ref)}; }
 
-  // NoteUse of a marked entry, or in exact mode. Out of line, to keep that
+  // RecordUse of a marked entry, or in exact mode. Out of line, to keep that
   // short.
-  bool NoteUseSlowly(EntryRef ref, Hash32 hash);
+  bool RecordUseSlowly(EntryRef ref, Hash32 hash);
   // Returns whether the lock was free.
   bool TryMoveToFront(EntryRef ref, Hash32 hash);
   // Whether so lately that the Advisor need not know.
@@ -345,7 +345,7 @@ class WHEELCACHE_EXPORT Shard {
   Recency recency_;
 
   // From here on, what only the holder of the lock looks at, away from what
-  // readers do. PrepareStore prefetches these lines, all of it on x86-64.
+  // readers do. PrefetchForStore prefetches these lines, all of it on x86-64.
   static constexpr size_t kWriterLines = 8;
   alignas(ABSL_CACHELINE_SIZE) mutable Mutex mu_;
   Jitter jitter_ ABSL_GUARDED_BY(mu_);

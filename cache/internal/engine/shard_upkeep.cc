@@ -22,7 +22,7 @@ uint64_t Shard::Reclaim(int64_t now_nanos, uint64_t budget,
                         Departures* departures) {
   MutexLock lock(&mu_);
   index_.FreeOldTables();
-  departures->AddSettled(order_.Settle());
+  departures->AddUnlinked(order_.UnlinkReplaced());
   const uint64_t used = ReclaimLocked(now_nanos, budget, departures);
   return used + ShrinkIndexLocked(budget - used);
 }
@@ -42,7 +42,7 @@ uint64_t Shard::ShrinkIndexLocked(uint64_t budget) {
   return used;
 }
 
-// REQUIRES: the order is settled.
+// REQUIRES: no replaced entry is linked.
 uint64_t Shard::ReclaimDueLocked(int64_t now_nanos, uint64_t budget,
                                  Departures* departures) {
   return order_.Advance(now_nanos, budget, [&](EntryRef ref) {
@@ -51,16 +51,16 @@ uint64_t Shard::ReclaimDueLocked(int64_t now_nanos, uint64_t budget,
   });
 }
 
-void Shard::ShowOldest(Departures* departures) {
+void Shard::PublishOldest(Departures* departures) {
   MutexLock lock(&mu_);
-  departures->AddSettled(order_.Settle());
+  departures->AddUnlinked(order_.UnlinkReplaced());
   uint64_t budget = shared_.maintenance_budget;
-  order_.ShowOldest(&budget);
+  order_.PublishOldest(&budget);
 }
 
 bool Shard::Evict(Departures* departures) {
   MutexLock lock(&mu_);
-  departures->AddSettled(order_.SettleForEviction());
+  departures->AddUnlinked(order_.UnlinkReplacedForEviction());
   Claim& claim = departures->claim;
   const EvictionRecord::Time now(clock_);
   uint64_t budget = shared_.maintenance_budget;
@@ -81,7 +81,7 @@ bool Shard::Evict(Departures* departures) {
 
 int64_t Shard::EvictBytes(int64_t bytes, Departures* departures) {
   MutexLock lock(&mu_);
-  departures->AddSettled(order_.SettleForEviction());
+  departures->AddUnlinked(order_.UnlinkReplacedForEviction());
   const EvictionRecord::Time now(clock_);
   uint64_t budget = shared_.maintenance_budget;
   int64_t evicted = 0;
@@ -101,7 +101,7 @@ uint64_t Shard::MoveCondemned(size_t* bucket, uint64_t budget,
   // The index is read in sequence, which is fast.
   constexpr size_t kMostBuckets = 256;
   MutexLock lock(&mu_);
-  departures->AddSettled(order_.Settle());
+  departures->AddUnlinked(order_.UnlinkReplaced());
   const size_t end = index_.buckets();
   const size_t stop = std::min(end, *bucket + kMostBuckets);
   uint64_t moved = 0;
@@ -133,7 +133,7 @@ bool Shard::MoveLocked(EntryRef ref, Departures* departures) {
 void Shard::TakeAllLocked(Departures* departures) {
   Interleave("clear: before a shard is emptied");
   loads_.SupersedeAll();
-  departures->AddSettled(order_.Settle());
+  departures->AddUnlinked(order_.UnlinkReplaced());
   const bool cleared = Contain([this] { index_.Clear(); });
   if (order_.empty()) return;
   const auto [newest, oldest] = order_.TakeAll();

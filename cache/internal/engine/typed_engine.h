@@ -296,7 +296,7 @@ bool TypedEngine<Key, Value, Hash, Equal>::Read(const K& key, Use use,
     if (found.ref != 0 && engine_.IsLive(*found.entry)) {
       if (use == Use::kCount) {
         engine_.CountHit(*section.record(),
-                         shard.NoteUse(found, hash.for_index));
+                         shard.RecordUse(found, hash.for_index));
       }
       on_hit(found.ref, static_cast<const EntryType&>(*found.entry));
       return true;
@@ -305,7 +305,7 @@ bool TypedEngine<Key, Value, Hash, Equal>::Read(const K& key, Use use,
       if (use == Use::kCount) engine_.CountMiss();
       return false;
     }
-    if (found.ref == 0 && engine_.NoteSureMiss(hash.for_index, use)) {
+    if (found.ref == 0 && engine_.RecordSureMiss(hash.for_index, use)) {
       return false;
     }
     // Two kinds of misses are sure under the lock alone. A Clear that has
@@ -318,7 +318,7 @@ bool TypedEngine<Key, Value, Hash, Equal>::Read(const K& key, Use use,
   Interleave("read: before the lock");
   const EntryRef ref = FindAndPin(key, use);
   if (ref == 0) {
-    engine_.NoteMiss(hash.for_index, use);
+    engine_.RecordMiss(hash.for_index, use);
     return false;
   }
   const Handle handle = HandleOf(ref);
@@ -352,7 +352,7 @@ template <typename K, typename V>
 inline void TypedEngine<Key, Value, Hash, Equal>::Make(
     K&& key, V&& value, Shard::Write* write) const {
   write->hash = HashKey<Hash>(key);
-  engine_.ShardOf(write->hash).PrepareStore(write->hash.for_index);
+  engine_.ShardOf(write->hash).PrefetchForStore(write->hash.for_index);
   Footprint footprint;
   write->ref = MakeEntry<Key, Value>(&engine_.pool(), std::forward<K>(key),
                                      std::forward<V>(value), &footprint);

@@ -186,9 +186,9 @@ CacheHandle<Key, Value> TypedLoads<Key, Value, Hash, Equal>::FindYoung(
   if (young) return engine_.Find(key);
   const auto hash = HashKey<Hash>(key).for_index;
   if (live) {
-    engine_.engine().NoteRefusal(hash);
+    engine_.engine().RecordRefusal(hash);
   } else {
-    engine_.engine().NoteMiss(hash, Use::kCount);
+    engine_.engine().RecordMiss(hash, Use::kCount);
   }
   return {};
 }

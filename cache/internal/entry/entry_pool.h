@@ -77,7 +77,7 @@ class WHEELCACHE_EXPORT EntryPool {
            kIndexBytes;
   }
 
-  // Notes what a new entry takes outside its block. For MakeEntry, below.
+  // Records what a new entry takes outside its block. For MakeEntry, below.
   void AddOutside(uint64_t bytes) {
     outside_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
   }

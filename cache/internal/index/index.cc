@@ -41,7 +41,7 @@ void Index::Clear() {
   size_ = 0;
 }
 
-void Index::Expect(size_t expected) { wanted_ = BucketsFor(expected); }
+void Index::Reserve(size_t expected) { wanted_ = BucketsFor(expected); }
 
 void Index::DescribeTable() {
   const auto [begin, count] = table().location();

@@ -153,7 +153,7 @@ class WHEELCACHE_EXPORT Index {
 
   // Changes the number of entries that it is made for; see the constructor. For
   // the tables that are yet to come.
-  void Expect(size_t expected);
+  void Reserve(size_t expected);
 
   // Frees the old tables that no reader uses any more.
   void FreeOldTables();

@@ -65,7 +65,7 @@ class WHEELCACHE_EXPORT Gate {
   }
 
  private:
-  // Notes whether this thread closes the gate. Returns whether it is inside.
+  // Records whether this thread closes the gate. Returns whether it is inside.
   bool SetClosesLocked(bool closes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool MustWaitLocked(bool inside) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

@@ -210,7 +210,7 @@ class WHEELCACHE_EXPORT BlockHeap {
   uint32_t SystemPageEnd(uint32_t page) const {
     return SystemPageBegin(page) + pages_at_once_;
   }
-  // Notes that these granules will be written to.
+  // Records that these granules will be written to.
   void UseAgain(Ref begin, Ref end) {
     if (released_ > 0) UsePagesAgain(begin / kPage, (end - 1) / kPage + 1);
   }

@@ -51,11 +51,11 @@ class WHEELCACHE_EXPORT Heartbeat {
   // after it was sent. kNever while there is none.
   int64_t dead_nanos() const;
 
-  // Notes that a PING is sent, with the reading before it.
+  // Records that a PING is sent, with the reading before it.
   // REQUIRES: none is unanswered.
   void Send(int64_t now_nanos);
 
-  // Notes the answer. Returns to when the lease reaches, or nothing after the
+  // Records the answer. Returns to when the lease reaches, or nothing after the
   // first. REQUIRES: a PING is unanswered.
   std::optional<int64_t> Answer();
 

@@ -285,7 +285,7 @@ void FakeServer::SetLocked(absl::string_view key, Entry entry) {
   if (it->second.deadline_nanos != Clock::kNever) {
     deadlines_.emplace(it->second.deadline_nanos, it->first);
   }
-  NoteLocked(key);
+  RecordLocked(key);
   MaybeEndTurnLocked();
 }
 
@@ -294,7 +294,7 @@ bool FakeServer::DelLocked(absl::string_view key) {
   if (it == entries_.end()) return false;
   deadlines_.erase({it->second.deadline_nanos, it->first});
   entries_.erase(it);
-  NoteLocked(key);
+  RecordLocked(key);
   MaybeEndTurnLocked();
   return true;
 }
@@ -311,14 +311,14 @@ bool FakeServer::ExpireLocked(int64_t now_nanos) {
     const std::string key = deadlines_.begin()->second;
     deadlines_.erase(deadlines_.begin());
     entries_.erase(entries_.find(key));
-    NoteLocked(key);
+    RecordLocked(key);
     any = true;
   }
   if (any) MaybeEndTurnLocked();
   return any;
 }
 
-void FakeServer::NoteLocked(absl::string_view key) {
+void FakeServer::RecordLocked(absl::string_view key) {
   for (const auto& session : sessions_) {
     if (session->number == 0 || !absl::StartsWith(key, session->prefix)) {
       continue;

@@ -151,7 +151,7 @@ class WHEELCACHE_EXPORT FakeServer final : private Reaper::Client {
   Entries::iterator FindLiveLocked(absl::string_view key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool ExpireLocked(int64_t now_nanos) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void NoteLocked(absl::string_view key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void RecordLocked(absl::string_view key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void MaybeEndTurnLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SendLocked(Session* session, Message message)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

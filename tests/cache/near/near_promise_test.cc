@@ -191,7 +191,7 @@ class Checker {
     return static_cast<size_t>(std::stoi(std::string(key)));
   }
 
-  // Notes what the server has executed, expiry included. Called before and
+  // Records what the server has executed, expiry included. Called before and
   // after each write, so that no two turns are between two calls.
   void Observe() {
     for (size_t k = 0; k < kKeys; ++k) {

@@ -33,7 +33,7 @@ class AdmissionTest : public ::testing::Test {
     for (int64_t i = 0; i < entries; ++i) admission_.Add(list, {1, bytes});
   }
   void Use(Hash32 hash, int times) {
-    for (int i = 0; i < times; ++i) admission_.NoteUsed(hash);
+    for (int i = 0; i < times; ++i) admission_.RecordUsed(hash);
   }
   bool Wins(double window_life = 1, double main_life = 1) {
     return admission_.Wins({kNew, window_life}, {kOld, main_life});
@@ -114,8 +114,8 @@ TEST_F(AdmissionTest, WhatWasUsedMoreOftenStays) {
   EXPECT_TRUE(Wins());
   Use(kOld, 2);
   EXPECT_FALSE(Wins());
-  admission_.NoteSet(kNew);  // Of a new key: a use as well.
-  admission_.NoteSet(kNew);
+  admission_.RecordSet(kNew);  // Of a new key: a use as well.
+  admission_.RecordSet(kNew);
   EXPECT_TRUE(Wins());
 }
 
@@ -147,15 +147,15 @@ TEST_F(AdmissionTest, FrequentLoserWinsOneTimeIn128) {
 TEST_F(AdmissionTest, TargetFollowsTheKeysThatComeBack) {
   Fill(kWindow, 100);
   Fill(kMain, 900);
-  admission_.NoteSet(1);
+  admission_.RecordSet(1);
   EXPECT_EQ(target_.Get(), 0.1);
-  admission_.NoteEvicted(2, kWindow);
-  admission_.NoteSet(2);
+  admission_.RecordEvicted(2, kWindow);
+  admission_.RecordSet(2);
   EXPECT_NEAR(target_.Get(), 0.101, 1e-9);
-  admission_.NoteSet(2);  // It is no ghost any more.
+  admission_.RecordSet(2);  // It is no ghost any more.
   EXPECT_NEAR(target_.Get(), 0.101, 1e-9);
-  admission_.NoteEvicted(4, kMain);
-  admission_.NoteSet(4);
+  admission_.RecordEvicted(4, kMain);
+  admission_.RecordSet(4);
   EXPECT_NEAR(target_.Get(), 0.1, 1e-9);
 }
 
@@ -163,15 +163,15 @@ TEST_F(AdmissionTest, StepsAreLongerWhereTheOtherListHasMoreGhosts) {
   Fill(kWindow, 100);
   Fill(kMain, 900);
   for (Hash32 hash = 1; hash <= 9; ++hash) {
-    admission_.NoteEvicted(hash * 1'000'003, kMain);
+    admission_.RecordEvicted(hash * 1'000'003, kMain);
   }
-  admission_.NoteEvicted(2, kWindow);
-  admission_.NoteSet(2);  // Ten to two.
+  admission_.RecordEvicted(2, kWindow);
+  admission_.RecordSet(2);  // Ten to two.
   EXPECT_NEAR(target_.Get(), 0.105, 1e-9);
 }
 
 TEST_F(AdmissionTest, OnlyAFrequencyIsLuckyAndNotSomeOfItsCounters) {
-  admission_.NoteSet(1);
+  admission_.RecordSet(1);
   for (Hash32 hash = 0; hash < 5'000; ++hash) Use(hash % 500 * 77'777, 1);
   Use(kOld, 15);
   FrequencySketch sketch(memory_.data(), FrequencySketch::BlocksFor(kEntries));
@@ -188,14 +188,14 @@ TEST_F(AdmissionTest, AFullShardHoldsItsPartOfWhatFits) {
   Fill(kWindow, 50);
   Fill(kMain, 200);
   // A quarter of a thousand entries, in a cache that uses half of its limit.
-  admission_.NoteFull({500, 7}, {1000, kUnlimited});
+  admission_.RecordFull({500, 7}, {1000, kUnlimited});
   EXPECT_TRUE(admission_.WindowIsFullFor({1, 1}));
   admission_.Remove(kWindow, {2, 2});
   EXPECT_FALSE(admission_.WindowIsFullFor({1, 1}));
   Fill(kWindow, 2);
-  admission_.NoteSet(1);  // From now on it remembers as many as fit.
-  admission_.NoteEvicted(2, kWindow);
-  admission_.NoteSet(2);  // Five hundred fit.
+  admission_.RecordSet(1);  // From now on it remembers as many as fit.
+  admission_.RecordEvicted(2, kWindow);
+  admission_.RecordSet(2);  // Five hundred fit.
   EXPECT_NEAR(target_.Get(), 0.102, 1e-9);
 }
 
@@ -203,7 +203,7 @@ TEST_F(AdmissionTest, NoticesWhatMakesItsPartAnother) {
   Fill(kWindow, 50);
   Fill(kMain, 450);
   const auto is_full = [this](int64_t used, Room limit) {
-    admission_.NoteFull({used, 1}, limit);
+    admission_.RecordFull({used, 1}, limit);
     return admission_.WindowIsFullFor({1, 1});
   };
   EXPECT_TRUE(is_full(1000, {1000, kUnlimited}));
@@ -226,7 +226,7 @@ TEST_F(AdmissionTest, AFullShardHoldsItsPartOfTheBytes) {
   Fill(kWindow, 50, /*bytes=*/10);
   Fill(kMain, 200, /*bytes=*/10);
   // All that the cache uses, which is half of its limit.
-  admission_.NoteFull({250, 2'500}, {kUnlimited, 5'000});
+  admission_.RecordFull({250, 2'500}, {kUnlimited, 5'000});
   EXPECT_TRUE(admission_.WindowIsFullFor({1'000, 0}));
   admission_.Remove(kWindow, {9, 90});
   EXPECT_FALSE(admission_.WindowIsFullFor({1'000, 10}));
@@ -238,7 +238,7 @@ TEST_F(AdmissionTest, WithALimitOfBytesTheWindowMayBeAFewEntriesShort) {
   Fill(kWindow, 91, /*bytes=*/10);
   Fill(kMain, 909, /*bytes=*/10);
   const auto is_full = [this](int64_t limit_of_bytes) {
-    admission_.NoteFull({1'000, 10'000}, {1'000, limit_of_bytes});
+    admission_.RecordFull({1'000, 10'000}, {1'000, limit_of_bytes});
     return admission_.WindowIsFullFor({1, 11});
   };
   EXPECT_FALSE(is_full(kUnlimited));
@@ -251,7 +251,7 @@ TEST_F(AdmissionTest, WithALimitOfBytesTheWindowMayBeAFewEntriesShort) {
 TEST_F(AdmissionTest, WindowIsNeverFullBelowItsLeastTarget) {
   // Eight entries are four fifths of what fits.
   Fill(kMain, 10, /*bytes=*/1'000);
-  admission_.NoteFull({10, 10'000}, {kUnlimited, 10'000});
+  admission_.RecordFull({10, 10'000}, {kUnlimited, 10'000});
   EXPECT_FALSE(admission_.WindowIsFullFor({1, 500}));
   EXPECT_TRUE(admission_.WindowIsFullFor({1, 501}));
 }
@@ -270,7 +270,7 @@ class LargeAdmissionTest : public ::testing::Test {
 
   // Sets enough keys for the shard to look at its size.
   void Fit() {
-    for (int i = 0; i < 64; ++i) admission_.NoteSet(1);
+    for (int i = 0; i < 64; ++i) admission_.RecordSet(1);
   }
   // Evicts so many keys from the window and Sets them again. Returns by how
   // many entries that moves the target.
@@ -278,11 +278,11 @@ class LargeAdmissionTest : public ::testing::Test {
     const double before = target_.Get();
     std::mt19937 random(/*seed=*/1);
     for (int i = 0; i < keys; ++i) {
-      admission_.NoteEvicted(static_cast<Hash32>(random()), kWindow);
+      admission_.RecordEvicted(static_cast<Hash32>(random()), kWindow);
     }
     random.seed(1);
     for (int i = 0; i < keys; ++i) {
-      admission_.NoteSet(static_cast<Hash32>(random()));
+      admission_.RecordSet(static_cast<Hash32>(random()));
     }
     return (target_.Get() - before) * static_cast<double>(kEntries);
   }
@@ -312,8 +312,8 @@ TEST_F(LargeAdmissionTest, RemembersAllKeysOnceFewFit) {
   Fit();
   const double before = target_.Get();
   for (Hash32 hash = 2; hash < 100; ++hash) {
-    admission_.NoteEvicted(hash, kWindow);
-    admission_.NoteSet(hash);
+    admission_.RecordEvicted(hash, kWindow);
+    admission_.RecordSet(hash);
   }
   EXPECT_NEAR((target_.Get() - before) * kFew, 98, 1e-6);
 }

@@ -234,7 +234,7 @@ TEST_F(LargeShardTest, GivesBackTheIndexWhenAllHasExpired) {
 TEST_F(ShardTest, IndexGrowsToWhatHasComeToBeExpected) {
   // The full table follows the eight buckets that hold most of Fill().
   constexpr size_t kExpected = 324;
-  shard_.Expect(kExpected, shared_.budget.limit());
+  shard_.Reserve(kExpected, shared_.budget.limit());
   Fill(absl::InfiniteDuration());
   shard_.Look([&](const Index& index) {
     EXPECT_GT(index.buckets() * IndexTable::kCellsPerBucket, kExpected);
@@ -253,7 +253,7 @@ TEST_F(ShardTest, UseThatFindsTheLockTakenCountsToo) {
         [&](const EntryHeader& entry) { return query.Matches(entry); });
     ASSERT_TRUE(found.decided());
     ASSERT_NE(found.ref, 0u);
-    shard_.NoteUse(found, hash);
+    shard_.RecordUse(found, hash);
   };
   use(0);
   shard_.Lock();
@@ -333,7 +333,7 @@ class ShardsTest : public ::testing::Test {
         [&](const EntryHeader& entry) { return query.Matches(entry); });
     ASSERT_TRUE(found.decided());
     ASSERT_NE(found.ref, 0u);
-    EXPECT_TRUE(first_.NoteUse(found, hash));
+    EXPECT_TRUE(first_.RecordUse(found, hash));
   }
 
   bool FirstHolds(int key) {
@@ -479,7 +479,7 @@ class ScanResistantShardsTest : public ShardsTest {
     for (int i = 0; i < entries; ++i) {
       ASSERT_EQ(Store(shard), StoreOutcome::kStored);
     }
-    shard->ShowOldest(&departures_);
+    shard->PublishOldest(&departures_);
   }
 
   int last_key_ = 0;
