@@ -215,9 +215,9 @@ TEST(ExampleProgramsTest, Quickstart) {
   EXPECT_EQ(OutputOf("examples/quickstart"),
             "ada: admin\n"
             "bob, guest, left: evicted\n"
-            "ada stays for 9m43.858782622s\n"
-            "ada, admin, left: expired\n"
+            "ada stays for 11m42.621090013s\n"
             "cyd, guest, left: expired\n"
+            "ada, admin, left: expired\n"
             "1 hit, 1 eviction, 2 expirations, 0 entries\n");
 }
 
