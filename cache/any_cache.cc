@@ -2,8 +2,6 @@
 
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/engine.h"
-#include "wheelcache/cache/types/options.h"
-#include "wheelcache/cache/types/stats.h"
 
 namespace wheelcache {
 

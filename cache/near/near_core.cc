@@ -1,29 +1,11 @@
 #include "wheelcache/cache/near/near_core.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "absl/time/time.h"
-#include "absl/types/span.h"
-#include "wheelcache/cache/internal/engine/report_source.h"
-#include "wheelcache/cache/near/fetch_stamp.h"
-#include "wheelcache/cache/near/near_options.h"
-#include "wheelcache/cache/near/near_stats.h"
-#include "wheelcache/cache/near/store/remote_store.h"
-#include "wheelcache/cache/types/stats.h"
-#include "wheelcache/wheel/base/mutex.h"
-#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 namespace {

@@ -1,11 +1,7 @@
 #include "wheelcache/cache/near/near_options.h"
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
-#include "wheelcache/cache/types/options.h"
-#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache {
 namespace {

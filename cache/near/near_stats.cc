@@ -1,11 +1,6 @@
 #include "wheelcache/cache/near/near_stats.h"
 
-#include <cstdint>
-
-#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
-#include "wheelcache/cache/types/stats.h"
 
 namespace wheelcache {
 namespace {

@@ -3,15 +3,12 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "wheelcache/cache/report/internal/format.h"
-#include "wheelcache/cache/report/registry.h"
 #include "wheelcache/cache/types/histogram.h"
 #include "wheelcache/cache/types/stats.h"
 

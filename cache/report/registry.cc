@@ -1,14 +1,9 @@
 #include "wheelcache/cache/report/registry.h"
 
 #include <cstddef>
-#include <memory>
-#include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "wheelcache/cache/internal/engine/report_source.h"
-#include "wheelcache/cache/types/histogram.h"
-#include "wheelcache/cache/types/stats.h"
 
 namespace wheelcache {
 

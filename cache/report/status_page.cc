@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,12 +13,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "absl/types/span.h"
 #include "wheelcache/cache/report/internal/advice.h"
 #include "wheelcache/cache/report/internal/charts.h"
 #include "wheelcache/cache/report/internal/format.h"
 #include "wheelcache/cache/report/internal/style_sheet.h"
-#include "wheelcache/cache/report/registry.h"
 #include "wheelcache/cache/types/advice.h"
 #include "wheelcache/cache/types/histogram.h"
 #include "wheelcache/cache/types/options.h"

@@ -1,14 +1,9 @@
 #include "wheelcache/cache/internal/engine/report_source.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/functional/function_ref.h"
-#include "wheelcache/cache/types/options.h"
-#include "wheelcache/cache/types/stats.h"
 #include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/mutex.h"
 

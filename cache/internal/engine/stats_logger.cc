@@ -1,11 +1,6 @@
 #include "wheelcache/cache/internal/engine/stats_logger.h"
 
-#include <atomic>
-#include <cstdint>
-
 #include "absl/time/time.h"
-#include "wheelcache/cache/types/options.h"
-#include "wheelcache/cache/types/stats.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {

@@ -2,12 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstdint>
-#include <optional>
 #include <utility>
-
-#include "absl/time/time.h"
-#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 namespace {

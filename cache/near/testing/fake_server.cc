@@ -1,25 +1,10 @@
 #include "wheelcache/cache/near/testing/fake_server.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "absl/time/time.h"
-#include "wheelcache/cache/near/store/remote_store.h"
 #include "wheelcache/cache/near/testing/fake_store.h"
-#include "wheelcache/wheel/base/mutex.h"
-#include "wheelcache/wheel/clock.h"
-#include "wheelcache/wheel/reaper.h"
 
 namespace wheelcache {
 namespace {

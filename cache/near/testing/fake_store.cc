@@ -1,22 +1,12 @@
 #include "wheelcache/cache/near/testing/fake_store.h"
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "absl/time/time.h"
-#include "absl/types/span.h"
-#include "wheelcache/cache/near/testing/fake_server.h"
 #include "wheelcache/wheel/base/mutex.h"
-#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache {
 namespace {

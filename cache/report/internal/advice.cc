@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -11,7 +9,6 @@
 #include "wheelcache/cache/report/internal/format.h"
 #include "wheelcache/cache/types/advice.h"
 #include "wheelcache/cache/types/options.h"
-#include "wheelcache/cache/types/stats.h"
 
 namespace wheelcache::internal {
 namespace {

@@ -1,13 +1,10 @@
 #include "wheelcache/cache/report/internal/format.h"
 
 #include <cstddef>
-#include <cstdint>
-#include <string>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/string_view.h"
 
 namespace wheelcache::internal {
 namespace {

@@ -1,7 +1,5 @@
 #include "wheelcache/cache/report/internal/style_sheet.h"
 
-#include "absl/strings/string_view.h"
-
 namespace wheelcache::internal {
 
 const absl::string_view kStyleSheet = R"css(

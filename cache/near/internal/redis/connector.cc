@@ -2,22 +2,10 @@
 
 #include <poll.h>
 
-#include <cstdint>
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "absl/time/time.h"
-#include "absl/types/span.h"
-#include "wheelcache/cache/near/internal/redis/resp.h"
-#include "wheelcache/cache/near/internal/redis/server_url.h"
-#include "wheelcache/cache/near/internal/redis/socket.h"
-#include "wheelcache/cache/near/internal/redis/wire.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {

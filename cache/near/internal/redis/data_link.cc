@@ -1,18 +1,10 @@
 #include "wheelcache/cache/near/internal/redis/data_link.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <string>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
-#include "wheelcache/cache/near/internal/redis/connector.h"
 #include "wheelcache/cache/near/internal/redis/resp.h"
-#include "wheelcache/cache/near/internal/redis/socket.h"
-#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 namespace {

@@ -4,18 +4,10 @@
 #include <cstdint>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "absl/time/time.h"
-#include "absl/types/span.h"
-#include "wheelcache/cache/near/internal/redis/pipeline.h"
 #include "wheelcache/cache/near/internal/redis/resp.h"
-#include "wheelcache/cache/near/store/remote_store.h"
-#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 namespace {

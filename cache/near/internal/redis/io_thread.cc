@@ -1,7 +1,5 @@
 #include "wheelcache/cache/near/internal/redis/io_thread.h"
 
-#include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -10,15 +8,9 @@
 #include <cassert>
 #include <cerrno>
 #include <cstddef>
-#include <cstdint>
-#include <functional>
 
-#include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "wheelcache/cache/near/internal/redis/socket.h"
 #include "wheelcache/wheel/base/contain.h"
-#include "wheelcache/wheel/base/mutex.h"
-#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 

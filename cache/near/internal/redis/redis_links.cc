@@ -1,19 +1,10 @@
 #include "wheelcache/cache/near/internal/redis/redis_links.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <memory>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "wheelcache/cache/near/internal/redis/data_link.h"
-#include "wheelcache/cache/near/internal/redis/io_thread.h"
-#include "wheelcache/cache/near/internal/redis/subscription.h"
-#include "wheelcache/cache/near/store/remote_store.h"
-#include "wheelcache/wheel/base/mutex.h"
-#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 

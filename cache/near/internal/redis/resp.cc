@@ -2,16 +2,11 @@
 
 #include <array>
 #include <charconv>
-#include <cstddef>
 #include <iterator>
 #include <limits>
-#include <string>
 
-#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 
 namespace wheelcache::internal {
 namespace {

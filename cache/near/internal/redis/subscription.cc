@@ -4,21 +4,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "wheelcache/cache/near/internal/redis/connector.h"
-#include "wheelcache/cache/near/internal/redis/resp.h"
-#include "wheelcache/cache/near/internal/redis/socket.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {

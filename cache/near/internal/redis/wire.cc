@@ -1,18 +1,10 @@
 #include "wheelcache/cache/near/internal/redis/wire.h"
 
-#include <cstddef>
 #include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "wheelcache/cache/near/internal/redis/resp.h"
-#include "wheelcache/cache/near/internal/redis/socket.h"
 
 namespace wheelcache::internal {
 
