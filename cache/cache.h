@@ -42,7 +42,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -78,7 +77,8 @@ class Cache final : public AnyCache {
                                                        Hooks hooks = {}) {
     absl::Status status = internal::Validate(options, hooks.reload.set());
     if (!status.ok()) return status;
-    return absl::WrapUnique(new Cache(std::move(options), std::move(hooks)));
+    return std::unique_ptr<Cache>(
+        new Cache(std::move(options), std::move(hooks)));
   }
 
   // Stores a value under a key, in the place of the one it had; without a TTL,

@@ -49,6 +49,7 @@ set(wheelcache_SOURCES
   cache/types/removal.cc
   cache/types/stats.cc
   wheel/base/at_fork.cc
+  wheel/base/mutex.cc
   wheel/clock.cc
   wheel/internal/timer_queue.cc
   wheel/reaper.cc
@@ -72,6 +73,7 @@ set(wheelcache_HEADERS
   cache/internal/engine/counters.h
   cache/internal/engine/departures.h
   cache/internal/engine/engine.h
+  cache/internal/engine/engine_call.h
   cache/internal/engine/eviction_order.h
   cache/internal/engine/eviction_record.h
   cache/internal/engine/iteration.h
@@ -104,6 +106,7 @@ set(wheelcache_HEADERS
   cache/internal/memory/arena.h
   cache/internal/memory/block_heap.h
   cache/internal/memory/chunks.h
+  cache/internal/memory/page_release.h
   cache/internal/memory/pages.h
   cache/internal/memory/table_memory.h
   cache/internal/threads/asymmetric_fence.h

@@ -41,7 +41,6 @@
 
 #include <pthread.h>
 
-#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -190,31 +189,19 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
 
 // Lets threads sleep until another one signals a change of what a Mutex guards.
 // Wake-ups may be spurious: wait in a loop that tests for the change.
-class CondVar {
+class WHEELCACHE_EXPORT CondVar {
  public:
   CondVar() = default;
   CondVar(const CondVar&) = delete;
   CondVar& operator=(const CondVar&) = delete;
 
   // Releases `mu`, sleeps until woken, and holds `mu` again on return.
-  void Wait(Mutex* mu) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
-    std::unique_lock<std::mutex> lock(mu->mu_, std::adopt_lock);
-    cv_.wait(lock);
-    lock.release();
-  }
+  void Wait(Mutex* mu) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
   // As Wait, for at most `timeout`; returns whether that ran out. Takes a
   // length because a point in time would be one of the wall clock, which jumps.
   bool WaitWithTimeout(Mutex* mu, absl::Duration timeout)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
-    // Sums of time points do not saturate. This is as good as forever.
-    constexpr absl::Duration kLongest = absl::Hours(24 * 365);
-    std::unique_lock<std::mutex> lock(mu->mu_, std::adopt_lock);
-    const std::cv_status status = cv_.wait_for(
-        lock, absl::ToChronoNanoseconds(std::min(timeout, kLongest)));
-    lock.release();
-    return status == std::cv_status::timeout;
-  }
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
   // Wakes one waiting thread, if any.
   void Signal() { cv_.notify_one(); }

@@ -284,7 +284,8 @@ void ReuseSample::Renew(Key* key, Tick deadline, Tick now) {
   }
 }
 
-void ReuseSample::Store(uint32_t hash, Stored stored, int64_t now_nanos) {
+void ReuseSample::Store(uint32_t hash, const SampledEntry& stored,
+                        int64_t now_nanos) {
   if (hash >= threshold_) return;
   const Tick now = TickOf(now_nanos);
   if (!stored.replaces) sampled_insertions_ += weight_;

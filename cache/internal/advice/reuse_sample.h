@@ -50,6 +50,13 @@
 
 namespace wheelcache::internal {
 
+// An entry that is stored.
+struct SampledEntry {
+  uint32_t charge;
+  int64_t deadline_nanos;  // Clock::kNever for none.
+  bool replaces = false;   // An entry that the cache held.
+};
+
 class WHEELCACHE_EXPORT ReuseSample {
  public:
   // kUnlimited where there is none.
@@ -66,12 +73,6 @@ class WHEELCACHE_EXPORT ReuseSample {
   // out, it had to make room, or it was deleted.
   enum Cause { kFirstUse, kExpired, kEvicted, kDeleted };
   static constexpr size_t kCauses = 4;
-
-  struct Stored {
-    uint32_t charge;
-    int64_t deadline_nanos;  // Clock::kNever for none.
-    bool replaces = false;   // An entry that the cache held.
-  };
 
   static constexpr uint32_t kMostKeys = UseRanks::kMostKeys;
 
@@ -91,7 +92,7 @@ class WHEELCACHE_EXPORT ReuseSample {
   // or removed because it had expired. What follows for a key in its order in
   // time follows here in that order.
   void Read(uint32_t hash, bool hit, int64_t now_nanos);
-  void Store(uint32_t hash, Stored stored, int64_t now_nanos);
+  void Store(uint32_t hash, const SampledEntry& stored, int64_t now_nanos);
   void Delete(uint32_t hash);
   void Expire(uint32_t hash);
   void Touch(uint32_t hash, int64_t deadline_nanos, int64_t now_nanos);

@@ -6,6 +6,8 @@
 #include <new>
 #include <utility>
 
+#include "wheelcache/cache/internal/advice/reuse_sample.h"
+
 namespace wheelcache::internal {
 
 Advisor::Advisor(bool on, Room limits, const Clock* clock)
@@ -16,6 +18,8 @@ Advisor::Advisor(bool on, Room limits, const Clock* clock)
   if (sample_ != nullptr) threshold_ = sample_->threshold();
 }
 
+Advisor::~Advisor() = default;
+
 void Advisor::RecordIfSampled(Hash32 hash, Change change) {
   const uint32_t key = KeyOf(hash);
   if (!IsSampled(key)) return;
@@ -24,14 +28,28 @@ void Advisor::RecordIfSampled(Hash32 hash, Change change) {
   threshold_.store(sample_->threshold(), std::memory_order_relaxed);
 }
 
-void Advisor::TryNoteIfSampled(Hash32 hash, Change change) {
+void Advisor::TryRecordIfSampled(Hash32 hash, Change change) {
   const uint32_t key = KeyOf(hash);
   if (!IsSampled(key) || !mu_.TryLock()) return;
   change(key);
   mu_.Unlock();
 }
 
-bool Advisor::StoreIfSampled(Hash32 hash, ReuseSample::Stored stored,
+void Advisor::ReadIfSampled(Hash32 hash, bool hit) {
+  TryRecordIfSampled(hash,
+                     [&](uint32_t key) { sample_->Read(key, hit, Now()); });
+}
+
+void Advisor::RefuseIfSampled(Hash32 hash) {
+  TryRecordIfSampled(hash, [&](uint32_t key) { sample_->Refuse(key); });
+}
+
+void Advisor::TouchIfSampled(Hash32 hash, int64_t deadline_nanos) {
+  RecordIfSampled(
+      hash, [&](uint32_t key) { sample_->Touch(key, deadline_nanos, Now()); });
+}
+
+bool Advisor::StoreIfSampled(Hash32 hash, const SampledEntry& stored,
                              int64_t* untold) {
   if (!stored.replaces) CountInsertion(1, untold);
   const bool sampled = IsSampled(KeyOf(hash));

@@ -27,7 +27,6 @@
 #include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
-#include "wheelcache/cache/internal/advice/reuse_sample.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/types/advice.h"
@@ -39,9 +38,13 @@
 
 namespace wheelcache::internal {
 
+class ReuseSample;
+struct SampledEntry;
+
 class WHEELCACHE_EXPORT Advisor {
  public:
   Advisor(bool on, Room limits, const Clock* clock);
+  ~Advisor();
   Advisor(const Advisor&) = delete;
   Advisor& operator=(const Advisor&) = delete;
 
@@ -49,10 +52,10 @@ class WHEELCACHE_EXPORT Advisor {
 
   // A key was read. Or it was there, but would have missed with any limits.
   void Read(Hash32 hash, bool hit) {
-    TryNote(hash, [&](uint32_t key) { sample_->Read(key, hit, Now()); });
+    if (ABSL_PREDICT_FALSE(on())) ReadIfSampled(hash, hit);
   }
   void Refuse(Hash32 hash) {
-    TryNote(hash, [&](uint32_t key) { sample_->Refuse(key); });
+    if (ABSL_PREDICT_FALSE(on())) RefuseIfSampled(hash);
   }
 
   // Those that follow come under the lock of the key's shard, and so in their
@@ -60,15 +63,14 @@ class WHEELCACHE_EXPORT Advisor {
   // sample knows: not each takes the cache line away from other shards.
 
   // Returns whether the key is sampled, so that its entry is to be marked.
-  bool Store(Hash32 hash, ReuseSample::Stored stored, int64_t* untold) {
+  bool Store(Hash32 hash, const SampledEntry& stored, int64_t* untold) {
     return ABSL_PREDICT_FALSE(on()) && StoreIfSampled(hash, stored, untold);
   }
   void Remove(Hash32 hash, RemovalCause cause, int64_t* untold) {
     if (ABSL_PREDICT_FALSE(on())) RemoveIfSampled(hash, cause, untold);
   }
   void Touch(Hash32 hash, int64_t deadline_nanos) {
-    Record(hash,
-           [&](uint32_t key) { sample_->Touch(key, deadline_nanos, Now()); });
+    if (ABSL_PREDICT_FALSE(on())) TouchIfSampled(hash, deadline_nanos);
   }
   void DeleteAll();
 
@@ -91,15 +93,12 @@ class WHEELCACHE_EXPORT Advisor {
 
   // Calls `change` under the lock if the key is sampled; the second, only if
   // the lock is free.
-  void Record(Hash32 hash, Change change) {
-    if (ABSL_PREDICT_FALSE(on())) RecordIfSampled(hash, change);
-  }
-  void TryNote(Hash32 hash, Change change) {
-    if (ABSL_PREDICT_FALSE(on())) TryNoteIfSampled(hash, change);
-  }
   void RecordIfSampled(Hash32 hash, Change change);
-  void TryNoteIfSampled(Hash32 hash, Change change);
-  bool StoreIfSampled(Hash32 hash, ReuseSample::Stored stored, int64_t* untold);
+  void TryRecordIfSampled(Hash32 hash, Change change);
+  void ReadIfSampled(Hash32 hash, bool hit);
+  void RefuseIfSampled(Hash32 hash);
+  void TouchIfSampled(Hash32 hash, int64_t deadline_nanos);
+  bool StoreIfSampled(Hash32 hash, const SampledEntry& stored, int64_t* untold);
   void RemoveIfSampled(Hash32 hash, RemovalCause cause, int64_t* untold);
   void CountInsertion(int by, int64_t* untold);
 

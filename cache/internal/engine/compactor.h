@@ -19,7 +19,6 @@
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
-#include "wheelcache/cache/internal/engine/departures.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
@@ -30,6 +29,8 @@
 #include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::internal {
+
+struct Departures;
 
 class WHEELCACHE_EXPORT Compactor {
  public:

@@ -4,6 +4,8 @@
 #include <thread>
 #include <utility>
 
+#include "wheelcache/cache/internal/engine/engine_call.h"
+#include "wheelcache/cache/internal/engine/report_source.h"
 #include "wheelcache/cache/types/weigh.h"
 
 namespace wheelcache::internal {
@@ -75,14 +77,19 @@ Engine::Engine(CacheOptions options, const EntryOperations* operations,
       logger_(options_, clock_.NowNanos()),
       load_home_(std::make_shared<LoadHome>(shared_.pool.get(), &clock_)) {
   // First: this may throw, and the reaper would be left with what is no more.
-  if (options_.registered) {
-    report_source_.emplace(options_, [this] { return stats(); });
-  }
+  if (options_.registered) shown_.Begin(this);
   if (options_.reaper != nullptr) {
     reaper_status_ = options_.reaper->Register(&client_);
     options_.reaper->WakeAt(&client_, logger_.due_nanos());
   }
 }
+
+void Engine::Shown::Begin(const Engine* engine) {
+  source_ =
+      new ReportSource(engine->options_, [engine] { return engine->stats(); });
+}
+
+Engine::Shown::~Shown() { delete source_; }
 
 Engine::~Engine() {
   CheckCopy(shared_.copy);

@@ -14,7 +14,6 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_ENGINE_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_ENGINE_H_
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -30,10 +29,8 @@
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/compactor.h"
 #include "wheelcache/cache/internal/engine/counters.h"
-#include "wheelcache/cache/internal/engine/departures.h"
 #include "wheelcache/cache/internal/engine/iteration.h"
 #include "wheelcache/cache/internal/engine/recency.h"
-#include "wheelcache/cache/internal/engine/report_source.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/engine/stats_logger.h"
@@ -55,6 +52,8 @@
 #include "wheelcache/wheel/reaper.h"
 
 namespace wheelcache::internal {
+
+class ReportSource;
 
 class WHEELCACHE_EXPORT Engine {
  public:
@@ -194,7 +193,21 @@ class WHEELCACHE_EXPORT Engine {
     Engine& engine_;
   };
 
-  class Call;
+  // Owns the cache's source of reports, if it is to be shown. A unique_ptr
+  // would have each user compile one more of them.
+  class Shown {
+   public:
+    Shown() = default;
+    Shown(const Shown&) = delete;
+    Shown& operator=(const Shown&) = delete;
+    ~Shown();
+    void Begin(const Engine* engine);
+
+   private:
+    ReportSource* source_ = nullptr;
+  };
+
+  class Call;  // In engine_call.h.
   ABSL_ATTRIBUTE_NOINLINE void TellListener(Departures* departures);
 
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool SetCharge(Shard::Write* write) const;
@@ -265,57 +278,9 @@ class WHEELCACHE_EXPORT Engine {
   ForkRegistration fork_registration_{this};
 
   // The last, to be the first to end: those who look at all caches need the
-  // whole of this one. Empty if the cache is not to be shown.
-  std::optional<ReportSource> report_source_;
+  // whole of this one.
+  Shown shown_;
 };
-
-// One call that may change the cache. What it takes out gathers in
-// `departures`, until no lock is held and the call ends, by an exception for
-// want of memory, too. The end throws nothing.
-class Engine::Call {
- public:
-  // Wakes the reaper for what is due in `shard`, if that is given. Ends the
-  // program if another copy of the library has made the cache.
-  explicit Call(Engine* engine, const Shard* shard = nullptr,
-                int64_t now_nanos = 0)
-      : departures(&engine->shared_),
-        engine_(*engine),
-        shard_(shard),
-        now_nanos_(now_nanos) {
-    CheckCopy(engine->shared_.copy);
-  }
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
-  ~Call() {
-    if (ABSL_PREDICT_FALSE(engine_.tell_ != nullptr)) {
-      // First: a listener that calls Set must find the room that is left.
-      departures.claim.GiveBack();
-      engine_.TellListener(&departures);
-    }
-    departures.End();
-    // Last, for what that has left in limbo.
-    if (shard_ != nullptr) engine_.WakeReaperFor(*shard_, now_nanos_);
-  }
-
-  Departures departures;
-
- private:
-  Engine& engine_;
-  const Shard* const shard_;
-  const int64_t now_nanos_;
-};
-
-// Has the reaper come for what is due in the shard, or waits in limbo.
-inline void Engine::WakeReaperFor(const Shard& shard, int64_t now_nanos) {
-  if (options_.reaper == nullptr) return;
-  int64_t due =
-      Clock::NanosAfter(shared_.due.Get(shard.number()), reclaim_delay_nanos_);
-  if (shared_.limbo.HasOwn()) due = std::min(due, LimboDue(now_nanos));
-  if (ABSL_PREDICT_FALSE(compactor_.needed())) {
-    due = std::min(due, Clock::NanosAfter(now_nanos, reclaim_delay_nanos_));
-  }
-  options_.reaper->WakeAt(&client_, due);
-}
 
 }  // namespace wheelcache::internal
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "wheelcache/cache/internal/engine/engine.h"
+#include "wheelcache/cache/internal/engine/engine_call.h"
 
 namespace wheelcache::internal {
 

@@ -154,7 +154,9 @@ uint64_t Iteration::TakeFromPath(const Index& index) {
   const auto hash = static_cast<Hash32>(position_);
   uint64_t looked_at = 1;
   const bool goes_on = index.VisitOnPath(hash, &place_, [&](EntryRef ref) {
-    if (HashOf(ref) == hash && taken_from_path_.count(ref) == 0) {
+    if (HashOf(ref) == hash &&
+        !std::binary_search(taken_from_path_.begin(), taken_from_path_.end(),
+                            ref)) {
       TakeIfLive(ref);
     }
     ++looked_at;
@@ -175,7 +177,12 @@ void Iteration::TakeIfLive(EntryRef ref) {
 // Where a step has ended within a path.
 void Iteration::RememberPath() {
   for (size_t i = path_in_batch_; i < batch_.size(); ++i) {
-    if (taken_from_path_.insert(batch_[i]).second) pool_.Pin(batch_[i]);
+    const EntryRef ref = batch_[i];
+    const auto at =
+        std::lower_bound(taken_from_path_.begin(), taken_from_path_.end(), ref);
+    if (at != taken_from_path_.end() && *at == ref) continue;
+    taken_from_path_.insert(at, ref);
+    pool_.Pin(ref);
   }
 }
 

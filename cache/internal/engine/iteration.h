@@ -46,7 +46,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <unordered_set>
 #include <vector>
 
 #include "wheelcache/cache/internal/engine/shard.h"
@@ -126,7 +125,7 @@ class WHEELCACHE_EXPORT Iteration {
   bool on_path_ = false;
   IndexTable::Place place_;
   size_t path_in_batch_ = 0;
-  std::unordered_set<EntryRef> taken_from_path_;
+  std::vector<EntryRef> taken_from_path_;  // Sorted.
 };
 
 }  // namespace wheelcache::internal

@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "wheelcache/cache/internal/advice/reuse_sample.h"
 #include "wheelcache/cache/internal/engine/counters.h"
+#include "wheelcache/cache/internal/engine/departures.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/wheel/base/prefetch.h"
 
@@ -192,10 +194,9 @@ inline void Shard::LinkLocked(const Step& step) {
   }
   Interleave("store: between index and list");
   order_.Add({ref, hash, old}, step.write.room);
-  if (shared_.advisor.Store(hash,
-                            {static_cast<uint32_t>(step.write.room.bytes),
-                             At(ref).deadline(), /*replaces=*/old != 0},
-                            &untold_)) {
+  const SampledEntry stored = {static_cast<uint32_t>(step.write.room.bytes),
+                               At(ref).deadline(), /*replaces=*/old != 0};
+  if (shared_.advisor.Store(hash, stored, &untold_)) {
     order_.Mark(ref);
   }
   if (old == 0) return;

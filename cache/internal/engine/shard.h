@@ -32,7 +32,6 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/engine/budget.h"
-#include "wheelcache/cache/internal/engine/departures.h"
 #include "wheelcache/cache/internal/engine/eviction_record.h"
 #include "wheelcache/cache/internal/engine/jitter.h"
 #include "wheelcache/cache/internal/engine/prefetched_order.h"
@@ -52,6 +51,8 @@
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
+
+struct Departures;
 
 // What became of an entry that was to be stored.
 enum class StoreOutcome {

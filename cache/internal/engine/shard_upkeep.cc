@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "wheelcache/cache/internal/engine/departures.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/cache/internal/threads/interleave.h"

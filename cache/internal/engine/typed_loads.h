@@ -19,7 +19,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "wheelcache/cache/internal/engine/counters.h"
@@ -146,10 +145,6 @@ class TypedLoads {
                  BatchLoader loader,
                  absl::Span<absl::StatusOr<Handle>> results);
   static Result LoadOne(size_t position, BatchLoader loader);
-  static absl::Status WrongCount(size_t results, size_t keys) {
-    return absl::InternalError(absl::StrCat("the loader returned ", results,
-                                            " results for ", keys, " keys"));
-  }
 
   Load::Done Telling(Done done) const {
     return [done = std::move(done), home = home()](const Load& load) mutable {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <new>
 
+#include "absl/strings/str_cat.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/contain.h"
@@ -228,5 +229,10 @@ bool Load::WaitsForThisThread() {
 }
 
 void Load::ResetAfterFork() { ::new (&mu_) Mutex; }
+
+absl::Status WrongCount(size_t results, size_t keys) {
+  return absl::InternalError(absl::StrCat("the loader returned ", results,
+                                          " results for ", keys, " keys"));
+}
 
 }  // namespace wheelcache::internal

@@ -18,6 +18,7 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_LOADS_LOAD_H_
 #define WHEELCACHE_CACHE_INTERNAL_LOADS_LOAD_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -181,6 +182,9 @@ class EntryKeyQuery final : public KeyQuery {
   bool (*const same_key_)(const EntryHeader&, const EntryHeader&);
   const EntryHeader& entry_;
 };
+
+// Of a loader that returns another number of results than it got keys.
+WHEELCACHE_EXPORT absl::Status WrongCount(size_t results, size_t keys);
 
 // A load with its key.
 template <typename Key, typename Value, typename Equal>

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/numeric/bits.h"
+#include "wheelcache/cache/internal/memory/page_release.h"
 
 namespace wheelcache::internal {
 

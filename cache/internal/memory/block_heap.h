@@ -41,6 +41,8 @@
 
 namespace wheelcache::internal {
 
+class PageRelease;
+
 class WHEELCACHE_EXPORT BlockHeap {
  public:
   using Ref = GranuleRef;

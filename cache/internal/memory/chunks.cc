@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "wheelcache/cache/internal/memory/page_release.h"
 #include "wheelcache/wheel/base/contain.h"
 
 namespace wheelcache::internal {

@@ -31,6 +31,8 @@
 
 namespace wheelcache::internal {
 
+class PageRelease;
+
 // A granule's number. 0 is null.
 using GranuleRef = uint32_t;
 

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <new>
 
+#include "wheelcache/cache/internal/memory/page_release.h"
+
 namespace wheelcache::internal {
 namespace {
 

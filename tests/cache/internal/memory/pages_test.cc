@@ -30,6 +30,7 @@
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/cache/internal/memory/block_heap.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
+#include "wheelcache/cache/internal/memory/page_release.h"
 #include "wheelcache/cache/internal/memory/table_memory.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/weigh.h"

@@ -1,0 +1,74 @@
+// One call of Engine that may change the cache.
+//
+//   Call call(this, &shard, clock_.NowNanos());
+//   shard.Touch(..., &call.departures);
+//
+// What it takes out gathers in `departures`, until no lock is held and the call
+// ends, by an exception for want of memory, too. The end throws nothing.
+//
+// Apart from engine.h, which each user of a cache compiles.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_ENGINE_CALL_H_
+#define WHEELCACHE_CACHE_INTERNAL_ENGINE_ENGINE_CALL_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/base/optimization.h"
+#include "wheelcache/cache/internal/engine/departures.h"
+#include "wheelcache/cache/internal/engine/engine.h"
+#include "wheelcache/cache/internal/engine/shard.h"
+#include "wheelcache/cache/internal/threads/thread_record.h"
+#include "wheelcache/wheel/clock.h"
+#include "wheelcache/wheel/reaper.h"
+
+namespace wheelcache::internal {
+
+class Engine::Call {
+ public:
+  // Wakes the reaper for what is due in `shard`, if that is given. Ends the
+  // program if another copy of the library has made the cache.
+  explicit Call(Engine* engine, const Shard* shard = nullptr,
+                int64_t now_nanos = 0)
+      : departures(&engine->shared_),
+        engine_(*engine),
+        shard_(shard),
+        now_nanos_(now_nanos) {
+    CheckCopy(engine->shared_.copy);
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  ~Call() {
+    if (ABSL_PREDICT_FALSE(engine_.tell_ != nullptr)) {
+      // First: a listener that calls Set must find the room that is left.
+      departures.claim.GiveBack();
+      engine_.TellListener(&departures);
+    }
+    departures.End();
+    // Last, for what that has left in limbo.
+    if (shard_ != nullptr) engine_.WakeReaperFor(*shard_, now_nanos_);
+  }
+
+  Departures departures;
+
+ private:
+  Engine& engine_;
+  const Shard* const shard_;
+  const int64_t now_nanos_;
+};
+
+// Has the reaper come for what is due in the shard, or waits in limbo.
+inline void Engine::WakeReaperFor(const Shard& shard, int64_t now_nanos) {
+  if (options_.reaper == nullptr) return;
+  int64_t due =
+      Clock::NanosAfter(shared_.due.Get(shard.number()), reclaim_delay_nanos_);
+  if (shared_.limbo.HasOwn()) due = std::min(due, LimboDue(now_nanos));
+  if (ABSL_PREDICT_FALSE(compactor_.needed())) {
+    due = std::min(due, Clock::NanosAfter(now_nanos, reclaim_delay_nanos_));
+  }
+  options_.reaper->WakeAt(&client_, due);
+}
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_ENGINE_CALL_H_
