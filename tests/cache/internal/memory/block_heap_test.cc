@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
+#include "wheelcache/cache/internal/memory/page_release.h"
 
 namespace wheelcache::internal {
 namespace {
