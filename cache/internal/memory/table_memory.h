@@ -63,7 +63,7 @@ class WHEELCACHE_EXPORT TableMemory {
   void* TakePlace();
   void FreePlace(void* memory);
 
-  const Pages pages_{};  // Clang asks for the braces.
+  const Pages pages_{};  // Clang rejects a const member without.
   // The places, if there are pages.
   const size_t tables_ = 0;
   const size_t bytes_ = 0;   // Of each.
