@@ -193,8 +193,8 @@ class WHEELCACHE_EXPORT Engine {
     Engine& engine_;
   };
 
-  // Owns the cache's source of reports, if it is to be shown. A unique_ptr
-  // would have each user compile one more of them.
+  // Owns the cache's source of reports, if reports show the cache. Not a
+  // unique_ptr: every source that uses a cache would instantiate it.
   class Shown {
    public:
     Shown() = default;

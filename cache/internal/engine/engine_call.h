@@ -6,7 +6,9 @@
 // What it takes out gathers in `departures`, until no lock is held and the call
 // ends, by an exception for want of memory, too. The end throws nothing.
 //
-// Apart from engine.h, which each user of a cache compiles.
+// Not in engine.h, which every source that uses a cache includes.
+//
+// Threads. Thread-compatible: one thread makes and ends a call.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_ENGINE_CALL_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_ENGINE_CALL_H_
