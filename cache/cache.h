@@ -30,8 +30,9 @@
 // value. Strings are shown as a std::string_view; see cache/view.h.
 //
 // Lifetime. Destroy a cache when no call runs in it. A Handle may outlive it.
-// The child of a fork() may go on using it. Limits, statistics and maintenance
-// are in the base of all caches, cache/any_cache.h.
+// The child of a fork() may go on using it if no other thread was in a call;
+// see docs/guarantees.md. Limits, statistics and maintenance are in the base of
+// all caches, cache/any_cache.h.
 
 #ifndef WHEELCACHE_CACHE_CACHE_H_
 #define WHEELCACHE_CACHE_CACHE_H_

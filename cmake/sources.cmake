@@ -48,7 +48,7 @@ set(wheelcache_SOURCES
   cache/types/options.cc
   cache/types/removal.cc
   cache/types/stats.cc
-  wheel/base/at_fork.cc
+  wheel/base/background_thread.cc
   wheel/base/mutex.cc
   wheel/clock.cc
   wheel/internal/timer_queue.cc
@@ -145,7 +145,7 @@ set(wheelcache_HEADERS
   lru/ghost_list.h
   lru/lazy_lru_list.h
   lru/lru_list.h
-  wheel/base/at_fork.h
+  wheel/base/background_thread.h
   wheel/base/contain.h
   wheel/base/export.h
   wheel/base/mutex.h

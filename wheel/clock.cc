@@ -60,10 +60,6 @@ class RealTimeSleeper final : public Sleeper {
   bool woken_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-// Initialized at load time, if not earlier: a fork() while another thread
-// initializes it would leave it half initialized in the child forever.
-[[maybe_unused]] const Clock& made_at_load = Clock::Monotonic();
-
 }  // namespace
 
 Clock& Clock::Monotonic() {

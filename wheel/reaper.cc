@@ -1,30 +1,13 @@
 #include "wheelcache/wheel/reaper.h"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <cassert>
-#include <new>
 #include <tuple>
 #include <utility>
 
 #include "wheelcache/wheel/base/contain.h"
 
 namespace wheelcache {
-namespace {
-
-// Creates a thread that blocks all signals: they are the program's own.
-int CreateWithoutSignals(pthread_t* thread, void* (*main)(void*),
-                         void* argument) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int error = pthread_create(thread, nullptr, main, argument);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return error;
-}
-
-}  // namespace
 
 Reaper::Client::~Client() {
   assert(planned_ == kUnregistered && "unregister a client to destroy it");
@@ -44,16 +27,12 @@ Reaper& Reaper::Shared() {
 }
 
 Reaper::~Reaper() {
-  mu_.Lock();
-  stopping_ = true;
-  if (sleeper_ != nullptr) sleeper_->Wake();
-  // At exit() from a RunDue, objects with static storage are destroyed by the
-  // reaper's own thread, which then never comes back to its loop.
-  const bool join = has_thread_ && !OnOwnThreadLocked();
-  const pthread_t thread = thread_;
-  mu_.Unlock();
-  if (join) pthread_join(thread, nullptr);
-
+  {
+    MutexLock lock(&mu_);
+    stopping_ = true;
+    if (sleeper_ != nullptr) sleeper_->Wake();
+  }
+  EndThread();
   MutexLock lock(&mu_);
   for (Client* client : plan_) client->planned_ = Client::kUnregistered;
 }
@@ -82,7 +61,7 @@ void Reaper::Unregister(Client* client) {
   }
   if (running_ != client) return;
   running_left_ = true;
-  if (OnOwnThreadLocked()) return;
+  if (OnThread()) return;
   for (const uint64_t run = runs_; running_ == client && runs_ == run;) {
     run_ended_.Wait(&mu_);
   }
@@ -92,7 +71,7 @@ void Reaper::PlanEarlier(Client* client, int64_t nanos) {
   MutexLock lock(&mu_);
   if (nanos >= client->planned_) return;
   PlanLocked(client, std::max(nanos, Client::kUnregistered + 1));
-  // For the child of fork(), which does without a thread if this fails.
+  // For the child of a fork(), which does without a thread if this fails.
   EnsureThreadLocked().IgnoreError();
   if (nanos < sleeping_until_) sleeper_->Wake();
 }
@@ -125,7 +104,7 @@ int64_t Reaper::exceptions() const {
 }
 
 absl::Status Reaper::EnsureThreadLocked() {
-  if (has_thread_) return absl::OkStatus();
+  if (has_thread()) return absl::OkStatus();
   // Created here, not by the thread, so that a simulated clock waits for it.
   if (!internal::Contain([this] {
         mu_.AssertHeld();
@@ -133,39 +112,30 @@ absl::Status Reaper::EnsureThreadLocked() {
       })) {
     return absl::ResourceExhaustedError("no memory for the reaper's thread");
   }
-  const int error = CreateWithoutSignals(&thread_, &ThreadMain, this);
-  if (error != 0) {
+  if (const int error = StartThread("wheelcache"); error != 0) {
     sleeper_ = nullptr;
     return absl::ErrnoToStatus(error, "cannot create the reaper's thread");
   }
-  has_thread_ = true;
   PlanAllLocked(clock_.NowNanos());
   return absl::OkStatus();
 }
 
-bool Reaper::OnOwnThreadLocked() const {
-  return has_thread_ && pthread_equal(thread_, pthread_self()) != 0;
+void Reaper::Run() {
+  do {
+    StandStillAtFork();
+  } while (TakeTurn());
 }
 
-void* Reaper::ThreadMain(void* reaper) {
-#ifdef __linux__
-  pthread_setname_np(pthread_self(), "wheelcache");
-#endif
-  static_cast<Reaper*>(reaper)->RunUntilStopped();
-  return nullptr;
-}
-
-void Reaper::RunUntilStopped() {
+bool Reaper::TakeTurn() {
   MutexLock lock(&mu_);
-  while (!stopping_) {
-    const int64_t now = clock_.NowNanos();
-    if (EarliestLocked() <= now) {
-      RunFirstLocked(now);
-    } else {
-      SleepLocked();
-    }
+  if (stopping_) return false;
+  const int64_t now = clock_.NowNanos();
+  if (EarliestLocked() <= now) {
+    RunFirstLocked(now);
+  } else {
+    SleepLocked();
   }
-  sleeper_ = nullptr;
+  return true;
 }
 
 void Reaper::RunFirstLocked(int64_t now_nanos) {
@@ -201,19 +171,15 @@ void Reaper::SleepLocked() {
   sleeping_until_ = kAwake;
 }
 
-void Reaper::BeforeFork() { mu_.LockAmongMany(); }
+// Without the lock, which a thread that starts this one has. The sleeper is not
+// another one before that ends.
+void Reaper::WakeForFork() { sleeper_->Wake(); }
 
-void Reaper::AfterForkInParent() { mu_.UnlockAmongMany(); }
-
-void Reaper::AfterForkInChild() {
-  mu_.UnlockInChild();
-  new (&run_ended_) CondVar;
-  if (OnOwnThreadLocked()) return;  // A RunDue forked.
-  has_thread_ = false;
-  running_ = nullptr;
+void Reaper::OnThreadLost() {
+  MutexLock lock(&mu_);
+  running_ = nullptr;  // A turn that the fork() has not waited for.
   sleeping_until_ = kAwake;
-  // Leaked: a thread that no longer exists may be waiting in it.
-  static_cast<void>(sleeper_.release());
+  sleeper_ = nullptr;
   // Sends the next WakeAt to PlanEarlier, which creates a new thread.
   PlanAllLocked(Clock::kNever);
 }

@@ -26,12 +26,11 @@
 // nothing. An exception from RunDue() is contained and counted, and the client
 // is called again kPauseAfterException later.
 //
-// fork(). A child has no background thread until the first Register, or the
-// first WakeAt for a time earlier than planned; then each client is called
-// once, and plans anew. Calls that other threads were making, RunDue included,
-// are cut off there: a client whose RunDue takes a lock must make that lock
-// usable in the child (wheel/base/at_fork.h). A client must not live on the
-// stack of another thread, which the child does not have.
+// fork(). Waits until the RunDue that is running has returned, but not for
+// longer than a second: the forking thread may have a lock that it waits for. A
+// child has no background thread until its first Register or WakeAt; then each
+// client is called once, and plans anew. Handlers of pthread_atfork may call
+// Register and WakeAt; they must not end a Reaper.
 //
 // Exit. Shared() is never destroyed, so clients with static storage may
 // unregister from it at any time.
@@ -43,8 +42,6 @@
 #ifndef WHEELCACHE_WHEEL_REAPER_H_
 #define WHEELCACHE_WHEEL_REAPER_H_
 
-#include <pthread.h>
-
 #include <atomic>
 #include <cstdint>
 #include <limits>
@@ -54,14 +51,14 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "wheelcache/wheel/base/at_fork.h"
+#include "wheelcache/wheel/base/background_thread.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache {
 
-class WHEELCACHE_EXPORT Reaper final {
+class WHEELCACHE_EXPORT Reaper final : private internal::BackgroundThread {
  public:
   class Client;
 
@@ -109,9 +106,12 @@ class WHEELCACHE_EXPORT Reaper final {
   // The clients by planned time, then the longest waiting first.
   using Plan = std::set<Client*, Earlier>;
 
-  static void* ThreadMain(void* reaper);
+  void Run() override;
+  void WakeForFork() override ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void OnThreadLost() override;
 
-  void RunUntilStopped();
+  // Returns false if the thread is to end.
+  bool TakeTurn();
   void RunFirstLocked(int64_t now_nanos) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SleepLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -122,12 +122,6 @@ class WHEELCACHE_EXPORT Reaper final {
   int64_t EarliestLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   absl::Status EnsureThreadLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool OnOwnThreadLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-
-  friend class internal::ForkRegistration;
-  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_);
-  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_);
-  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   Clock& clock_;
 
@@ -144,16 +138,13 @@ class WHEELCACHE_EXPORT Reaper final {
   uint64_t runs_ ABSL_GUARDED_BY(mu_) = 0;
   CondVar run_ended_;
 
-  // The thread. While it is awake, sleeping_until_ is less than any time.
-  pthread_t thread_ ABSL_GUARDED_BY(mu_) = {};
-  bool has_thread_ ABSL_GUARDED_BY(mu_) = false;
+  // The thread, which mu_ guards as well. While it is awake, sleeping_until_ is
+  // less than any time. The sleeper is there before the thread and after it.
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::unique_ptr<Sleeper> sleeper_ ABSL_GUARDED_BY(mu_);
   int64_t sleeping_until_ ABSL_GUARDED_BY(mu_) = kAwake;
 
   static constexpr int64_t kAwake = std::numeric_limits<int64_t>::min();
-
-  internal::ForkRegistration fork_registration_{this};
 };
 
 // A client of a Reaper: called when it has work due.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
-#include <new>
 
 #include "absl/algorithm/container.h"
 
@@ -15,19 +14,17 @@ class SimulatedClock::SimulatedSleeper final : public Sleeper {
  public:
   explicit SimulatedSleeper(SimulatedClock& clock) : clock_(clock) {
     MutexLock lock(&clock_.mu_);
-    AttachLocked();
+    clock_.sleepers_.push_back(this);
   }
 
   ~SimulatedSleeper() override {
     MutexLock lock(&clock_.mu_);
-    const auto self = absl::c_find(clock_.sleepers_, this);
-    if (self != clock_.sleepers_.end()) clock_.sleepers_.erase(self);
+    clock_.sleepers_.erase(absl::c_find(clock_.sleepers_, this));
     clock_.fell_asleep_.SignalAll();
   }
 
   void SleepUntil(int64_t deadline_nanos) override {
     MutexLock lock(&clock_.mu_);
-    AttachLocked();
     deadline_nanos_ = deadline_nanos;
     if (AsleepLocked()) {
       clock_.fell_asleep_.SignalAll();
@@ -56,14 +53,6 @@ class SimulatedClock::SimulatedSleeper final : public Sleeper {
 
  private:
   static constexpr int64_t kAwake = std::numeric_limits<int64_t>::min();
-
-  // For a new sleeper, or in the child of fork(), where the clock has forgotten
-  // all sleepers; otherwise does nothing.
-  void AttachLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(clock_.mu_) {
-    if (!absl::c_linear_search(clock_.sleepers_, this)) {
-      clock_.sleepers_.push_back(this);
-    }
-  }
 
   SimulatedClock& clock_;
   CondVar woken_or_due_;
@@ -143,16 +132,6 @@ int64_t SimulatedClock::EarliestDeadlineLocked() const {
     earliest = std::min(earliest, sleeper->DeadlineLocked());
   }
   return earliest;
-}
-
-void SimulatedClock::BeforeFork() { mu_.LockAmongMany(); }
-
-void SimulatedClock::AfterForkInParent() { mu_.UnlockAmongMany(); }
-
-void SimulatedClock::AfterForkInChild() {
-  mu_.UnlockInChild();
-  new (&fell_asleep_) CondVar;
-  sleepers_.clear();
 }
 
 }  // namespace wheelcache

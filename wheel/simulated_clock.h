@@ -15,8 +15,7 @@
 // the moment it is woken; so after WaitUntilAsleep() everything that was due,
 // or that the calling thread had asked for, has been done.
 //
-// Threads. Thread-safe. In the child of fork() the clock remains usable; the
-// sleepers of the parent's other threads are forgotten.
+// Threads. Thread-safe.
 
 #ifndef WHEELCACHE_WHEEL_SIMULATED_CLOCK_H_
 #define WHEELCACHE_WHEEL_SIMULATED_CLOCK_H_
@@ -28,7 +27,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
-#include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
@@ -77,11 +75,6 @@ class WHEELCACHE_EXPORT SimulatedClock final : public Clock {
   bool AllAsleepLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   int64_t EarliestDeadlineLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  friend class internal::ForkRegistration;
-  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_);
-  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_);
-  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS;
-
   const int64_t coarse_lag_nanos_;
 
   mutable Mutex mu_;
@@ -89,8 +82,6 @@ class WHEELCACHE_EXPORT SimulatedClock final : public Clock {
   std::atomic<int64_t> now_nanos_;  // Written under mu_.
   int64_t wake_ups_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<SimulatedSleeper*> sleepers_ ABSL_GUARDED_BY(mu_);
-
-  internal::ForkRegistration fork_registration_{this};
 };
 
 }  // namespace wheelcache

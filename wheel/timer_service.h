@@ -29,9 +29,10 @@
 // any call after Stop kFailedPrecondition. An exception from a callback is
 // contained and counted, and stops no other callback.
 //
-// fork(). The child has the service with all timers whose callbacks had not
-// begun. They run from the child's first Set, Move or After on that is due
-// earlier than all others, or that finds none planned; see wheel/reaper.h.
+// fork(). The child has the service with all its timers, if no other thread of
+// the program was in a call, or ran a task of the executor. They run from the
+// child's first Set, Move or After on; see wheel/reaper.h. What an executor had
+// not run yet is for the child's to run.
 //
 // Cost. Each call is O(1), except Drain and Stop, which are O(timers); no call
 // holds the lock for longer than O(1). The thread sleeps until a timer is due;

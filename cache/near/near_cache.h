@@ -32,8 +32,8 @@
 // negative_ttl. A write never fills the local tier: the next Get fetches.
 //
 // Threads. Thread-safe. The store's I/O thread deletes from the local tier, and
-// so may run destructors of values, but no other code of yours. fork(). The
-// child has no session: make another store and near cache there.
+// so may run destructors of values, but no other code of yours. fork(). In the
+// child the lease runs out: make another store and near cache there.
 //
 // Errors. What the store returns (cache/near/remote_store.h): after
 // DeadlineExceeded or Unavailable, a Set or Del may have happened, or may still

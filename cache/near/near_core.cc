@@ -10,15 +10,6 @@
 namespace wheelcache::internal {
 namespace {
 
-// Why a child of fork() has no session; made beforehand.
-const absl::Status& Forked() {
-  static const auto* const forked = new absl::Status(
-      absl::FailedPreconditionError("a near cache has no session in the child "
-                                    "of a fork(): make another one there"));
-  return *forked;
-}
-[[maybe_unused]] const absl::Status& made_at_load = Forked();
-
 // What RemoteStore does not return: a loader that did would have others take
 // its place.
 absl::Status NotCancelled(absl::Status status) {
@@ -157,8 +148,7 @@ absl::Status NearCore::WaitUntilReady(absl::Duration timeout) {
   const int64_t deadline = clock_.NanosAfter(timeout);
   std::unique_ptr<Sleeper> sleeper;
   bool ready = LeasedSession() != 0;
-  while (!ready && !forked_.load(std::memory_order_relaxed) &&
-         clock_.NowNanos() < deadline) {
+  while (!ready && clock_.NowNanos() < deadline) {
     if (sleeper == nullptr) {
       sleeper = clock_.NewSleeper();
       MutexLock lock(&mu_);
@@ -261,7 +251,6 @@ void NearCore::OnLease(uint64_t session, int64_t until_nanos) {
     // Not for correctness: entries of other sessions are not served. They take
     // memory, except where they are what stale_if_error serves.
     if (!options_.stale_if_error) local_.cache->Clear();
-    forked_.store(false, std::memory_order_relaxed);
     session_.store(session, std::memory_order_release);
     MutexLock lock(&mu_);
     why_ = absl::OkStatus();
@@ -276,15 +265,6 @@ void NearCore::OnLoss(const absl::Status& why) {
   Count(NearCount::kLosses);
   MutexLock lock(&mu_);
   why_ = why;
-}
-
-void NearCore::AfterForkInChild() {
-  until_nanos_.store(kEnded, std::memory_order_relaxed);
-  session_.store(0, std::memory_order_relaxed);
-  forked_.store(true, std::memory_order_relaxed);
-  waiters_.clear();
-  why_ = Forked();
-  mu_.UnlockInChild();
 }
 
 }  // namespace wheelcache::internal

@@ -13,7 +13,7 @@
 // them in the other order. So the session that a reader sees is not older than
 // the lease that it sees.
 //
-// Threads. Thread-safe. fork(). The child has no session.
+// Threads. Thread-safe.
 
 #ifndef WHEELCACHE_CACHE_NEAR_NEAR_CORE_H_
 #define WHEELCACHE_CACHE_NEAR_NEAR_CORE_H_
@@ -45,7 +45,6 @@
 #include "wheelcache/cache/near/store/remote_store.h"
 #include "wheelcache/cache/types/histogram.h"
 #include "wheelcache/cache/types/stats.h"
-#include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
@@ -160,10 +159,6 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
   void WakeWaiters();
   void CountRoundTrip(int64_t begin_nanos);
   void CountWrite(const absl::Status& status);
-  friend class ForkRegistration;
-  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
-  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
-  void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mu_);
 
   // Constant.
   const NearCacheOptions options_;
@@ -178,9 +173,6 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
   std::atomic<int64_t> until_nanos_{kEnded};
   std::atomic<uint64_t> session_{0};
 
-  // Whether this is the child of a fork(), and no session has begun there.
-  std::atomic<bool> forked_{false};
-
   StripedCounters<NearCount> counts_;
   std::array<std::atomic<int64_t>, Histogram::kMostBounds + 1> round_trips_ =
       {};
@@ -193,8 +185,6 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
   mutable Mutex mu_;
   std::vector<Sleeper*> waiters_ ABSL_GUARDED_BY(mu_);
   absl::Status why_ ABSL_GUARDED_BY(mu_);
-
-  ForkRegistration fork_registration_{this};  // The last member.
 };
 
 }  // namespace wheelcache::internal

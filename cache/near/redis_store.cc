@@ -105,13 +105,12 @@ RedisStore::RedisStore(std::unique_ptr<internal::RedisLinks> links)
     : links_(std::move(links)) {}
 
 RedisStore::~RedisStore() {
-  // The child has no I/O thread to join, and its copies of locks may be held by
-  // threads that it does not have.
+  // To close the child's copies would end the parent's connections.
   if (!CheckProcess().ok()) static_cast<void>(links_.release());
 }
 
 absl::Status RedisStore::CheckProcess() const {
-  if (!is_forked_.load(std::memory_order_relaxed)) return absl::OkStatus();
+  if (!links_->lost_thread()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "this RedisStore belongs to the process that forked this one, which has "
       "none of its threads; create a store after fork()");

@@ -39,7 +39,6 @@
 #ifndef WHEELCACHE_CACHE_NEAR_REDIS_STORE_H_
 #define WHEELCACHE_CACHE_NEAR_REDIS_STORE_H_
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,7 +49,6 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "wheelcache/cache/near/store/remote_store.h"
-#include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/clock.h"
 
@@ -106,17 +104,7 @@ class WHEELCACHE_EXPORT RedisStore final : public RemoteStore {
   // Returns FailedPrecondition in the child of a fork().
   absl::Status CheckProcess() const;
 
-  friend class internal::ForkRegistration;
-  void BeforeFork() {}
-  void AfterForkInParent() {}
-  void AfterForkInChild() { is_forked_.store(true, std::memory_order_relaxed); }
-
   std::unique_ptr<internal::RedisLinks> links_;
-
-  // Whether this is the child of a fork().
-  std::atomic<bool> is_forked_{false};
-
-  internal::ForkRegistration fork_registration_{this};  // The last member.
 };
 
 }  // namespace wheelcache

@@ -83,7 +83,7 @@ struct CacheStats {
   int64_t stale_hits = 0;
   int64_t refreshes = 0;
 
-  // Entries that were removed, by cause. Always, in the child of a fork() too:
+  // Entries that were removed, by cause. While no call runs:
   //   sets == entries + deletes + evictions + expirations + replaced.
   int64_t deletes = 0;
   int64_t evictions = 0;

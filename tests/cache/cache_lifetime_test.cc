@@ -1,12 +1,14 @@
 // The background work of a cache, when the values that left it are destroyed,
 // the end of it all, and its life in the child of a fork().
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -20,11 +22,13 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/child.h"
 #include "wheelcache/tests/testing/counted.h"
 #include "wheelcache/tests/testing/notification.h"
+#include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/reaper.h"
 
 namespace wheelcache {
@@ -35,7 +39,6 @@ using ::testing::ElementsAre;
 using testing::EndInAMinute;
 using testing::HoldsInChild;
 using testing::kChildMayStartThreads;
-using testing::kOthersMayAllocate;
 using testing::Notification;
 using testing::Others;
 
@@ -357,13 +360,6 @@ TEST_F(ReclamationTest, AThreadMayReadOneCacheAfterAnother) {
 
 // The end of a cache, and of its background work; and the child of a fork().
 
-// How many Sets of a thread it takes until small caches have their memory.
-constexpr int kSetsThatAllocate = 2000;
-
-void Await(const std::atomic<int>& count, int goal) {
-  while (count.load() < goal) std::this_thread::yield();
-}
-
 class CacheLifetimeTest : public CacheEnvironment {
  protected:
   Reaper reaper_{clock_};
@@ -432,57 +428,70 @@ TEST_F(CacheLifetimeTest, ChildOfForkMayForkAgain) {
   EXPECT_EQ(cache->Get(1), "parent");
 }
 
-// Whatever another thread was doing to the cache at that instant.
-TEST_F(CacheLifetimeTest, ChildIsNotHeldUpByLocksOfOtherThreads) {
-  auto cache = New<int, int>();
-  std::atomic<bool> stop{false};
-  std::atomic<int> writers_with_memory{0};
-  std::thread writer([&] {
-    for (int i = 0; !stop.load(); ++i) {
-      cache->Set(i % 1000, i);
-      if (i == kSetsThatAllocate) ++writers_with_memory;
+// The background thread reclaims all the time, and each fork() waits until it
+// has let go of the cache.
+TEST_F(CacheLifetimeTest, ForkComesBetweenTheTurnsOfTheBackgroundThread) {
+  Reaper reaper(Clock::Monotonic());
+  options_.clock = &Clock::Monotonic();
+  options_.reaper = &reaper;
+  options_.maintenance_budget = 1;
+  auto cache = New<int, std::string>();
+  const std::string value(100, 'x');
+  for (int i = 0; i < 30; ++i) {
+    for (int key = 0; key < 1000; ++key) {
+      cache->Set(key, value, absl::Milliseconds(1));
     }
-  });
-  if (!kOthersMayAllocate) Await(writers_with_memory, 1);
-  for (int i = 0; i < 20; ++i) {
     EXPECT_TRUE(HoldsInChild(
         [&] {
-          for (int key = 0; key < 1000; ++key) cache->Set(key, -key);
-          return cache->Get(7) == -7 && cache->CheckInvariants().ok();
+          if (!cache->CheckInvariants().ok()) return false;
+          cache->RunMaintenance();
+          cache->Clear();
+          return cache->size() == 0 && internal::NobodyReads();
         },
         Others::kRun));
   }
-  stop.store(true);
-  writer.join();
 }
 
-TEST_F(CacheLifetimeTest, ChildOfForkGetsTheRoomThatOtherThreadsHadClaimed) {
-  options_.max_entries = 16;
-  options_.shards = 8;
-  auto cache = New<int, int>();
-  std::atomic<bool> stop{false};
-  std::atomic<int> writers_with_memory{0};
-  std::vector<std::thread> writers;
-  for (int first = 0; first < 4; ++first) {
-    writers.emplace_back([&, first] {
-      for (int i = 0; !stop.load(); ++i) {
-        cache->Set(4 * i + first, i);
-        if (i == kSetsThatAllocate) ++writers_with_memory;
-      }
-    });
+// Handlers of pthread_atfork: before a fork(), in the parent, in the child. One
+// of them does something at a time.
+int handler_in_use = -1;
+std::function<void()> in_handler;
+
+template <int kHandler>
+void Handle() {
+  if (handler_in_use == kHandler) in_handler();
+}
+
+[[maybe_unused]] const int registered_before_the_librarys =
+    pthread_atfork(&Handle<0>, &Handle<1>, &Handle<2>);
+
+// Promise: Orderly in tests, fork and shutdown
+TEST_F(CacheLifetimeTest, HandlersOfAtForkMayUseTheCache) {
+  if (kChildMayStartThreads) options_.reaper = &reaper_;
+  for (handler_in_use = 0; handler_in_use < 6; ++handler_in_use) {
+    auto cache = New<int, int>();
+    cache->Set(0, 0, absl::Seconds(5));
+    [[maybe_unused]] static const int registered_after_the_librarys =
+        pthread_atfork(&Handle<3>, &Handle<4>, &Handle<5>);
+    int uses = 0;
+    in_handler = [&] {
+      ++uses;
+      cache->Set(uses, uses, absl::Seconds(5));
+      if (cache->Get(uses) == uses) cache->Del(-uses);
+    };
+    const auto goes_on = [&] {
+      cache->Set(-1, 0, absl::Seconds(1));
+      if (cache->size() != uses + 2) return false;
+      if (options_.reaper == nullptr) return cache->CheckInvariants().ok();
+      clock_.RunFor(absl::Seconds(6));
+      return cache->size() == 0;
+    };
+    EXPECT_TRUE(HoldsInChild([&] {
+      return HoldsInChild(goes_on) && goes_on();
+    })) << handler_in_use;
+    EXPECT_TRUE(goes_on()) << handler_in_use;
   }
-  if (!kOthersMayAllocate) Await(writers_with_memory, 4);
-  for (int i = 0; i < 50; ++i) {
-    EXPECT_TRUE(HoldsInChild(
-        [&] {
-          const bool whole = cache->CheckInvariants().ok();
-          cache.reset();  // Ends when nothing is in use any more.
-          return whole;
-        },
-        Others::kRun));
-  }
-  stop.store(true);
-  for (std::thread& writer : writers) writer.join();
+  handler_in_use = -1;
 }
 
 TEST_F(CacheLifetimeTest, ChildOfForkReclaimsInTheBackground) {
@@ -616,31 +625,6 @@ TEST(CacheLifetimeDeathTest, ThreadsMayReadWhileTheProgramExits) {
   for (int i = 0; i < 5; ++i) {
     EXPECT_EXIT(ExitWhileAThreadReads(), well, "");
     EXPECT_EXIT(ExitWithAThreadThatEndsBeforeItsCache(), well, "");
-  }
-}
-
-// The first read of a process, on a thread of its own, while another one forks;
-// exits with 0 if the child comes to an end.
-[[noreturn]] void ExitAfterAForkDuringTheFirstRead() {
-  static auto& cache = *Cache<int, int>::Create({})->release();
-  std::atomic<bool> is_about_to_read{false};
-  std::thread reader([&is_about_to_read] {
-    is_about_to_read.store(true);
-    (void)cache.Get(1);
-  });
-  while (!is_about_to_read.load()) std::this_thread::yield();
-  const bool holds =
-      HoldsInChild([] { return cache.Get(1) == std::nullopt; }, Others::kRun);
-  reader.join();
-  std::exit(holds ? 0 : 1);
-}
-
-TEST(CacheLifetimeDeathTest, ForkMayComeDuringTheFirstRead) {
-  if (!kOthersMayAllocate) GTEST_SKIP();
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const ::testing::ExitedWithCode well(0);
-  for (int i = 0; i < 5; ++i) {
-    EXPECT_EXIT(ExitAfterAForkDuringTheFirstRead(), well, "");
   }
 }
 

@@ -750,29 +750,6 @@ TEST_P(SetLimitsRaceTest, UseIsShownBetweenTheStepsOfGrowth) {
   EXPECT_EQ(cache->size(), 10);
 }
 
-TEST_P(SetLimitsRaceTest, ChildOfForkHasTheLimitsOfThatInstant) {
-  options_.maintenance_budget = 2;
-  auto cache = New<int, int>();
-  Fill(cache.get(), 1, 100);
-  PausedCall shrinking(
-      kStep, 2, [&] { EXPECT_TRUE(cache->SetLimits(10, kUnlimited).ok()); });
-  EXPECT_TRUE(testing::HoldsInChild(
-      [&] {
-        const int64_t limit = cache->limits().entries;
-        if (limit <= 10 || cache->size() > limit) return false;
-        for (int key = 200; key < 500; ++key) cache->Set(key, 1);
-        if (cache->size() != limit) return false;
-        return cache->CheckInvariants().ok() &&
-               cache->SetLimits(5, kUnlimited).ok() && cache->size() == 5 &&
-               cache->SetLimits(50, kUnlimited).ok() &&
-               cache->limits().entries == 50;
-      },
-      testing::Others::kRun));
-  shrinking.GoOn();
-  EXPECT_EQ(cache->limits().entries, 10);
-  EXPECT_EQ(cache->size(), 10);
-}
-
 INSTANTIATE_TEST_SUITE_P(Policies, SetLimitsRaceTest, testing::EachPolicy());
 
 // What becomes of the room that a Set has got by evicting, and not used yet,
@@ -785,27 +762,6 @@ class CacheRoomRaceTest
     return internal::HashKey<DefaultHash<int>>(key).for_shard % 2;
   }
 };
-
-// Of which its thread is not there to make use.
-TEST_P(CacheRoomRaceTest, ChildOfForkGetsTheRoomThatASetHasInHand) {
-  constexpr int64_t kWeight = 100;
-  const int64_t charge = OverheadOfAnEntry<int, int64_t>() + kWeight;
-  options_.shards = 1;
-  options_.max_bytes = 4 * charge;
-  options_.maintenance_budget = 1;  // Evicts one at a time under the lock.
-  WeightCache::Hooks hooks;
-  hooks.weigher = &Weigh;
-  auto cache = New<int, int64_t>(hooks);
-  for (int key = 0; key < 4; ++key) cache->Set(key, kWeight);
-  PausedCall set("store: between clock and lock", 2,
-                 [&] { cache->Set(4, charge + kWeight); });
-  EXPECT_EQ(cache->size(), 4) << "counts what is in hand";
-  EXPECT_TRUE(testing::HoldsInChild(
-      [&] { return cache->size() == 3 && cache->CheckInvariants().ok(); },
-      testing::Others::kRun));
-  set.GoOn();
-  EXPECT_EQ(cache->size(), 3);
-}
 
 // Promise: Hard limits
 // Each has evicted what its shard had, and needs what the other has in hand.

@@ -684,38 +684,6 @@ TEST_F(CacheMoveRoundTest, ChildOfForkGoesOnMoving) {
   }
 }
 
-// Another thread is in a step, with what the child needs locked.
-TEST_F(CacheMoveRoundTest, ForkWaitsForTheStepOfAnotherThread) {
-  Fill();
-  std::atomic<bool> has_come{false};
-  std::atomic<bool> leaves{false};
-  testing::Notification has_forked;
-  testing::RequireRound(cache_.get());
-  std::thread other([&] {
-    At(kBeforeMoving, [&] {
-      has_come.store(true);
-      // Long enough, most times, for the other to come to the lock.
-      for (int i = 0; i < 1000; ++i) std::this_thread::yield();
-      leaves.store(true);
-    });
-    Maintain(cache_.get());
-    has_forked.Wait();
-  });
-  while (!has_come.load()) std::this_thread::yield();
-  EXPECT_TRUE(testing::HoldsInChild([&] {
-    if (!leaves.load()) return false;
-    Maintain(cache_.get());
-    MoveAll(cache_.get());
-    for (int key = 0; key < kKeys; ++key) {
-      if (cache_->Peek(key) != expected_[key]) return false;
-    }
-    return cache_->CheckInvariants().ok();
-  }));
-  has_forked.Notify();
-  other.join();
-  ExpectWhole();
-}
-
 TEST_F(CacheMoveRoundTest, RunMaintenanceKeepsToItsBudget) {
   constexpr int kBucket = 12;  // Entries that are moved in one go.
   options_.shards = 1;

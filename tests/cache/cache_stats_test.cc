@@ -1,6 +1,5 @@
-// Statistics: what counts as what, also in the child of a fork(); the line that
-// tells of them once a minute; and Cache::Advise, against caches with the
-// limits that it advises on.
+// Statistics: what counts as what; the line that tells of them once a minute;
+// and Cache::Advise, against caches with the limits that it advises on.
 
 #include <unistd.h>
 
@@ -223,102 +222,9 @@ TEST_F(StatsLogTest, MayCallTheCacheAndThrow) {
   EXPECT_EQ(RunForAMinute().size(), 1u);
 }
 
-// In the child of a fork() that meets another thread in the middle of a call:
-// sets and removals add up there, too.
-
-using WeightCache = Cache<int, int64_t>;
-
-class CacheStatsForkTest : public InterruptedCacheEnvironment {
- protected:
-  static constexpr char kBeforeTheLock[] = "store: between clock and lock";
-  static constexpr char kAfterTheLock[] = "store: after the lock";
-  static constexpr char kBeforeLimbo[] = "limbo: before an entry is added";
-
-  static constexpr int64_t kWeight = 100;
-
-  // A cache that is full with ten entries of kWeight, which expire.
-  CacheStatsForkTest() {
-    options_.shards = 1;
-    options_.max_bytes = 10 * (OverheadOfAnEntry<int, int64_t>() + kWeight);
-  }
-  void MakeCache() {
-    WeightCache::Hooks hooks;
-    hooks.weigher = [](int, int64_t weight) {
-      return static_cast<uint64_t>(weight);
-    };
-    cache_ = New<int, int64_t>(hooks);
-    for (int key = 0; key < 10; ++key) {
-      cache_->Set(key, kWeight, absl::Seconds(1));
-    }
-  }
-
-  // Forks while another thread is in the call, where it comes to the point for
-  // the `times`th time. Returns whether all adds up in the child.
-  bool AddsUpInChild(const std::string& point, int times,
-                     const std::function<void()>& call) {
-    PausedCall paused(point, times, call);
-    const bool holds = testing::HoldsInChild(
-        [&] {
-          return AddsUp(cache_->stats()) && cache_->CheckInvariants().ok();
-        },
-        testing::Others::kRun);
-    paused.GoOn();
-    return holds && AddsUp(cache_->stats());
-  }
-
-  std::unique_ptr<WeightCache> cache_;
-};
-
-// Promise: Orderly in tests, fork and shutdown
-TEST_F(CacheStatsForkTest, NewValueCountsWithItsSet) {
-  MakeCache();
-  cache_->Clear();
-  EXPECT_TRUE(
-      AddsUpInChild(kAfterTheLock, 1, [&] { cache_->Set(1, kWeight); }));
-}
-
-TEST_F(CacheStatsForkTest, ReplacedValueCountsWithItsSet) {
-  MakeCache();
-  EXPECT_TRUE(
-      AddsUpInChild(kAfterTheLock, 1, [&] { cache_->Set(1, kWeight); }));
-}
-
-TEST_F(CacheStatsForkTest, EvictedEntriesCountThoughTheSetGoesOn) {
-  options_.maintenance_budget = 1;  // Evicts one at a time under the lock.
-  MakeCache();
-  EXPECT_TRUE(
-      AddsUpInChild(kBeforeTheLock, 2, [&] { cache_->Set(10, 3 * kWeight); }));
-}
-
-TEST_F(CacheStatsForkTest, RemovalsCountBeforeTheyAreRetired) {
-  MakeCache();
-  EXPECT_TRUE(
-      AddsUpInChild(kBeforeLimbo, 1, [&] { cache_->Set(10, 4 * kWeight); }));
-  EXPECT_TRUE(AddsUpInChild(kBeforeLimbo, 1, [&] { cache_->Del(10); }));
-  EXPECT_TRUE(AddsUpInChild(kBeforeLimbo, 1, [&] { (void)cache_->Take(5); }));
-  EXPECT_TRUE(AddsUpInChild(kBeforeLimbo, 1,
-                            [&] { cache_->DelIf(6, cache_->Find(6)); }));
-  EXPECT_EQ(cache_->stats().deletes, 3);
-  clock_.Advance(absl::Seconds(1));
-  EXPECT_TRUE(
-      AddsUpInChild(kBeforeLimbo, 2, [&] { cache_->RunMaintenance(); }));
-  for (int key = 0; key < 10; ++key) cache_->Set(key, kWeight);
-  EXPECT_TRUE(AddsUpInChild(kBeforeLimbo, 5, [&] { cache_->Clear(); }));
-}
-
-TEST_F(CacheStatsForkTest, ConditionalWritesCountWithTheirSets) {
-  MakeCache();
-  EXPECT_TRUE(AddsUpInChild(kAfterTheLock, 1, [&] {
-    cache_->Update(
-        1, [](const auto& old) { return WeightCache::Decision::Set(*old); });
-  }));
-  cache_->Del(1);
-  EXPECT_TRUE(
-      AddsUpInChild(kBeforeTheLock, 1, [&] { cache_->SetIf(1, {}, kWeight); }));
-}
-
-// In the call that the thread is in, and in what it does afterwards.
-TEST_F(CacheStatsForkTest, ForkOfAListenerComesBetweenWholeEvents) {
+// Sets and removals add up in both processes: in the call that the thread is
+// in, and in what it does afterwards.
+TEST_F(CacheStatsTest, ForkOfAListenerComesBetweenWholeEvents) {
   pid_t child = -1;
   bool added_up = true;
   options_.max_bytes = kUnlimited;

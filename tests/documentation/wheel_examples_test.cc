@@ -23,7 +23,7 @@
 #include "wheelcache/lru/ghost_list.h"
 #include "wheelcache/lru/lazy_lru_list.h"
 #include "wheelcache/lru/lru_list.h"
-#include "wheelcache/wheel/base/at_fork.h"
+#include "wheelcache/wheel/base/background_thread.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
 #include "wheelcache/wheel/clock.h"
@@ -198,40 +198,50 @@ TEST(WheelExamples, Mutex) {
   writer.join();
 }
 
-class Queue {
+class Ticker final : private internal::BackgroundThread {
  public:
-  void Add() {
-    MutexLock lock(&mu_);
-    ++size_;
+  ~Ticker() {
+    stop_.store(true);
+    sleeper_->Wake();
+    EndThread();
   }
+  bool Start() { return StartThread("ticker") == 0; }
 
-  int size() {
-    MutexLock lock(&mu_);
-    return size_;
-  }
+  int ticks() const { return ticks_.load(); }
+  bool is_lost() const { return is_lost_; }
 
  private:
-  friend class internal::ForkRegistration;
-  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
-  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
-  void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockInChild(); }
+  void Run() override {
+    while (!stop_.load()) {
+      StandStillAtFork();
+      Tick();
+      sleeper_->SleepUntil(next_nanos_);
+    }
+  }
+  void WakeForFork() override { sleeper_->Wake(); }
+  void OnThreadLost() override { is_lost_ = true; }
 
-  Mutex mu_;
-  int size_ ABSL_GUARDED_BY(mu_) = 0;
-  internal::ForkRegistration fork_registration_{this};  // The last member.
+  void Tick() { ++ticks_; }
+
+  const std::unique_ptr<wheelcache::Sleeper> sleeper_ =
+      wheelcache::Clock::Monotonic().NewSleeper();
+  const int64_t next_nanos_ = wheelcache::Clock::kNever;
+  std::atomic<bool> stop_{false};
+  std::atomic<int> ticks_{0};
+  bool is_lost_ = false;
 };
 
-TEST(WheelExamples, AtFork) {
-  Queue queue;
-  queue.Add();
+TEST(WheelExamples, BackgroundThread) {
+  Ticker ticker;
+  ASSERT_TRUE(ticker.Start());
+  while (ticker.ticks() == 0) std::this_thread::yield();
   const pid_t child = fork();
   ASSERT_GE(child, 0);
-  queue.Add();
-  if (child == 0) _exit(queue.size());
+  if (child == 0) _exit(ticker.is_lost() ? 0 : 1);
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(WEXITSTATUS(status), 2);
-  EXPECT_EQ(queue.size(), 2);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_FALSE(ticker.is_lost());
 }
 
 class Sessions : public wheelcache::Reaper::Client {

@@ -19,14 +19,6 @@ inline constexpr bool kChildMayStartThreads = false;
 inline constexpr bool kChildMayStartThreads = true;
 #endif
 
-// AddressSanitizer's allocator may be locked for ever in the child if another
-// thread was in it.
-#ifdef ABSL_HAVE_ADDRESS_SANITIZER
-inline constexpr bool kOthersMayAllocate = false;
-#else
-inline constexpr bool kOthersMayAllocate = true;
-#endif
-
 // In a child: ends it in a minute, whatever it waits for. Of use on threads
 // that take no signals, too, as the reaper's.
 inline void EndInAMinute() {
@@ -47,11 +39,12 @@ inline bool EndedWell(pid_t child) {
 // What the other threads do at a fork().
 enum class Others {
   kSleep,  // Nothing, before long.
-  kRun,    // Their work, in which they allocate only if kOthersMayAllocate.
+  kRun,    // Their work, in which no other than the library's allocate.
 };
 
 #ifdef ABSL_HAVE_ADDRESS_SANITIZER
-// Returns once no other thread runs, so that none is in the allocator.
+// Returns once no other thread runs, so that none is in the allocator, which
+// may then be locked for ever in the child.
 void AwaitSleepOfOthers();
 #endif
 

@@ -28,9 +28,7 @@
 //
 // Guarantees. Those of std::mutex and std::condition_variable.
 //
-// Threads. Thread-safe; the thread that locked a Mutex must unlock it. In the
-// child of fork() the forking thread may unlock what it held; a CondVar that
-// other threads waited on must be neither used nor destroyed there.
+// Threads. Thread-safe; the thread that locked a Mutex must unlock it.
 //
 // Cost. Each method is one inline call of the standard library's, and each
 // object has its size. On contention, Lock spins for some microseconds before
@@ -53,6 +51,7 @@
 
 #ifdef ABSL_HAVE_THREAD_SANITIZER
 #include <sanitizer/tsan_interface.h>
+#include <unistd.h>
 #endif
 
 namespace wheelcache {
@@ -84,22 +83,14 @@ class WHEELCACHE_EXPORT ABSL_LOCKABLE Mutex {
   void LockAmongMany() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
     mu_.lock();
 #ifdef ABSL_HAVE_THREAD_SANITIZER
-    if (sees_locks_) AnnotateUnlock(&mu_);
+    if (SeesLocks()) AnnotateUnlock(&mu_);
 #endif
   }
   void UnlockAmongMany() ABSL_UNLOCK_FUNCTION() {
 #ifdef ABSL_HAVE_THREAD_SANITIZER
-    if (sees_locks_) AnnotateLock(&mu_);
+    if (SeesLocks()) AnnotateLock(&mu_);
 #endif
     mu_.unlock();
-  }
-
-  // Unlocks in the child of a fork() what was locked among many before it.
-  void UnlockInChild() ABSL_UNLOCK_FUNCTION() {
-#ifdef ABSL_HAVE_THREAD_SANITIZER
-    sees_locks_ = SeesLocks();
-#endif
-    UnlockAmongMany();
   }
 
   // Takes the lock if that needs no waiting; returns whether it did. May rarely
@@ -158,6 +149,16 @@ class WHEELCACHE_EXPORT ABSL_LOCKABLE Mutex {
   // program of several threads it does not, but still sees annotations, so that
   // those would contradict what it has seen.
   static bool SeesLocks() {
+    static std::atomic<pid_t> process{0};
+    static std::atomic<bool> sees_locks{false};
+    if (process.load() != getpid()) {
+      sees_locks.store(ProbeLocks());
+      process.store(getpid());
+    }
+    return sees_locks.load();
+  }
+
+  static bool ProbeLocks() {
     static std::mutex probe;
     probe.lock();
     AnnotateLock(&probe);
@@ -166,8 +167,6 @@ class WHEELCACHE_EXPORT ABSL_LOCKABLE Mutex {
     probe.unlock();
     return sees_locks;
   }
-
-  static inline std::atomic<bool> sees_locks_{true};
 #endif
 
   std::mutex mu_;

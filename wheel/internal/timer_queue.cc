@@ -1,7 +1,6 @@
 #include "wheelcache/wheel/internal/timer_queue.h"
 
 #include <algorithm>
-#include <new>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -232,18 +231,6 @@ void TimerQueue::UnreadyLocked(Entry& entry) {
   (next != nullptr ? next->previous_ready_ : timers_.last_ready) = previous;
   entry.ready_ = false;
   --timers_.ready;
-}
-
-void TimerQueue::BeforeFork() { mu_.LockAmongMany(); }
-
-void TimerQueue::AfterForkInParent() { mu_.UnlockAmongMany(); }
-
-// The callbacks and the tasks of other threads end in the parent only.
-void TimerQueue::AfterForkInChild() {
-  mu_.UnlockInChild();
-  new (&none_running_) CondVar;
-  tasks_ = 0;
-  running_ = CallbackScope::CountOf(this);
 }
 
 }  // namespace wheelcache::internal

@@ -25,7 +25,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/contain.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
@@ -135,11 +134,6 @@ class WHEELCACHE_EXPORT TimerQueue
   void MakeReadyLocked(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void UnreadyLocked(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  friend class ForkRegistration;
-  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_);
-  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_);
-  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS;
-
   const int64_t interval_nanos_;
   const Executor& executor_;
   Reaper& reaper_;
@@ -151,8 +145,6 @@ class WHEELCACHE_EXPORT TimerQueue
   int running_ ABSL_GUARDED_BY(mu_) = 0;  // Callbacks.
   CondVar none_running_;
   int64_t exceptions_ ABSL_GUARDED_BY(mu_) = 0;
-
-  ForkRegistration fork_registration_{this};
 };
 
 template <typename Function>

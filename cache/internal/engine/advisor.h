@@ -13,8 +13,6 @@
 // Threads. Thread-safe. Its lock is the last: whoever holds a shard's may take
 // it. A read never waits for it, and is left out if it is taken. Advise takes
 // no lock.
-//
-// fork(). The child goes on with the sample, unless another thread was at it.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_ADVISOR_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_ADVISOR_H_
@@ -83,10 +81,6 @@ class WHEELCACHE_EXPORT Advisor {
   void SetLimits(Room limits, Reads until_now);
   // Nothing if it is off.
   std::optional<CacheAdvice> Advise(Reads now) const;
-
-  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
-  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
-  void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockInChild(); }
 
  private:
   using Change = absl::FunctionRef<void(uint32_t key)>;

@@ -116,15 +116,6 @@ class Budget {
     Lower(&limit_.bytes, room.bytes);
   }
 
-  // In the child of fork(): makes `room` all that is used. The claims of other
-  // threads, which are gone, would never come back.
-  void ResetAfterFork(Room room) {
-    const Room limit = limit_.Get();
-    free_.entries.store(limit.entries - room.entries,
-                        std::memory_order_relaxed);
-    free_.bytes.store(limit.bytes - room.bytes, std::memory_order_relaxed);
-  }
-
  private:
   using Number = std::atomic<int64_t>;
 
@@ -306,12 +297,6 @@ class Limits {
     MutexLock lock(&mu_);
     follow(budget_.limit());
   }
-
-  // Around fork(): keep the lock usable in the child, where the calls that
-  // shrink are gone, and the limits stay what they have become until the next.
-  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
-  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
-  void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockInChild(); }
 
  private:
   // Not negative but within SetTarget.

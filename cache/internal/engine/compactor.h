@@ -60,13 +60,6 @@ class WHEELCACHE_EXPORT Compactor {
   // would otherwise take memory faster than that one can give it back.
   uint64_t StepAfterOthers(uint64_t budget, Departures* departures);
 
-  // Around fork(): keep the lock usable in the child.
-  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
-  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
-  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    mu_.UnlockInChild();
-  }
-
  private:
   void FlushLimbo();
   uint64_t StepAndUnlock(uint64_t budget, Departures* departures)

@@ -3,8 +3,7 @@
 // It owns the shards and what they share. A write goes to the shard of its key;
 // where that alone cannot make room, the engine reclaims and evicts in others.
 // What a call removes, the engine tells the listener of and retires, when no
-// lock is held. It also serves the reaper, counts, logs, and keeps the cache
-// whole across fork().
+// lock is held. It also serves the reaper, counts and logs.
 //
 // Entries are made, and hits are read, by TypedEngine
 // (cache/internal/engine/typed_engine.h), which knows the types.
@@ -46,7 +45,6 @@
 #include "wheelcache/cache/types/options.h"
 #include "wheelcache/cache/types/removal.h"
 #include "wheelcache/cache/types/stats.h"
-#include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/reaper.h"
@@ -244,11 +242,6 @@ class WHEELCACHE_EXPORT Engine {
   ABSL_ATTRIBUTE_ALWAYS_INLINE void WakeReaperFor(const Shard& shard,
                                                   int64_t now_nanos);
 
-  friend class ForkRegistration;
-  void BeforeFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  void AfterForkInParent() ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS;
-
   const CacheOptions options_;
   const bool weighs_;
   const Tell tell_;
@@ -275,7 +268,6 @@ class WHEELCACHE_EXPORT Engine {
 
   Client client_{this};
   absl::Status reaper_status_;
-  ForkRegistration fork_registration_{this};
 
   // The last, to be the first to end: those who look at all caches need the
   // whole of this one.

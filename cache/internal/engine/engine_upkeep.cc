@@ -1,5 +1,5 @@
 // The upkeep of a cache: limits that change, maintenance and when it is due,
-// statistics, and fork(). What reads and writes an entry is in engine.cc.
+// and statistics. What reads and writes an entry is in engine.cc.
 
 #include <limits>
 #include <utility>
@@ -207,36 +207,6 @@ absl::Status Engine::CheckInvariants() {
     return absl::InternalError("the budget is not the sum of the charges");
   }
   return absl::OkStatus();
-}
-
-void Engine::BeforeFork() {
-  limits_.BeforeFork();
-  compactor_.BeforeFork();
-  for (auto& shard : shards_) shard.Lock();
-  shared_.advisor.BeforeFork();
-  shared_.limbo.BeforeFork();
-  shared_.pool->BeforeFork();
-}
-
-void Engine::AfterForkInParent() {
-  shared_.pool->AfterForkInParent();
-  shared_.limbo.AfterForkInParent();
-  shared_.advisor.AfterForkInParent();
-  for (auto& shard : shards_) shard.Unlock();
-  compactor_.AfterForkInParent();
-  limits_.AfterForkInParent();
-}
-
-void Engine::AfterForkInChild() {
-  shared_.pool->AfterForkInChild();
-  shared_.limbo.AfterForkInChild();
-  shared_.advisor.AfterForkInChild();
-  Room used;
-  for (auto& shard : shards_) shard.ResetAfterFork(&used);
-  // No claim is this thread's: it would have forked within the cache's code.
-  shared_.budget.ResetAfterFork(used);
-  compactor_.AfterForkInChild();
-  limits_.AfterForkInChild();
 }
 
 }  // namespace wheelcache::internal

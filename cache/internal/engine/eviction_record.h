@@ -4,8 +4,7 @@
 // All bytes zero is a record of nothing, so in fresh pages it takes no memory
 // until an entry is evicted.
 //
-// Threads. Add belongs to the lock of the shard, so that a fork() comes before
-// an eviction and its record, or after both. AddTo takes no lock.
+// Threads. Add belongs to the lock of the shard. AddTo takes no lock.
 //
 // Cost. Some 35 instructions, one of them a division, and two cache lines.
 

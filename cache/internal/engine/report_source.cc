@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::internal {
@@ -46,19 +45,8 @@ class ReportSource::List {
   }
 
  private:
-  friend class ForkRegistration;
-  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
-  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
-  void AfterForkInChild() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockInChild(); }
-
   Mutex mu_;
   std::vector<ReportSource*> sources_ ABSL_GUARDED_BY(mu_);
-
-  ForkRegistration fork_registration_{this};  // The last member.
-
-  // At load time, if not earlier: a fork() while another thread makes it would
-  // leave it half made in the child forever.
-  static inline const List& made_at_load = Get();
 };
 
 ReportSource::ReportSource(const CacheOptions& options,

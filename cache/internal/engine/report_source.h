@@ -11,9 +11,7 @@
 //
 // Threads. Thread-safe. A source that leaves waits for a ForEach to end. So
 // what that calls must neither make nor end a source, nor take a lock that is
-// held while one ends or during a fork(): stats() takes none.
-//
-// fork(). The child may go on using it.
+// held while one ends: stats() takes none.
 //
 // Errors. The constructor may throw std::bad_alloc. The rest needs no memory.
 

@@ -260,11 +260,6 @@ class WHEELCACHE_EXPORT Shard {
   // O(n) where there is no memory for an empty index.
   void TakeAllLocked(Departures* departures) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // In the child of fork(), which still holds the lock that was taken before
-  // it, but has none of the threads that were loading. Adds to *used what the
-  // entries use.
-  void ResetAfterFork(Room* used) ABSL_UNLOCK_FUNCTION(mu_);
-
   // Where in their lives entries were evicted. To be read without the lock.
   const EvictionRecord& eviction_record() const { return eviction_record_; }
 

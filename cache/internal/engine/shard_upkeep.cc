@@ -1,5 +1,5 @@
-// The upkeep of a shard: what expired, what other shards need room for, entries
-// that move, and fork(). What a call does with one key is in shard.cc.
+// The upkeep of a shard: what expired, what other shards need room for, and
+// entries that move. What a call does with one key is in shard.cc.
 
 #include <algorithm>
 #include <limits>
@@ -146,12 +146,6 @@ void Shard::TakeAllLocked(Departures* departures) {
   departures->CountRemoved(RemovalCause::kDeleted, used_.entries);
   departures->removed.AddCleared(newest, oldest);
   shared_.budget.Give(std::exchange(used_, Room()));
-}
-
-void Shard::ResetAfterFork(Room* used) {
-  loads_.ResetAfterFork();
-  *used += used_;
-  mu_.UnlockInChild();
 }
 
 absl::Status Shard::CheckInvariants(Room* used) {

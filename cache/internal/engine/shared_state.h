@@ -215,8 +215,6 @@ struct WHEELCACHE_EXPORT SharedState {
 
   Advisor advisor;  // On with CacheOptions::advise.
 
-  // Sets and removals are counted under the lock of the shard, so that a fork()
-  // comes before an event and its count, or after both.
   Counters counters;
 };
 

@@ -167,11 +167,6 @@ class WHEELCACHE_EXPORT EntryPool {
     return moved_bytes_.load(std::memory_order_relaxed);
   }
 
-  // Around fork(); see Arena.
-  void BeforeFork() { arena_.BeforeFork(); }
-  void AfterForkInParent() { arena_.AfterForkInParent(); }
-  void AfterForkInChild() { arena_.AfterForkInChild(); }
-
  private:
   // The cache counts as more owners than there can be orphans: an orphan may be
   // counted down just before it is counted up.

@@ -88,14 +88,6 @@ class WHEELCACHE_EXPORT Limbo {
   // plans another.
   bool empty() const;
 
-  // Around fork(): keep the lock usable in the child.
-  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
-  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
-  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    at_work_.store(0, std::memory_order_relaxed);
-    mu_.UnlockInChild();
-  }
-
  private:
   static constexpr size_t kStripes = 16;
 

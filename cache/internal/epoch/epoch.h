@@ -23,8 +23,7 @@
 // might miss the announcement and the reader the unlinking. It is the light one
 // of an asymmetric pair; AdvanceEpoch() has the heavy one.
 //
-// Threads. Thread-safe; a section belongs to the thread that opened it. In the
-// child of fork() the sections of other threads are forgotten.
+// Threads. Thread-safe; a section belongs to the thread that opened it.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_EPOCH_EPOCH_H_
 #define WHEELCACHE_CACHE_INTERNAL_EPOCH_EPOCH_H_

@@ -1,7 +1,5 @@
 #include "wheelcache/cache/internal/loads/gate.h"
 
-#include <new>
-
 namespace wheelcache::internal {
 
 Gate::Visit::Visit(Gate* gate) : gate_(*gate) {
@@ -48,20 +46,6 @@ void Gate::Close() {
   if (inside) left_.SignalAll();
   while (MustWaitLocked(inside)) left_.Wait(&mu_);
   if (inside) SetClosesLocked(false);
-}
-
-void Gate::AfterForkInChild() {
-  mu_.UnlockInChild();
-  ::new (&left_) CondVar;
-  // Those of other threads lie on stacks that nobody will use again.
-  Visit** link = &inside_;
-  while (*link != nullptr) {
-    if ((*link)->thread_ == std::this_thread::get_id()) {
-      link = &(*link)->next_;
-    } else {
-      *link = (*link)->next_;
-    }
-  }
 }
 
 }  // namespace wheelcache::internal

@@ -8,8 +8,7 @@
 // may close their gate, too: they do not wait for themselves, and of two that
 // do so at a time, not for each other.
 //
-// Threads. Thread-safe. In the child of fork() the visits of other threads are
-// forgotten.
+// Threads. Thread-safe.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_LOADS_GATE_H_
 #define WHEELCACHE_CACHE_INTERNAL_LOADS_GATE_H_
@@ -20,7 +19,6 @@
 #include "absl/base/thread_annotations.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/loads/refresh_board.h"
-#include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
@@ -69,17 +67,10 @@ class WHEELCACHE_EXPORT Gate {
   bool SetClosesLocked(bool closes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool MustWaitLocked(bool inside) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  friend class ForkRegistration;
-  void BeforeFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mu_) { mu_.LockAmongMany(); }
-  void AfterForkInParent() ABSL_UNLOCK_FUNCTION(mu_) { mu_.UnlockAmongMany(); }
-  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS;
-
   mutable Mutex mu_;
   CondVar left_;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   Visit* inside_ ABSL_GUARDED_BY(mu_) = nullptr;  // The list of visits.
-
-  ForkRegistration fork_registration_{this};
 };
 
 // The part of a cache that its loads share. A ticket may outlive the cache, and
@@ -95,20 +86,11 @@ struct WHEELCACHE_EXPORT LoadHome {
   LoadHome& operator=(const LoadHome&) = delete;
   ~LoadHome() { pool->DropOwner(); }
 
-  // In the child of fork(), the refreshes of other threads are gone.
-  void BeforeFork() {}
-  void AfterForkInParent() {}
-  // NOLINTNEXTLINE(readability-make-member-function-const): as registered.
-  void AfterForkInChild() {
-    if (board != nullptr) board->ResetAfterFork();
-  }
-
   Gate gate;       // Closed when the cache ends: whoever is inside may use it.
   Gate refreshes;  // Closed when it is stopped.
   EntryPool* const pool;
   Clock* const clock;                   // Not read after the end of the cache.
   std::unique_ptr<RefreshBoard> board;  // Null without refreshes.
-  ForkRegistration fork_registration{this};
 };
 
 }  // namespace wheelcache::internal

@@ -1,48 +1,24 @@
 #include "wheelcache/cache/internal/loads/load.h"
 
-#include <atomic>
-#include <new>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
-#include "wheelcache/wheel/base/at_fork.h"
 #include "wheelcache/wheel/base/contain.h"
 
 namespace wheelcache::internal {
 namespace {
 
-// How many ancestors of the process were forked after this code was loaded.
-std::atomic<int> forks{0};
-
 // Guards what each thread of the process waits for. Taken before the lock of a
-// load, and only by threads that are about to wait for one.
-class WaitsMutex {
- public:
-  // Never destroyed: threads may outlive static objects.
-  static Mutex* Get() {
-    static WaitsMutex* const waits = new WaitsMutex;
-    return &waits->mu_;
-  }
+// load, and only by threads that are about to wait for one. Never destroyed:
+// threads may outlive static objects.
+Mutex* WaitsMutex() {
+  static auto* const mu = new Mutex;
+  return mu;
+}
 
-  void BeforeFork() {}
-  void AfterForkInParent() {}
-  // A thread that is gone may have held it. What such a thread waited for does
-  // not matter: the child has forgotten all loads of other threads.
-  void AfterForkInChild() {
-    ::new (&mu_) Mutex;
-    forks.fetch_add(1, std::memory_order_relaxed);
-  }
-
- private:
-  Mutex mu_;
-  ForkRegistration fork_registration_{this};
-};
-
-// At load time, if not earlier: a fork() while another thread does this would
-// leave it half done in the child forever.
-[[maybe_unused]] const Mutex* const kMadeAtLoad = WaitsMutex::Get();
-[[maybe_unused]] const absl::Status* const kMadeAtLoadToo[] = {
-    &Load::Thrown(), &Load::GivenUp()};
+[[maybe_unused]] const absl::Status* const kMadeAtLoad[] = {&Load::Thrown(),
+                                                            &Load::GivenUp()};
 
 }  // namespace
 
@@ -71,7 +47,6 @@ Load::Load(EntryPool* pool, int64_t now_nanos, Leader leader, Hash32 hash)
     : pool_(*pool),
       begin_nanos_(now_nanos),
       hash_(hash),
-      forks_(forks.load(std::memory_order_relaxed)),
       leader_waits_for_(leader == Leader::kThisThread ? &waits_for : nullptr) {}
 
 Load::~Load() {
@@ -90,14 +65,8 @@ const absl::Status& Load::GivenUp() {
   return *given_up;
 }
 
-void Load::ForgetTheDeadLocked() {
-  const int now = forks.load(std::memory_order_relaxed);
-  if (std::exchange(forks_, now) != now) first_ = nullptr;
-}
-
 void Load::EndLocked(absl::Status status, EntryRef ref,
                      std::vector<Done>* done) {
-  ForgetTheDeadLocked();
   status_ = std::move(status);
   ref_ = ref;
   ended_ = true;
@@ -124,7 +93,6 @@ void Load::End(absl::Status status, EntryRef ref) {
 bool Load::EndOrHandOver(const absl::Status& cancelled,
                          std::vector<Done>* done) {
   MutexLock lock(&mu_);
-  ForgetTheDeadLocked();
   Waiter* const heir = first_;
   if (heir == nullptr) {
     EndLocked(cancelled, 0, done);
@@ -158,7 +126,7 @@ Load::Waited Load::Wait(Clock* clock, int64_t deadline_nanos) {
   }
   if (limited) waiter.sleeper = clock->NewSleeper();
   {
-    MutexLock waits(WaitsMutex::Get());
+    MutexLock waits(WaitsMutex());
     Interleave("load: among the waits");
     if (WaitsForThisThread()) return Waited::kNotAtAll;
     if (!limited) waits_for = this;
@@ -166,7 +134,7 @@ Load::Waited Load::Wait(Clock* clock, int64_t deadline_nanos) {
   const Waited waited = WaitAsListed(&waiter, clock, deadline_nanos);
   Interleave("load: after the wait");
   if (!limited) {
-    MutexLock waits(WaitsMutex::Get());
+    MutexLock waits(WaitsMutex());
     waits_for = nullptr;
   }
   // Not earlier: while this thread waits for the load, it must not lead it.
@@ -182,7 +150,6 @@ void Load::LeadFromThisThread() {
 Load::Waited Load::WaitAsListed(Waiter* waiter, Clock* clock,
                                 int64_t deadline_nanos) {
   mu_.Lock();
-  ForgetTheDeadLocked();
   if (!ended_) {
     Waiter** last = &first_;
     while (*last != nullptr) last = &(*last)->next;
@@ -227,8 +194,6 @@ bool Load::WaitsForThisThread() {
   }
   return false;
 }
-
-void Load::ResetAfterFork() { ::new (&mu_) Mutex; }
 
 absl::Status WrongCount(size_t results, size_t keys) {
   return absl::InternalError(absl::StrCat("the loader returned ", results,

@@ -106,9 +106,6 @@ class WHEELCACHE_EXPORT Load {
     return ended_;
   }
 
-  // In the child of fork(), where a thread that is gone may have held the lock.
-  void ResetAfterFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
-
  private:
   // A thread that is blocked, in the order in which they came.
   struct Waiter;
@@ -120,8 +117,6 @@ class WHEELCACHE_EXPORT Load {
   void EndLocked(absl::Status status, EntryRef ref, std::vector<Done>* done)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void UnlistLocked(Waiter* waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Those who waited in the parent of a fork() do not in its child.
-  void ForgetTheDeadLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   EntryPool& pool_;
   const int64_t begin_nanos_;
@@ -131,7 +126,6 @@ class WHEELCACHE_EXPORT Load {
   mutable Mutex mu_;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   Waiter* first_ ABSL_GUARDED_BY(mu_) = nullptr;
-  int forks_ ABSL_GUARDED_BY(mu_);  // Before the first of these came.
   std::vector<Done> done_ ABSL_GUARDED_BY(mu_);
   // What the leading thread waits for. Valid until the load has ended or was
   // handed over. Null if the leader is no thread that is known.

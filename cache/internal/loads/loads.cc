@@ -139,10 +139,4 @@ std::vector<LoadPtr> Loads::TakeForgotten(int64_t now_nanos) {
   return table_->failures.TakeForgotten(now_nanos);
 }
 
-void Loads::ResetAfterFork() {
-  if (table_ == nullptr) return;
-  for (const auto& load : table_->in_flight) load.second->ResetAfterFork();
-  SupersedeAll();
-}
-
 }  // namespace wheelcache::internal

@@ -96,9 +96,6 @@ class WHEELCACHE_EXPORT Loads {
   // lock.
   std::vector<LoadPtr> TakeForgotten(int64_t now_nanos);
 
-  // In the child of fork(), where at most the forking thread is still loading.
-  void ResetAfterFork();
-
  private:
   struct Table;
 

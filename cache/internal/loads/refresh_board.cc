@@ -71,23 +71,9 @@ void RefreshBoard::Claim::RetryAt(int64_t nanos) {
 }
 
 void RefreshBoard::Claim::End(uint64_t replacement) {
-  // Not in the child of a fork() that has ended the claim.
-  if (word_->compare_exchange_strong(claimed_, replacement,
-                                     std::memory_order_relaxed)) {
-    board_->running_.fetch_sub(1, std::memory_order_relaxed);
-  }
+  word_->store(replacement, std::memory_order_relaxed);
+  board_->running_.fetch_sub(1, std::memory_order_relaxed);
   word_ = nullptr;
-}
-
-void RefreshBoard::ResetAfterFork() {
-  for (Line& line : lines_) {
-    for (std::atomic<uint64_t>& word : line.words) {
-      if ((word.load(std::memory_order_relaxed) & kTimeMask) == kRunning) {
-        word.store(0, std::memory_order_relaxed);
-      }
-    }
-  }
-  running_.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace wheelcache::internal

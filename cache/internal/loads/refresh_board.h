@@ -85,10 +85,6 @@ class WHEELCACHE_EXPORT RefreshBoard {
   Claim TryClaim(Hash32 hash, int64_t now_nanos, int64_t retry_nanos,
                  Patience patience = Patience::kWaits);
 
-  // In the child of fork(): ends the claims of other threads. Those of this one
-  // may still be ended.
-  void ResetAfterFork();
-
  private:
   static constexpr size_t kWays = ABSL_CACHELINE_SIZE / sizeof(uint64_t);
   static constexpr size_t kLines = 512;

@@ -340,22 +340,4 @@ void Arena::UnlockStripes() {
   for (size_t i = 0; i < kStripes; ++i) stripes_[i].mu.Unlock();
 }
 
-void Arena::BeforeFork() {
-  LockStripes();
-  heap_mu_.LockAmongMany();
-  depot_mu_.LockAmongMany();
-}
-
-void Arena::AfterForkInParent() {
-  depot_mu_.UnlockAmongMany();
-  heap_mu_.UnlockAmongMany();
-  UnlockStripes();
-}
-
-void Arena::AfterForkInChild() {
-  depot_mu_.UnlockInChild();
-  heap_mu_.UnlockInChild();
-  UnlockStripes();
-}
-
 }  // namespace wheelcache::internal

@@ -248,11 +248,6 @@ class WHEELCACHE_EXPORT Arena {
     return size_t{DepotGranules()} * Chunks::kGranuleBytes;
   }
 
-  // Around fork(): keep the locks usable in the child.
-  void BeforeFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  void AfterForkInParent() ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  void AfterForkInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS;
-
   // For tests: finds the first broken invariant.
   absl::Status CheckInvariants() const {
     MutexLock lock(&heap_mu_);

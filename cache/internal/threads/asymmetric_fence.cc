@@ -39,11 +39,6 @@ void Membarrier() {}
 
 #endif
 
-// At load time, if not earlier: a fork() while another thread initializes the
-// static variable in PrepareFences() would leave it half initialized in the
-// child forever.
-[[maybe_unused]] const bool kPreparedAtLoad = (PrepareFences(), true);
-
 }  // namespace
 
 ABSL_CONST_INIT std::atomic<bool> light_fence_is_free{false};

@@ -5,7 +5,7 @@
 
 #include "absl/base/attributes.h"
 #include "wheelcache/cache/internal/threads/asymmetric_fence.h"
-#include "wheelcache/wheel/base/at_fork.h"
+#include "wheelcache/wheel/base/background_thread.h"
 #include "wheelcache/wheel/base/contain.h"
 
 namespace wheelcache::internal {
@@ -63,40 +63,20 @@ class ThreadEnd {
 thread_local bool ThreadEnd::ended = false;
 thread_local ThreadEnd thread_end;
 
-// In the child of fork() only the forking thread exists. At its very end it may
-// have several records, one for each read that it is in.
-class ForgetOtherThreads {
- public:
-  void BeforeFork() {}
-  void AfterForkInParent() {}
-  void AfterForkInChild() {
-    int taken = 0;
-    for (ThreadRecord* record = FirstThreadRecord(); record != nullptr;
-         record = record->next) {
-      if (record->owner.load(std::memory_order_relaxed) == &this_thread) {
-        ++taken;
-        continue;
-      }
-      record->owner.store(nullptr, std::memory_order_relaxed);
-      record->announced.store(0, std::memory_order_relaxed);
-      record->taken.store(false, std::memory_order_relaxed);
-    }
-    taken_records.store(taken, std::memory_order_relaxed);
+// In the child of a fork() the records of other threads are free again. These
+// were outside all calls, with nothing announced. At its very end, the forking
+// thread may have several records, one for each read that it is in.
+void FreeIdleRecords() {
+  int taken = 0;
+  for (ThreadRecord* record = FirstThreadRecord(); record != nullptr;
+       record = record->next) {
+    const bool stays = record == this_thread.record ||
+                       record->announced.load(std::memory_order_relaxed) != 0;
+    record->taken.store(stays, std::memory_order_relaxed);
+    if (stays) ++taken;
   }
-
- private:
-  ForkRegistration registration_{this};
-};
-
-// Returns true.
-bool PrepareForFork() {
-  static const auto* const forget = new ForgetOtherThreads;
-  return forget != nullptr;
+  taken_records.store(taken, std::memory_order_relaxed);
 }
-
-// At load time, if not earlier: a fork() while another thread does this would
-// leave it half done in the child forever.
-[[maybe_unused]] const bool kPreparedAtLoad = PrepareForFork();
 
 }  // namespace
 
@@ -120,10 +100,9 @@ ThreadRecord* TakeThreadRecordFor(const LibraryCopy* maker) {
 }
 
 ThreadRecord* TakeThreadRecord() {
-  PrepareForFork();
+  BackgroundThread::CallInChild(&FreeIdleRecords);
   PrepareFences();
   ThreadRecord* record = TakeAnyRecord();
-  record->owner.store(&this_thread, std::memory_order_relaxed);
   // A writer that misses this record, or that light fences are free, has
   // unlinked before this thread's first look: its own fence comes before its
   // check.
@@ -144,7 +123,6 @@ ThreadRecord* TryTakeThreadRecord() {
 }
 
 void LeaveThreadRecord(ThreadRecord* record) {
-  record->owner.store(nullptr, std::memory_order_relaxed);
   record->taken.store(false, std::memory_order_release);
   taken_records.fetch_sub(1, std::memory_order_release);
 }

@@ -6,8 +6,8 @@
 // it. The list of records only grows: it is as long as the most threads that
 // ever used caches at one time.
 //
-// Threads. Thread-safe. In the child of fork() the records of other threads are
-// free again; the forking thread keeps its own, also at its very end.
+// Threads. Thread-safe. In the child of a fork() the records of other threads
+// are free again.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_THREADS_THREAD_RECORD_H_
 #define WHEELCACHE_CACHE_INTERNAL_THREADS_THREAD_RECORD_H_
@@ -54,10 +54,6 @@ struct alignas(ABSL_CACHELINE_SIZE) ThreadRecord {
   // acquire: the next owner sees all that the last one wrote here, and wherever
   // the index is used.
   std::atomic<bool> taken{false};
-
-  // The address of the thread's this_thread, which no other live thread has, in
-  // the child of fork() either. Null while no thread has the record.
-  std::atomic<const void*> owner{nullptr};
 
   // Whether its thread is at its very end, and gives it back after each read.
   // The thread's own.

@@ -416,16 +416,5 @@ TEST_F(NearCacheTest, DestructorsOfValuesMayCallTheNearCacheAndTheServer) {
   call = nullptr;
 }
 
-TEST_F(NearCacheTest, ChildOfForkHasNoSessionUntilItIsGivenOne) {
-  auto near = New<std::string>();
-  server_.Set("key", "value");
-  EXPECT_EQ(*near->Get("key"), "value");
-  EXPECT_TRUE(testing::HoldsInChild([&] {
-    const absl::Status ready = near->WaitUntilReady(absl::Hours(1));
-    return absl::IsFailedPrecondition(ready) &&
-           near->stats().lease_left == absl::ZeroDuration();
-  }));
-}
-
 }  // namespace
 }  // namespace wheelcache

@@ -219,30 +219,6 @@ TEST_F(RegistryTest, ChildOfForkHasTheCachesOfItsParent) {
   EXPECT_THAT(Registered(), ElementsAre("a 1"));
 }
 
-TEST_F(RegistryTest, ForkWaitsForWhoeverLooks) {
-  auto cache = Make("a");
-  testing::Notification looks;
-  std::atomic<bool> forked{false};
-  std::thread looker([&] {
-    internal::ReportSource::ForEach([&](const auto&) {
-      looks.Notify();
-      for (int i = 0; i < 20'000 && !forked.load(); ++i) {
-        std::this_thread::yield();
-      }
-      EXPECT_FALSE(forked.load());
-    });
-    // To ThreadSanitizer, a thread that had ended would be leaked by the child,
-    // which cannot join it.
-    while (!forked.load()) std::this_thread::yield();
-  });
-  looks.Wait();
-  const pid_t child = fork();
-  if (child == 0) _exit(0);
-  forked.store(true);
-  looker.join();
-  EXPECT_TRUE(testing::EndedWell(child));
-}
-
 // Ends the program well if it finds the one static cache, and looks again while
 // static objects end.
 void LookAtAStaticCacheAndExit() {

@@ -1,7 +1,12 @@
-// Locks and condition variables under many threads, and what is told of a
-// fork(). The guarded variables are plain integers: built with --config=tsan,
-// these tests fail as soon as ThreadSanitizer no longer sees the locks.
+// Locks and condition variables under many threads, and what becomes of
+// background threads at a fork(). The guarded variables are plain integers:
+// built with --config=tsan, these tests fail as soon as ThreadSanitizer no
+// longer sees the locks.
 
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -16,7 +21,7 @@
 #include "gtest/gtest.h"
 #include "wheelcache/tests/testing/child.h"
 #include "wheelcache/tests/testing/notification.h"
-#include "wheelcache/wheel/base/at_fork.h"
+#include "wheelcache/wheel/base/background_thread.h"
 #include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache {
@@ -86,10 +91,6 @@ struct ManyCounters {
   void UnlockAll() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     for (Counter& counter : counters) counter.mu.UnlockAmongMany();
   }
-  void UnlockAllInChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    for (Counter& counter : counters) counter.mu.UnlockInChild();
-  }
-
   // Counts all up at one instant.
   void CountAll() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     LockAll();
@@ -128,26 +129,19 @@ TEST(MutexTest, LocksAmongManyAreOfUseInTheChildOfOneThreadAndOfSeveral) {
     std::optional<std::thread> other;
     if (several_threads) other.emplace([&may_end] { may_end.Wait(); });
     ManyCounters many;
-    many.LockAll();
-    const auto use = [&many] {
-      many.UnlockAllInChild();
-      for (int i = 0; i < 3; ++i) many.CountAll();
-      for (Counter& counter : many.counters) {
-        MutexLock lock(&counter.mu);
-        if (counter.value != 3) return false;
-      }
-      many.LockAll();
-      const auto use_again = [&many] {
-        many.UnlockAllInChild();
+    many.CountAll();
+    EXPECT_TRUE(HoldsInChild([&many] {
+      many.CountAll();
+      const bool held = HoldsInChild([&many] {
         many.CountAll();
         return true;
-      };
-      const bool held = HoldsInChild(use_again);
-      many.UnlockAll();
+      });
+      for (Counter& counter : many.counters) {
+        MutexLock lock(&counter.mu);
+        if (counter.value != 2) return false;
+      }
       return held;
-    };
-    EXPECT_TRUE(HoldsInChild(use)) << several_threads;
-    many.UnlockAll();
+    })) << several_threads;
     many.CountAll();
     may_end.Notify();
     if (other) other->join();
@@ -267,58 +261,109 @@ TEST(CondVarTest, SignalEndsAWaitWithoutLimit) {
   waker.join();
 }
 
-// Writes down its name and what it is told.
-class Witness {
+// Works all the time, by calls of a function.
+class Worker final : private internal::BackgroundThread {
  public:
-  Witness(std::string name, std::string& story)
-      : name_(std::move(name)), story_(story) {}
+  explicit Worker(std::function<void()> turn) : turn_(std::move(turn)) {
+    EXPECT_EQ(StartThread("worker"), 0);
+  }
+  ~Worker() {
+    stop_.store(true);
+    EndThread();
+  }
+
+  int turns() const { return turns_.load(); }
+  bool is_lost() const { return is_lost_; }
 
  private:
-  friend class internal::ForkRegistration;
-  void BeforeFork() { story_ += name_ + " before, "; }
-  void AfterForkInParent() { story_ += name_ + " in parent, "; }
-  void AfterForkInChild() { story_ += name_ + " in child, "; }
-
-  const std::string name_;
-  std::string& story_;
-  internal::ForkRegistration fork_registration_{this};
-};
-
-TEST(ForkRegistration, TheYoungestIsTheFirstBeforeAForkAndTheLastAfterIt) {
-  std::string story;
-  const Witness a("a", story), b("b", story), c("c", story);
-  EXPECT_TRUE(HoldsInChild([&] {
-    return story ==
-           "c before, b before, a before, a in child, b in child, c in child, ";
-  }));
-  EXPECT_EQ(story,
-            "c before, b before, a before, "
-            "a in parent, b in parent, c in parent, ");
-}
-
-TEST(ForkRegistration, WhoHasGoneIsNotCalled) {
-  for (int gone = 0; gone < 3; ++gone) {
-    std::string story;
-    std::unique_ptr<Witness> witnesses[] = {
-        std::make_unique<Witness>("a", story),
-        std::make_unique<Witness>("b", story),
-        std::make_unique<Witness>("c", story)};
-    witnesses[gone] = nullptr;
-    EXPECT_TRUE(HoldsInChild([] { return true; }));
-    EXPECT_EQ(story.find("abc"[gone] + std::string(" before")),
-              std::string::npos);
-    for (int i = 0; i < 3; ++i) {
-      if (i == gone) continue;
-      EXPECT_NE(story.find("abc"[i] + std::string(" in parent")),
-                std::string::npos);
+  void Run() override {
+    while (!stop_.load()) {
+      StandStillAtFork();
+      turn_();
+      ++turns_;
     }
   }
+  void WakeForFork() override {}
+  void OnThreadLost() override { is_lost_ = true; }
+
+  const std::function<void()> turn_;
+  std::atomic<bool> stop_{false};
+  std::atomic<int> turns_{0};
+  bool is_lost_ = false;
+};
+
+TEST(BackgroundThreadTest, StandsOutsideItsTurnDuringAFork) {
+  Counter counter;
+  const auto turn = [&counter] {
+    MutexLock lock(&counter.mu);
+    ++counter.value;
+    std::this_thread::yield();
+    ++counter.value;
+  };
+  const Worker a(turn);
+  const Worker b(turn);
+  for (int i = 0; i < 30; ++i) {
+    EXPECT_TRUE(HoldsInChild(
+        [&] {
+          MutexLock lock(&counter.mu);
+          return counter.value % 2 == 0 && a.is_lost() && b.is_lost();
+        },
+        testing::Others::kRun));
+  }
+  EXPECT_FALSE(a.is_lost());
 }
 
-TEST(ForkRegistration, TheChildMayForkToo) {
-  std::string story;
-  const Witness a("a", story);
-  EXPECT_TRUE(HoldsInChild([&] { return HoldsInChild([] { return true; }); }));
+TEST(BackgroundThreadTest, GoesOnAfterTheFork) {
+  const Worker worker([] {});
+  EXPECT_TRUE(HoldsInChild([] { return true; }, testing::Others::kRun));
+  const int before = worker.turns();
+  while (worker.turns() == before) std::this_thread::yield();
+}
+
+TEST(BackgroundThreadTest, MayForkWhileAnotherDoes) {
+  std::atomic<int> children{0};
+  std::atomic<int> well{0};
+  const auto fork_once = [&] {
+    thread_local bool has_forked = false;
+    if (std::exchange(has_forked, true)) return;
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    if (testing::EndedWell(child)) ++well;
+    ++children;
+  };
+  const Worker a(fork_once);
+  const Worker b(fork_once);
+  while (children.load() < 2) std::this_thread::yield();
+  EXPECT_EQ(well.load(), 2);
+}
+
+// A thread may fork under a lock that code of the program waits for in the
+// background.
+TEST(BackgroundThreadTest, AForkDoesNotWaitForEver) {
+  testing::Notification runs;
+  testing::Notification has_forked;
+  std::atomic<bool> first{true};
+  Worker worker([&] {
+    if (!first.exchange(false)) return;
+    runs.Notify();
+    has_forked.Wait();
+  });
+  runs.Wait();
+  EXPECT_TRUE(HoldsInChild(
+      [&] {
+        if (!worker.is_lost()) return false;
+        // Nor do those of the child, for a thread which that does not have.
+        const auto begin = std::chrono::steady_clock::now();
+        for (int i = 0; i < 10; ++i) {
+          if (!HoldsInChild([] { return true; }, testing::Others::kRun)) {
+            return false;
+          }
+        }
+        return std::chrono::steady_clock::now() - begin <
+               std::chrono::seconds(10);
+      },
+      testing::Others::kRun));
+  has_forked.Notify();
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "wheelcache/cache/near/internal/redis/io_thread.h"
 
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -17,25 +16,19 @@ namespace wheelcache::internal {
 absl::Status IoThread::Start() {
   wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (wake_fd_ < 0) return absl::ErrnoToStatus(errno, "eventfd");
-  // All signals are the program's own.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int error = pthread_create(&thread_, nullptr, &ThreadMain, this);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const int error = StartThread("wheelcache-io");
   if (error != 0) return absl::ErrnoToStatus(error, "cannot create a thread");
-  has_thread_ = true;
   return absl::OkStatus();
 }
 
 IoThread::~IoThread() {
-  if (has_thread_) {
+  if (has_thread()) {
     mu_.Lock();
     assert(links_.empty());
     is_stopping_ = true;
     mu_.Unlock();
     Wake();
-    pthread_join(thread_, nullptr);
+    EndThread();
   }
   if (wake_fd_ >= 0) close(wake_fd_);
 }
@@ -71,17 +64,10 @@ void IoThread::DrainWakeUps() {
   is_woken_ = false;
 }
 
-void* IoThread::ThreadMain(void* self) {
-#ifdef __linux__
-  pthread_setname_np(pthread_self(), "wheelcache-io");
-#endif
-  static_cast<IoThread*>(self)->Run();
-  return nullptr;
-}
-
 void IoThread::Run() {
   while (true) {
     DrainWakeUps();
+    StandStillAtFork();
     {
       MutexLock lock(&mu_);
       links_of_turn_ = links_;

@@ -2,8 +2,7 @@
 // on for which something has happened.
 //
 // Guarantees. Links that were added with kFirst go on before the others. After
-// Remove(link) has returned, `link` is no longer called. The thread has all
-// signals blocked.
+// Remove(link) has returned, `link` is no longer called.
 //
 // Threads. Thread-safe. Add and Remove may not be called by a link.
 //
@@ -15,7 +14,6 @@
 #define WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_IO_THREAD_H_
 
 #include <poll.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <cstdint>
@@ -26,6 +24,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "wheelcache/cache/near/internal/redis/socket.h"
+#include "wheelcache/wheel/base/background_thread.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
@@ -72,7 +71,7 @@ class Link::Observer {
   virtual void OnDemotion(const absl::Status& why, int64_t now_nanos) = 0;
 };
 
-class WHEELCACHE_EXPORT IoThread final {
+class WHEELCACHE_EXPORT IoThread final : private BackgroundThread {
  public:
   enum Place { kFirst, kLast };
 
@@ -84,6 +83,11 @@ class WHEELCACHE_EXPORT IoThread final {
   // Starts the thread; returns the system's error if there can be none.
   // REQUIRES: called once, before all else.
   absl::Status Start();
+
+  // Whether this is the child of a fork(), which does not have the thread.
+  bool lost_thread() const {
+    return lost_thread_.load(std::memory_order_relaxed);
+  }
 
   void Add(Link* link, Place place);
 
@@ -98,16 +102,18 @@ class WHEELCACHE_EXPORT IoThread final {
   void ForEachLink(const std::function<void(Link*)>& function);
 
  private:
-  static void* ThreadMain(void* self);
+  void Run() override;
+  void WakeForFork() override { Wake(); }
+  void OnThreadLost() override {
+    lost_thread_.store(true, std::memory_order_relaxed);
+  }
 
-  void Run();
   void TakeTurn(std::vector<Link*>& links);
   void Handle(Link* link, PollEvents revents);
   void DrainWakeUps();
 
   Clock& clock_;
-  pthread_t thread_ = {};
-  bool has_thread_ = false;
+  std::atomic<bool> lost_thread_{false};
 
   // Readable while Wake() has been called since the last turn began.
   int wake_fd_ = -1;

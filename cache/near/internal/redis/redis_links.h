@@ -35,6 +35,9 @@ class WHEELCACHE_EXPORT RedisLinks final : public Link::Observer {
   // Starts the thread, which connects. REQUIRES: called once, before all else.
   absl::Status Start();
 
+  // See IoThread.
+  bool lost_thread() const { return io_.lost_thread(); }
+
   Pipeline& reads() { return reads_.pipeline(); }
   Pipeline& writes() { return writes_.pipeline(); }
 

@@ -188,25 +188,6 @@ TEST(ClaimTest, ReplacementThatShrinksGivesRoom) {
   EXPECT_EQ(budget.used(), (Room{1, 30}));
 }
 
-TEST(LimitsTest, NothingChangesDuringAFork) {
-  Budget budget({100, 1'000});
-  Limits limits(&budget);
-  testing::Notification runs;
-  limits.BeforeFork();
-  std::thread other([&] {
-    runs.Notify();
-    limits.SetTarget({200, 1'000});
-  });
-  runs.Wait();
-  for (int i = 0; i < 20'000 && budget.limit().entries == 100; ++i) {
-    std::this_thread::yield();
-  }
-  EXPECT_EQ(budget.limit(), (Room{100, 1'000}));
-  limits.AfterForkInParent();
-  other.join();
-  EXPECT_EQ(budget.limit(), (Room{200, 1'000}));
-}
-
 TEST(DueBoardTest, NothingIsDueAtFirst) {
   DueBoard board(/*shards=*/4);
   EXPECT_FALSE(board.AnyDue(Clock::kNever - 1));

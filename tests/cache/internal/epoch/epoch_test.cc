@@ -164,15 +164,6 @@ TEST_P(EpochTest, ThreadsThatReadAtTheirVeryEndLeaveNoRecordTaken) {
   EXPECT_TRUE(NobodyReads());
 }
 
-TEST_P(EpochTest, AChildForgetsTheSectionsOfOtherThreads) {
-  Reader reader;
-  const Epoch ended = AdvanceEpoch();
-  EXPECT_TRUE(testing::HoldsInChild(
-      [&] { return NewestReaderUpTo(ended) == 0 && NobodyReads(); },
-      testing::Others::kRun));
-  EXPECT_GT(NewestReaderUpTo(ended), 0u);
-}
-
 // Forks at the very end of its thread, in a section within another.
 struct LateForker {
   ~LateForker() {

@@ -17,7 +17,6 @@
 #include "wheelcache/cache/internal/loads/refresh_board.h"
 #include "wheelcache/tests/testing/child.h"
 #include "wheelcache/tests/testing/notification.h"
-#include "wheelcache/wheel/base/at_fork.h"
 
 namespace wheelcache::internal {
 namespace {
@@ -166,19 +165,6 @@ TEST_F(RefreshBoardTest, KeysOfOneLineAreRefusedWhenItIsFull) {
   EXPECT_TRUE(TryClaim(8u << 12, kSecond));
 }
 
-TEST_F(RefreshBoardTest, ChildOfForkForgetsTheClaimsOfOthers) {
-  board_ = std::make_unique<RefreshBoard>(1);
-  auto claim = TryClaim(7);
-  board_->ResetAfterFork();
-  auto other = TryClaim(8);
-  EXPECT_TRUE(other);
-  // That of the forking thread ends without an effect.
-  claim.Release();
-  EXPECT_FALSE(TryClaim(9));
-  other.Release();
-  EXPECT_TRUE(TryClaim(9));
-}
-
 class GateTest : public ::testing::Test {
  protected:
   bool Admits() { return Gate::Visit(&gate_).admitted(); }
@@ -251,67 +237,6 @@ TEST_F(GateTest, WhoIsOutsideWaitsForAVisitorThatClosesIt) {
   gate_.Close();
   EXPECT_TRUE(left.load());
   visitor.join();
-}
-
-// Asks a question at a fork(), when all that is younger has prepared for it.
-class AtFork {
- public:
-  explicit AtFork(std::function<void()> ask) : ask_(std::move(ask)) {}
-
- private:
-  friend class internal::ForkRegistration;
-  void BeforeFork() { ask_(); }
-  void AfterForkInParent() {}
-  void AfterForkInChild() {}
-
-  const std::function<void()> ask_;
-  ForkRegistration fork_registration_{this};
-};
-
-// In the child, the gate would stay as it was in the middle of that.
-TEST_F(GateTest, NobodyComesInDuringAFork) {
-  std::optional<Gate> gate;
-  std::atomic<bool> forks{false};
-  std::atomic<bool> came_in{false};
-  bool came_in_during_the_fork = false;
-  const AtFork at_fork([&] {
-    forks.store(true);
-    for (int i = 0; i < 20'000 && !came_in.load(); ++i) {
-      std::this_thread::yield();
-    }
-    came_in_during_the_fork = came_in.load();
-  });
-  gate.emplace();
-  std::thread visitor([&] {
-    while (!forks.load()) std::this_thread::yield();
-    const Gate::Visit visit(&*gate);
-    came_in.store(true);
-  });
-  EXPECT_TRUE(testing::HoldsInChild(
-      [&] { return Gate::Visit(&*gate).admitted(); }, testing::Others::kRun));
-  visitor.join();
-  EXPECT_FALSE(came_in_during_the_fork);
-}
-
-TEST_F(GateTest, ChildOfForkForgetsTheVisitsOfOthers) {
-  Notification inside;
-  Notification may_leave;
-  std::thread visitor([&] {
-    const Gate::Visit visit(&gate_);
-    inside.Notify();
-    may_leave.Wait();
-  });
-  inside.Wait();
-  {
-    const Gate::Visit visit(&gate_);
-    EXPECT_TRUE(testing::HoldsInChild([&] {
-      gate_.Close();
-      return !Admits();
-    }));
-  }
-  may_leave.Notify();
-  visitor.join();
-  EXPECT_TRUE(Admits());
 }
 
 }  // namespace

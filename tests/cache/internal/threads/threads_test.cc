@@ -38,19 +38,16 @@ size_t IndexInANewThread() {
 
 // Whether nobody has the record, and nothing is left in it.
 bool IsFree(const ThreadRecord& record) {
-  return !record.taken.load() && record.owner.load() == nullptr &&
-         record.announced.load() == 0;
+  return !record.taken.load() && record.announced.load() == 0;
 }
 
-// Threads that live together, each of which has called ThreadIndex(), and has a
-// section open.
+// Threads that live together, each of which has called ThreadIndex().
 class Threads {
  public:
   explicit Threads(int count) : indexes_(static_cast<size_t>(count)) {
     for (size_t& index : indexes_) {
       threads_.emplace_back([this, &index] {
         index = ThreadIndex();
-        const ReadSection section;
         ++ready_;
         while (!done_.load()) std::this_thread::yield();
       });
@@ -106,7 +103,6 @@ TEST(ThreadRecordTest, AThreadKeepsItsRecord) {
   EXPECT_EQ(section.record(), this_thread.record);
   EXPECT_EQ(section.record()->index, ThreadIndex());
   EXPECT_TRUE(section.record()->taken.load());
-  EXPECT_EQ(section.record()->owner.load(), &this_thread);
   const ReadSection inner;
   EXPECT_EQ(inner.record(), section.record());
 }
@@ -174,8 +170,7 @@ TEST(ThreadRecordTest, AChildOfForkHasNoRecordButItsOwn) {
             return false;
           }
         }
-        return section.record()->owner.load() == &this_thread &&
-               NoOtherRecordIsTaken(*section.record());
+        return NoOtherRecordIsTaken(*section.record());
       },
       testing::Others::kRun));
 }

@@ -542,8 +542,10 @@ TEST_F(RedisForkTest, CallsInTheChildFail) {
                fails(store_->Remove("p:key", kTimeout).status()) &&
                fails(store_->Attach("q:", kTimeout, &listener)) &&
                // The local tier may start a thread.
-               (!kChildMayStartThreads || (fails(near_->Get("key").status()) &&
-                                           fails(near_->Set("key", "new"))));
+               (!kChildMayStartThreads ||
+                (fails(near_->Set("key", "new")) &&
+                 // As soon as the parent's lease has run out.
+                 Until([&] { return fails(near_->Get("key").status()); })));
       },
       Others::kRun));
   // The parent's connections are whole.

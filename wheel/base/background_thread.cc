@@ -1,0 +1,180 @@
+#include "wheelcache/wheel/base/background_thread.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <new>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "wheelcache/wheel/base/mutex.h"
+
+namespace wheelcache::internal {
+
+// Brings all background threads to a stand at a fork(). Never destroyed: they
+// may outlive static objects.
+//
+// Whoever waits sleeps and looks again: a lock or condition variable in which a
+// thread waits at the fork() would be unusable in the child.
+class ForkGuard {
+ public:
+  static ForkGuard& Get() {
+    static ForkGuard* const guard = new ForkGuard;
+    return *guard;
+  }
+
+  void Add(BackgroundThread* thread) {
+    MutexLock lock(&mu_);
+    thread->next_ = first_;
+    first_ = thread;
+  }
+
+  void Remove(BackgroundThread* thread) {
+    MutexLock lock(&mu_);
+    BackgroundThread** link = &first_;
+    while (*link != thread) link = &(*link)->next_;
+    *link = thread->next_;
+  }
+
+  void CallInChild(void (*function)()) { in_child_.store(function); }
+
+  bool forking() const { return forks_.load() > 0; }
+
+  // The calling thread begins to work, when no fork() is under way.
+  void Enter() {
+    for (;;) {
+      while (forking()) Pause();
+      // Either this thread sees a fork() that begins now, or that sees it.
+      at_work_.fetch_add(1);
+      if (!forking()) return;
+      Leave();
+    }
+  }
+  void Leave() { at_work_.fetch_sub(1); }
+
+  static inline thread_local bool in_background = false;
+
+ private:
+  ForkGuard() { pthread_atfork(&Before, &InParent, &InChild); }
+
+  static void Pause() {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+
+  // Two background threads may fork at a time, and must not wait for each
+  // other.
+  static void Before() {
+    ForkGuard& guard = Get();
+    guard.forks_.fetch_add(1);
+    if (in_background) guard.Leave();
+    guard.WakeAll();
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (guard.at_work_.load() > 0 &&
+           std::chrono::steady_clock::now() < deadline) {
+      Pause();
+    }
+  }
+
+  static void InParent() {
+    Get().forks_.fetch_sub(1);
+    if (in_background) Get().Enter();
+  }
+
+  static void InChild() {
+    ForkGuard& guard = Get();
+    ::new (&guard.mu_) Mutex;  // Another thread may have been forking.
+    if (const auto call = guard.in_child_.load()) call();
+    guard.DropLost();
+    guard.at_work_.store(0);  // Also of a turn that was not waited for.
+    guard.forks_.store(0);
+    if (in_background) guard.Enter();
+  }
+
+  void WakeAll() {
+    MutexLock lock(&mu_);
+    for (BackgroundThread* t = first_; t != nullptr; t = t->next_) {
+      t->WakeForFork();
+    }
+  }
+
+  // Keeps the forking thread, and what a handler has started in the child.
+  void DropLost() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (BackgroundThread** link = &first_; *link != nullptr;) {
+      BackgroundThread& thread = **link;
+      if (thread.OnThread()) thread.process_ = getpid();
+      if (thread.process_ == getpid()) {
+        link = &thread.next_;
+        continue;
+      }
+      *link = thread.next_;
+      thread.process_ = 0;
+      thread.OnThreadLost();
+    }
+  }
+
+  // For code of the program, which may wait for a lock of the forking thread.
+  static constexpr std::chrono::seconds kPatience{1};
+
+  std::atomic<int> forks_{0};    // Under way.
+  std::atomic<int> at_work_{0};  // Background threads that do not stand.
+  std::atomic<void (*)()> in_child_{nullptr};
+
+  Mutex mu_;
+  BackgroundThread* first_ ABSL_GUARDED_BY(mu_) = nullptr;
+};
+
+void BackgroundThread::CallInChild(void (*function)()) {
+  ForkGuard::Get().CallInChild(function);
+}
+
+int BackgroundThread::StartThread(const char* name) {
+  name_ = name;
+  ForkGuard::Get().Add(this);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int error = pthread_create(&thread_, nullptr, &ThreadMain, this);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error == 0) {
+    process_ = getpid();
+  } else {
+    ForkGuard::Get().Remove(this);
+  }
+  return error;
+}
+
+void BackgroundThread::EndThread() {
+  if (!has_thread()) return;
+  // At exit() from Run(), objects with static storage are destroyed by their
+  // own thread, which then never comes back to its loop.
+  if (!OnThread()) pthread_join(thread_, nullptr);
+  ForkGuard::Get().Remove(this);
+  process_ = 0;
+}
+
+bool BackgroundThread::OnThread() const {
+  return has_thread() && pthread_equal(thread_, pthread_self()) != 0;
+}
+
+void BackgroundThread::StandStillAtFork() {
+  ForkGuard& guard = ForkGuard::Get();
+  if (!guard.forking()) return;
+  guard.Leave();
+  guard.Enter();
+}
+
+void* BackgroundThread::ThreadMain(void* self) {
+  auto* const thread = static_cast<BackgroundThread*>(self);
+#ifdef __linux__
+  pthread_setname_np(pthread_self(), thread->name_);
+#endif
+  ForkGuard::in_background = true;
+  ForkGuard::Get().Enter();
+  thread->Run();
+  ForkGuard::Get().Leave();
+  return nullptr;
+}
+
+}  // namespace wheelcache::internal
