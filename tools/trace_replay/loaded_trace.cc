@@ -12,10 +12,8 @@
 
 namespace wheelcache::replay {
 
-absl::StatusOr<LoadedTrace> LoadedTrace::Load(RequestSource& source,
-                                              const LoadListener& listener) {
-  absl::StatusOr<LoadedTrace> trace =
-      LoadPart(source, kMostRequests + 1, listener);
+absl::StatusOr<LoadedTrace> LoadedTrace::Load(RequestSource& source) {
+  absl::StatusOr<LoadedTrace> trace = LoadPart(source, kMostRequests + 1);
   if (trace.ok() && trace->size() > kMostRequests) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "has more than ", kMostRequests, " requests, too many for a sweep"));
@@ -23,9 +21,8 @@ absl::StatusOr<LoadedTrace> LoadedTrace::Load(RequestSource& source,
   return trace;
 }
 
-absl::StatusOr<LoadedTrace> LoadedTrace::LoadPart(
-    RequestSource& source, size_t most, const LoadListener& listener) {
-  constexpr size_t kListenerInterval = 1 << 16;
+absl::StatusOr<LoadedTrace> LoadedTrace::LoadPart(RequestSource& source,
+                                                  size_t most) {
   LoadedTrace trace;
   absl::flat_hash_map<absl::string_view, uint32_t> numbers;
   Request request;
@@ -44,9 +41,6 @@ absl::StatusOr<LoadedTrace> LoadedTrace::LoadPart(
                             number->second, request.key_size,
                             request.value_size, request.ttl_seconds});
     if (request.operation <= Operation::kGets) ++trace.reads_;
-    if (listener && trace.size() % kListenerInterval == 0) {
-      listener(static_cast<int64_t>(trace.size()));
-    }
   }
   trace.items_.shrink_to_fit();
   return trace;

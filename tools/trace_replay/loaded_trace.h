@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -32,16 +31,12 @@ class LoadedTrace {
   static constexpr size_t kMostRequests =
       std::numeric_limits<uint32_t>::max() - 1;
 
-  // Called now and then, with the number of requests loaded so far.
-  using LoadListener = std::function<void(int64_t requests)>;
-
   // Loads all that is left of the source. More than kMostRequests are an error.
-  static absl::StatusOr<LoadedTrace> Load(RequestSource& source,
-                                          const LoadListener& listener = {});
+  static absl::StatusOr<LoadedTrace> Load(RequestSource& source);
 
   // Loads up to `most` requests.
-  static absl::StatusOr<LoadedTrace> LoadPart(
-      RequestSource& source, size_t most, const LoadListener& listener = {});
+  static absl::StatusOr<LoadedTrace> LoadPart(RequestSource& source,
+                                              size_t most);
 
   size_t size() const { return items_.size(); }
   // The number of distinct keys.

@@ -211,12 +211,12 @@ class Team {
     }
   }
 
-  absl::Status Run(const NextBatch& next, const ProgressListener& progress) {
+  absl::Status Run(const NextBatch& next) {
     std::vector<std::thread> threads;
     for (size_t i = 1; i < workers_.size(); ++i) {
       threads.emplace_back([this, i] { PlayBatches(i); });
     }
-    absl::Status status = LeadBatches(next, progress);
+    absl::Status status = LeadBatches(next);
     done_ = true;
     barrier_.Pass();
     for (std::thread& thread : threads) thread.join();
@@ -250,9 +250,7 @@ class Team {
     int64_t now_seconds = -1;  // The latest time seen so far.
   };
 
-  absl::Status LeadBatches(const NextBatch& next,
-                           const ProgressListener& progress) {
-    int64_t played = 0;
+  absl::Status LeadBatches(const NextBatch& next) {
     for (;;) {
       absl::StatusOr<Batch> batch = next();
       if (!batch.ok()) return batch.status();
@@ -263,8 +261,6 @@ class Team {
       PlayBatch(0);
       barrier_.Pass();
       elapsed_ += std::chrono::steady_clock::now() - start;
-      played += static_cast<int64_t>(batch->end - batch->begin);
-      if (progress) progress(played);
     }
   }
 
@@ -313,14 +309,13 @@ class Team {
 };
 
 absl::StatusOr<ReplayResult> ReplayBatches(const NextBatch& next,
-                                           const ReplayOptions& options,
-                                           const ProgressListener& progress) {
+                                           const ReplayOptions& options) {
   SimulatedClock clock;
   absl::StatusOr<std::unique_ptr<TraceCache>> cache =
       CreateTraceCache(options, &clock);
   if (!cache.ok()) return cache.status();
   Team team(clock, **cache, options);
-  absl::Status status = team.Run(next, progress);
+  absl::Status status = team.Run(next);
   if (!status.ok()) return status;
 
   ReplayResult result;
@@ -347,28 +342,26 @@ double ReplayResult::requests_per_second() const {
 }
 
 absl::StatusOr<ReplayResult> Replay(RequestSource& source,
-                                    const ReplayOptions& options,
-                                    const ProgressListener& progress) {
+                                    const ReplayOptions& options) {
   absl::StatusOr<LoadedTrace> part;
   const auto next = [&]() -> absl::StatusOr<Batch> {
     part = LoadedTrace::LoadPart(source, kBatchRequests);
     if (!part.ok()) return part.status();
     return Batch{&*part, 0, part->size()};
   };
-  absl::StatusOr<ReplayResult> result = ReplayBatches(next, options, progress);
+  absl::StatusOr<ReplayResult> result = ReplayBatches(next, options);
   if (result.ok()) result->bad_lines = source.bad_lines();
   return result;
 }
 
 absl::StatusOr<ReplayResult> Replay(const LoadedTrace& trace,
-                                    const ReplayOptions& options,
-                                    const ProgressListener& progress) {
+                                    const ReplayOptions& options) {
   size_t begin = 0;
   const auto next = [&]() -> absl::StatusOr<Batch> {
     const size_t end = std::min(begin + kBatchRequests, trace.size());
     return Batch{&trace, std::exchange(begin, end), end};
   };
-  return ReplayBatches(next, options, progress);
+  return ReplayBatches(next, options);
 }
 
 absl::StatusOr<int64_t> OverheadPerEntry(const ReplayOptions& options) {

@@ -25,7 +25,6 @@
 #define WHEELCACHE_TOOLS_TRACE_REPLAY_REPLAYER_H_
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 
 #include "absl/status/statusor.h"
@@ -64,17 +63,11 @@ struct ReplayResult {
   double requests_per_second() const;
 };
 
-// Called after each batch of requests, on the thread that called Replay, with
-// the number of requests played so far.
-using ProgressListener = std::function<void(int64_t requests)>;
-
 // Replays all requests through a new cache.
 absl::StatusOr<ReplayResult> Replay(RequestSource& source,
-                                    const ReplayOptions& options,
-                                    const ProgressListener& progress = {});
+                                    const ReplayOptions& options);
 absl::StatusOr<ReplayResult> Replay(const LoadedTrace& trace,
-                                    const ReplayOptions& options,
-                                    const ProgressListener& progress = {});
+                                    const ReplayOptions& options);
 
 // Returns what such a cache charges for an entry besides the sizes in the
 // trace.

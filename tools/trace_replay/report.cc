@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,11 +76,6 @@ void AppendLatencies(std::string& table, absl::string_view label,
   absl::StrAppend(&table, "\n");
 }
 
-std::string JsonBadLines(std::optional<int64_t> bad_lines) {
-  if (!bad_lines.has_value()) return "";
-  return absl::StrCat(", \"bad_lines\": ", *bad_lines);
-}
-
 // The hit ratios with one TTL.
 void AppendTable(std::string& text, const Sweep& sweep,
                  const SweepSection& section, size_t chosen_limit) {
@@ -101,26 +95,6 @@ void AppendTable(std::string& text, const Sweep& sweep,
     if (i == chosen_limit) absl::StrAppend(&text, "  knee");
   }
   absl::StrAppend(&text, "\n");
-}
-
-// An object with these members and the figures of a curve.
-std::string JsonCurve(const Sweep& sweep, absl::string_view members,
-                      const SweepCurve& curve) {
-  const auto ratio = [&](std::string* out, int64_t hits) {
-    absl::StrAppendFormat(out, "%.6f", sweep.hit_ratio(hits));
-  };
-  return absl::StrCat("{", members, ", \"hits\": [",
-                      absl::StrJoin(curve.hits, ", "), "], \"hit_ratios\": [",
-                      absl::StrJoin(curve.hits, ", ", ratio), "]}");
-}
-
-std::string JsonChoice(const Sweep& sweep, const SweepChoice& choice) {
-  const SweepSection& section = sweep.sections[choice.section];
-  const SweepCurve& curve = section.curves[choice.policy];
-  return absl::StrFormat(
-      R"({"limit": %d, "policy": "%s", "ttl": "%s", "hit_ratio": %.6f})",
-      sweep.limits[choice.limit], curve.name, absl::FormatDuration(section.ttl),
-      sweep.hit_ratio(curve.hits[choice.limit]));
 }
 
 }  // namespace
@@ -156,6 +130,10 @@ std::string ReplayTable(absl::string_view trace, const ReplayOptions& options,
 
 std::string ReplayJson(const ReplayResult& result) {
   const ReplayCounts& counts = result.counts;
+  std::string bad_lines;
+  if (result.bad_lines.has_value()) {
+    bad_lines = absl::StrCat(", \"bad_lines\": ", *result.bad_lines);
+  }
   return absl::StrFormat(
       R"({"requests": %d, "hits": %d, "misses": %d, "hit_ratio": %.6f, )"
       R"("evictions": %d, "expirations": %d, "peak_entries": %d, )"
@@ -163,8 +141,7 @@ std::string ReplayJson(const ReplayResult& result) {
       "\n",
       counts.requests, counts.hits, counts.misses, result.hit_ratio(),
       result.evictions, result.expirations, counts.peak_entries,
-      counts.peak_bytes, result.requests_per_second(),
-      JsonBadLines(result.bad_lines));
+      counts.peak_bytes, result.requests_per_second(), bad_lines);
 }
 
 std::string SweepSummary(const Sweep& sweep) {
@@ -188,39 +165,6 @@ std::string SweepTable(absl::string_view trace, const Sweep& sweep) {
   }
   absl::StrAppend(&text, "\n", Advise(sweep, choice), "\n");
   return text;
-}
-
-std::string SweepJson(const Sweep& sweep) {
-  std::vector<std::string> curves;
-  std::vector<std::string> bounds;
-  std::vector<std::string> samples;
-  for (const SweepSection& section : sweep.sections) {
-    const std::string ttl =
-        absl::StrCat("\"ttl\": \"", absl::FormatDuration(section.ttl), "\"");
-    for (size_t i = 0; i < sweep.policies.size(); ++i) {
-      const SweepCurve& curve = section.curves[i];
-      curves.push_back(JsonCurve(
-          sweep, absl::StrCat("\"policy\": \"", curve.name, "\", ", ttl),
-          curve));
-    }
-    bounds.push_back(JsonCurve(sweep, ttl, section.bound()));
-    if (!section.sample.has_value()) continue;
-    const std::string limits = absl::StrJoin(section.sample->limits, ", ");
-    samples.push_back(
-        JsonCurve(sweep, absl::StrCat(ttl, ", \"limits\": [", limits, "]"),
-                  *section.sample));
-  }
-  const SweepChoice choice = Choose(sweep);
-  return absl::StrCat(
-      "{\"requests\": ", sweep.requests, ", \"reads\": ", sweep.reads,
-      ", \"keys\": ", sweep.keys, ", \"by\": \"",
-      sweep.by == SweepBy::kEntries ? "entries" : "bytes",
-      "\",\n \"limits\": [", absl::StrJoin(sweep.limits, ", "),
-      "],\n \"curves\": [", absl::StrJoin(curves, ",\n  "),
-      "],\n \"bounds\": [", absl::StrJoin(bounds, ",\n  "),
-      "],\n \"samples\": [", absl::StrJoin(samples, ",\n  "),
-      "],\n \"choice\": ", JsonChoice(sweep, choice), ",\n \"advice\": \"",
-      Advise(sweep, choice), "\"", JsonBadLines(sweep.bad_lines), "}\n");
 }
 
 }  // namespace wheelcache::replay

@@ -32,12 +32,6 @@ std::string SweepSummary(const Sweep& sweep);
 // TTL, and the advice.
 std::string SweepTable(absl::string_view trace, const Sweep& sweep);
 
-// Returns one object with the keys requests, reads, keys, by, limits, curves,
-// bounds, samples, choice, advice and, if present, bad_lines. A curve has a
-// policy, a ttl, limits, and their hits and hit_ratios; a bound and a sample,
-// of what Cache::Advise tells of LRU, have all but a policy.
-std::string SweepJson(const Sweep& sweep);
-
 }  // namespace wheelcache::replay
 
 #endif  // WHEELCACHE_TOOLS_TRACE_REPLAY_REPORT_H_

@@ -52,10 +52,6 @@ class RequestSource {
   // request's key is valid until the next call. REQUIRES: no call has failed.
   virtual absl::StatusOr<bool> Next(Request& request) = 0;
 
-  // Returns the fraction of the requests read so far, from 0 to 1, or nothing
-  // if the total is unknown.
-  virtual std::optional<double> progress() const = 0;
-
   // Returns the number of malformed lines skipped so far, if they may be.
   virtual std::optional<int64_t> bad_lines() const { return std::nullopt; }
 };

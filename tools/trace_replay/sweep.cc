@@ -21,7 +21,6 @@
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/replayer.h"
 #include "wheelcache/tools/trace_replay/request.h"
-#include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::replay {
 namespace {
@@ -92,9 +91,8 @@ void AddPoints(int64_t limit, const CacheAdvice& advice, const Sweep& sweep,
 
 class Sweeper {
  public:
-  Sweeper(const LoadedTrace& trace, const SweepOptions& options,
-          const SweepListener& listener)
-      : trace_(trace), options_(options), listener_(listener) {}
+  Sweeper(const LoadedTrace& trace, const SweepOptions& options)
+      : trace_(trace), options_(options) {}
 
   absl::StatusOr<Sweep> Run();
 
@@ -117,7 +115,6 @@ class Sweeper {
 
   const LoadedTrace& trace_;
   const SweepOptions& options_;
-  const SweepListener& listener_;
   int64_t overhead_ = 0;
   Sweep sweep_;
   std::vector<Job> jobs_;
@@ -198,19 +195,8 @@ void Sweeper::AddJob(const Policy& policy, absl::Duration ttl, int64_t limit,
 }
 
 void Sweeper::ReplayAll() {
-  // Loading the trace was a job, too.
-  const double all = static_cast<double>(trace_.size()) *
-                     static_cast<double>(jobs_.size() + 1);
-  Mutex mu;
-  int64_t played = sweep_.requests;  // Guarded by mu.
   RunInParallel(options_.replay.threads, jobs_.size(), [&](size_t i) {
-    int64_t before = 0;
-    const auto result = Replay(trace_, jobs_[i].options, [&](int64_t now) {
-      MutexLock lock(&mu);
-      played += now - before;
-      before = now;
-      if (listener_) listener_(static_cast<double>(played) / all, played);
-    });
+    const auto result = Replay(trace_, jobs_[i].options);
     jobs_[i].status = result.status();
     if (!result.ok()) return;
     jobs_[i].hits = result->counts.hits;
@@ -242,29 +228,17 @@ void Sweeper::Bound() {
 }  // namespace
 
 absl::StatusOr<Sweep> RunSweep(RequestSource& source,
-                               const SweepOptions& options,
-                               const SweepListener& listener) {
-  // Few keys have fewer limits, which are known only then.
-  const size_t most_jobs =
-      options.ttls.size() *
-      (options.sizes * options.policies.size() + kSampledCaches);
-  const auto loading = [&](int64_t requests) {
-    if (!listener) return;
-    std::optional<double> done = source.progress();
-    if (done.has_value()) *done /= static_cast<double>(most_jobs + 1);
-    listener(done, requests);
-  };
-  absl::StatusOr<LoadedTrace> trace = LoadedTrace::Load(source, loading);
+                               const SweepOptions& options) {
+  absl::StatusOr<LoadedTrace> trace = LoadedTrace::Load(source);
   if (!trace.ok()) return trace.status();
-  absl::StatusOr<Sweep> sweep = RunSweep(*trace, options, listener);
+  absl::StatusOr<Sweep> sweep = RunSweep(*trace, options);
   if (sweep.ok()) sweep->bad_lines = source.bad_lines();
   return sweep;
 }
 
 absl::StatusOr<Sweep> RunSweep(const LoadedTrace& trace,
-                               const SweepOptions& options,
-                               const SweepListener& listener) {
-  return Sweeper(trace, options, listener).Run();
+                               const SweepOptions& options) {
+  return Sweeper(trace, options).Run();
 }
 
 std::vector<int64_t> SweepLimits(int64_t largest, int count) {

@@ -23,7 +23,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <iterator>
 #include <optional>
 #include <vector>
@@ -93,18 +92,10 @@ struct Sweep {
   }
 };
 
-// Called now and then, on any of the threads but not on two at a time, with the
-// fraction of the work that is done, if that is known, and the number of
-// requests loaded and replayed.
-using SweepListener =
-    std::function<void(std::optional<double> done, int64_t requests)>;
-
 absl::StatusOr<Sweep> RunSweep(RequestSource& source,
-                               const SweepOptions& options,
-                               const SweepListener& listener = {});
+                               const SweepOptions& options);
 absl::StatusOr<Sweep> RunSweep(const LoadedTrace& trace,
-                               const SweepOptions& options,
-                               const SweepListener& listener = {});
+                               const SweepOptions& options);
 
 // Returns `count` limits up to `largest`, from a 256th of it on, each larger
 // than the one before by the same factor. All but the last have two significant

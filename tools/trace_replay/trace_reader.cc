@@ -1,6 +1,5 @@
 #include "wheelcache/tools/trace_replay/trace_reader.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,12 +21,6 @@
 
 namespace wheelcache::replay {
 namespace {
-
-int64_t SizeOfRegularFile(FILE* file) {
-  struct stat info;
-  if (fstat(fileno(file), &info) != 0 || !S_ISREG(info.st_mode)) return 0;
-  return info.st_size;
-}
 
 // Returns what decompresses a file, by its magic number, or an empty string.
 absl::string_view DecompressorOf(absl::string_view first_line) {
@@ -51,10 +44,7 @@ absl::StatusOr<std::unique_ptr<TraceReader>> TraceReader::Open(
 }
 
 TraceReader::TraceReader(FILE* file, std::string name, BadLines bad_lines)
-    : file_(file),
-      name_(std::move(name)),
-      bad_lines_(bad_lines),
-      total_bytes_(SizeOfRegularFile(file)) {}
+    : file_(file), name_(std::move(name)), bad_lines_(bad_lines) {}
 
 TraceReader::~TraceReader() { std::fclose(file_); }
 
@@ -86,21 +76,14 @@ absl::StatusOr<bool> TraceReader::NextLine() {
   int byte;
   while ((byte = getc_unlocked(file_)) != EOF && byte != '\n') {
     if (line_.size() < kMaxBytes) line_.push_back(static_cast<char>(byte));
-    ++bytes_read_;
   }
   if (std::ferror(file_) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat(name_, ": cannot read"));
   }
   if (byte == EOF && line_.empty()) return false;
-  if (byte == '\n') ++bytes_read_;
   if (!line_.empty() && line_.back() == '\r') line_.pop_back();
   ++line_number_;
   return true;
-}
-
-std::optional<double> TraceReader::progress() const {
-  if (total_bytes_ == 0) return std::nullopt;
-  return static_cast<double>(bytes_read_) / static_cast<double>(total_bytes_);
 }
 
 std::optional<int64_t> TraceReader::bad_lines() const {

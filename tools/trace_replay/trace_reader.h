@@ -42,7 +42,6 @@ class TraceReader : public RequestSource {
   ~TraceReader() override;
 
   absl::StatusOr<bool> Next(Request& request) override;
-  std::optional<double> progress() const override;
   std::optional<int64_t> bad_lines() const override;
 
  private:
@@ -58,11 +57,9 @@ class TraceReader : public RequestSource {
   FILE* const file_;
   const std::string name_;
   const BadLines bad_lines_;
-  const int64_t total_bytes_;  // 0 if unknown, as for a pipe.
   // Longer lines than may be valid are cut.
   std::string line_;
   int64_t line_number_ = 0;
-  int64_t bytes_read_ = 0;
   int64_t bad_line_count_ = 0;
 };
 

@@ -1,8 +1,6 @@
 // Replays an access trace through a cache and reports hits, evictions,
 // expirations, memory and speed, or sweeps over limits, TTLs and policies.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
@@ -33,7 +31,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "wheelcache/cache/options.h"
-#include "wheelcache/tools/trace_replay/progress_bar.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/replayer.h"
 #include "wheelcache/tools/trace_replay/report.h"
@@ -85,9 +82,8 @@ ABSL_FLAG(bool, read_through, true,
 ABSL_FLAG(bool, skip_bad_lines, false,
           "Skip malformed lines and count them. By default the first one is an "
           "error.");
-ABSL_FLAG(bool, json, false, "Print one JSON object instead of the table.");
-ABSL_FLAG(bool, progress, true,
-          "Show a progress bar if standard error is a terminal.");
+ABSL_FLAG(bool, json, false,
+          "Print one JSON object instead of the table. Not with --sweep.");
 
 namespace wheelcache::replay {
 namespace {
@@ -152,6 +148,7 @@ absl::Status CheckCombination() {
       {!sweep && absl::GetFlag(FLAGS_sizes).has_value(),
        "--sizes needs --sweep"},
       {!sweep && !absl::GetFlag(FLAGS_html).empty(), "--html needs --sweep"},
+      {sweep && absl::GetFlag(FLAGS_json), "--json is of a single replay"},
       {!sweep && absl::GetFlag(FLAGS_ttl).size() > 1,
        "several TTLs in --ttl need --sweep"},
       {!sweep && absl::GetFlag(FLAGS_policy).size() > 1,
@@ -291,33 +288,23 @@ struct Output {
 absl::StatusOr<Output> Report(const SweepOptions& options) {
   absl::StatusOr<std::unique_ptr<RequestSource>> source = OpenSource();
   if (!source.ok()) return source.status();
-  std::unique_ptr<ProgressBar> bar;
-  if (absl::GetFlag(FLAGS_progress) && isatty(STDERR_FILENO) != 0) {
-    bar = std::make_unique<ProgressBar>(STDERR_FILENO);
-  }
-  const auto update = [&](std::optional<double> done, int64_t requests) {
-    if (bar != nullptr) bar->Update(done, requests);
-  };
   const std::string trace = absl::GetFlag(FLAGS_trace);
-  const bool json = absl::GetFlag(FLAGS_json);
   if (absl::GetFlag(FLAGS_sweep)) {
-    absl::StatusOr<Sweep> sweep = RunSweep(**source, options, update);
+    absl::StatusOr<Sweep> sweep = RunSweep(**source, options);
     if (!sweep.ok()) return sweep.status();
     absl::Status status = CheckNotEmpty(sweep->requests, sweep->bad_lines);
     if (!status.ok()) return status;
-    return Output{json ? SweepJson(*sweep) : SweepTable(trace, *sweep),
-                  SweepPage(trace, *sweep)};
+    return Output{SweepTable(trace, *sweep), SweepPage(trace, *sweep)};
   }
-  absl::StatusOr<ReplayResult> result = Replay(
-      **source, options.replay,
-      [&](int64_t requests) { update((*source)->progress(), requests); });
+  absl::StatusOr<ReplayResult> result = Replay(**source, options.replay);
   if (!result.ok()) return result.status();
   absl::Status status =
       CheckNotEmpty(result->counts.requests, result->bad_lines);
   if (!status.ok()) return status;
-  return Output{
-      json ? ReplayJson(*result) : ReplayTable(trace, options.replay, *result),
-      ""};
+  return Output{absl::GetFlag(FLAGS_json)
+                    ? ReplayJson(*result)
+                    : ReplayTable(trace, options.replay, *result),
+                ""};
 }
 
 // Runs what the flags say. The page is opened before the long work, so that a

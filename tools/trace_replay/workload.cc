@@ -3,7 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 #include "absl/numeric/int128.h"
 #include "absl/status/statusor.h"
@@ -99,10 +98,6 @@ absl::StatusOr<bool> Workload::Next(Request& request) {
   request.ttl_seconds = kind.ttl_seconds;
   ++produced_;
   return true;
-}
-
-std::optional<double> Workload::progress() const {
-  return static_cast<double>(produced_) / static_cast<double>(requests_);
 }
 
 uint64_t Workload::NextRank() {

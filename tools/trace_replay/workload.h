@@ -26,7 +26,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <random>
 #include <string>
 
@@ -42,7 +41,6 @@ class Workload : public RequestSource {
   explicit Workload(int64_t requests = kDefaultRequests);
 
   absl::StatusOr<bool> Next(Request& request) override;
-  std::optional<double> progress() const override;
 
  private:
   uint64_t NextRank();

@@ -2,10 +2,8 @@
 // are as promised.
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <list>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +16,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/tests/tools/trace_replay/text_source.h"
-#include "wheelcache/tools/trace_replay/progress_bar.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/replayer.h"
 #include "wheelcache/tools/trace_replay/report.h"
@@ -207,15 +204,8 @@ TEST(ReplayTest, EmptySourceGivesAnEmptyResult) {
   EXPECT_EQ(result.hit_ratio(), 0);
 }
 
-TEST(ReplayTest, ListenerHearsOfEveryBatchAndSomeCallsAreTimed) {
-  std::vector<int64_t> heard;
-  Workload workload(40'000);
-  const ReplayResult result = Replay(workload, Exact(), [&](int64_t requests) {
-                                heard.push_back(requests);
-                              }).value();
-  EXPECT_EQ(heard.size(), 10u);
-  EXPECT_TRUE(std::is_sorted(heard.begin(), heard.end()));
-  EXPECT_EQ(heard.back(), 40'000);
+TEST(ReplayTest, SomeCallsAreTimed) {
+  const ReplayResult result = ReplayAll(Workload(40'000), Exact());
   EXPECT_NEAR(result.counts.get_nanos.count(), 5'000, 1'000);
   EXPECT_GT(result.counts.set_nanos.count(), 100);
   EXPECT_GT(result.elapsed, absl::ZeroDuration());
@@ -307,20 +297,6 @@ TEST(ReportTest, JsonHasExactlyThePromisedKeys) {
   EXPECT_EQ(ReplayJson(result), json + "}\n");
   result.bad_lines = 0;
   EXPECT_EQ(ReplayJson(result), json + ", \"bad_lines\": 0}\n");
-}
-
-TEST(ProgressLineTest, ShowsShareRequestsAndRemainingTime) {
-  const auto line = [](std::optional<double> share, int64_t requests) {
-    return ProgressLine(share, requests, std::chrono::seconds(2));
-  };
-  EXPECT_EQ(line(0.25, 1'000'000),
-            "[#######.......................]  25%  1,000,000 requests, 6 s "
-            "left");
-  // A file that grows while it is read.
-  EXPECT_EQ(line(1.5, 10),
-            "[##############################] 100%  10 requests, 0 s left");
-  EXPECT_EQ(line(0, 0), "[..............................]   0%  0 requests");
-  EXPECT_EQ(line(std::nullopt, 4'096), "4,096 requests");
 }
 
 }  // namespace

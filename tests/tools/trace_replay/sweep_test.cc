@@ -291,26 +291,6 @@ TEST(SweepTest, ErrorsOfTheSourceAndOfTheCacheAreReturned) {
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST(SweepTest, ProgressRisesToItsEnd) {
-  Random random(1);
-  TextSource source(RandomTrace(random, 10'000));
-  SweepOptions options;
-  options.sizes = 3;
-  options.replay.threads = 2;
-  double done = 0;
-  int64_t requests = 0;
-  ASSERT_TRUE(
-      RunSweep(source, options, [&](std::optional<double> now, int64_t played) {
-        EXPECT_GE(now.value_or(0), done);
-        EXPECT_GE(played, requests);
-        done = now.value_or(0);
-        requests = played;
-      }).ok());
-  EXPECT_NEAR(done, 1, 1e-9);
-  // Loaded once, replayed six times, and with advice in two caches.
-  EXPECT_EQ(requests, 9 * 10'000);
-}
-
 const absl::Duration kNoTtl = absl::InfiniteDuration();
 
 // A sweep of a thousand reads by 100, 200, 400 and 800 entries. Of each TTL
@@ -433,23 +413,6 @@ TEST(SweepReportTest, TableHasARowForEachLimitOfEachTtl) {
               StartsWith("standard input: hit ratio by max_entries\n"
                          "12,345 requests, 1,000 reads, 2,000 keys, 17 bad "
                          "lines skipped\n"));
-}
-
-TEST(SweepReportTest, JsonHasEveryFigure) {
-  Sweep sweep = SmallSweep();
-  EXPECT_EQ(SweepJson(sweep),
-            R"({"requests": 12345, "reads": 1000, "keys": 2000, "by": "entries",
- "limits": [100, 200, 400, 800],
- "curves": [{"policy": "lru", "ttl": "5m", "hits": [600, 610, 625, 630], "hit_ratios": [0.600000, 0.610000, 0.625000, 0.630000]},
-  {"policy": "lru", "ttl": "inf", "hits": [700, 720, 740, 750], "hit_ratios": [0.700000, 0.720000, 0.740000, 0.750000]}],
- "bounds": [{"ttl": "5m", "hits": [600, 610, 625, 630], "hit_ratios": [0.600000, 0.610000, 0.625000, 0.630000]},
-  {"ttl": "inf", "hits": [700, 720, 740, 750], "hit_ratios": [0.700000, 0.720000, 0.740000, 0.750000]}],
- "samples": [{"ttl": "5m", "limits": [100, 300], "hits": [490, 510], "hit_ratios": [0.490000, 0.510000]}],
- "choice": {"limit": 100, "policy": "lru", "ttl": "inf", "hit_ratio": 0.700000},
- "advice": "Choose max_entries = 100, EvictionPolicy::kLru and no TTL: 70.0 % of the reads hit; twice as much would gain 2.0 points."}
-)");
-  sweep.bad_lines = 3;
-  EXPECT_THAT(SweepJson(sweep), EndsWith(", \"bad_lines\": 3}\n"));
 }
 
 Sweep RandomSweep(SweepBy by) {

@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -39,8 +38,6 @@ class TextSource : public RequestSource {
     request = *parsed;
     return true;
   }
-
-  std::optional<double> progress() const override { return std::nullopt; }
 
  private:
   const std::vector<std::string> lines_;

@@ -192,25 +192,6 @@ TEST(TraceReaderTest, CompressedFileIsAnErrorThatNamesTheCommand) {
               HasSubstr("gzip -dc FILE | trace_replay --trace=-"));
 }
 
-void ExpectProgressByHalves(RequestSource& source) {
-  Request request;
-  for (const double done : {0.0, 0.5}) {
-    EXPECT_EQ(source.progress(), done);
-    ASSERT_TRUE(source.Next(request).value());
-  }
-  EXPECT_EQ(source.progress(), 1);
-  EXPECT_FALSE(source.Next(request).value());
-}
-
-TEST(RequestSourceTest, ProgressRunsFromZeroToOne) {
-  constexpr absl::string_view kTwo = "0,a,1,1,0,get,0\n0,b,1,1,0,get,0\n";
-  ReadText(kTwo);
-  ExpectProgressByHalves(**TraceReader::Open(TracePath()));
-  Workload workload(2);
-  ExpectProgressByHalves(workload);
-  EXPECT_EQ((*TraceReader::Open("/dev/null"))->progress(), std::nullopt);
-}
-
 TEST(LoadedTraceTest, GivesWhatWasLoaded) {
   Random random(1);
   const std::string text =
