@@ -17,23 +17,11 @@ def wheelcache_module(name, srcs, copts = [], **kwargs):
     )
 
 def hidden_test(name, copts = [], **kwargs):
-    """Two tests: <name> hides the symbols of the test's own code, <name>_all those of the library as well.
-
-    The second builds the library again, so that tools/nightly alone runs it.
-    """
+    """Hides the symbols of the test's own code. --copt=-fvisibility=hidden hides those of the library as well."""
     wheelcache_test(
         name = name,
         copts = HIDDEN + copts,
         **kwargs
-    )
-    _with_hidden_symbols_test(
-        name = name + "_all",
-        size = "small",
-        tags = [
-            "hidden",
-            "manual",
-        ],
-        test = name,
     )
 
 def _merged(deps):
@@ -65,35 +53,4 @@ def _own_libraries_impl(ctx):
 own_libraries = rule(
     implementation = _own_libraries_impl,
     attrs = {"deps": attr.label_list(providers = [CcInfo])},
-)
-
-def _hide_impl(settings, _attr):
-    return {"//command_line_option:copt": settings["//command_line_option:copt"] + HIDDEN}
-
-_hide = transition(
-    implementation = _hide_impl,
-    inputs = ["//command_line_option:copt"],
-    outputs = ["//command_line_option:copt"],
-)
-
-def _with_hidden_symbols_test_impl(ctx):
-    test = ctx.attr.test[0][DefaultInfo]
-    program = ctx.actions.declare_file(ctx.label.name)
-    ctx.actions.symlink(
-        output = program,
-        target_file = test.files_to_run.executable,
-        is_executable = True,
-    )
-    return [DefaultInfo(executable = program, runfiles = test.default_runfiles)]
-
-# The program of another test, built anew with all that it links.
-_with_hidden_symbols_test = rule(
-    implementation = _with_hidden_symbols_test_impl,
-    attrs = {
-        "test": attr.label(cfg = _hide, mandatory = True),
-        "_allowlist_function_transition": attr.label(
-            default = "@bazel_tools//tools/allowlists/function_transition_allowlist",
-        ),
-    },
-    test = True,
 )
