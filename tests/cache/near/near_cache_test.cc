@@ -148,13 +148,13 @@ TEST_F(NearCacheTest, KeysHaveThePrefixInTheStore) {
 TEST_F(NearCacheTest, WhatDoesNotDecodeIsDataLossAndNotKept) {
   options_.local.name = "counts";
   options_.key_prefix = "n:";
-  auto near = New<int64_t>();
+  auto near = New<int32_t>();
   server_.Set("n:key", "seven");
   const auto result = near->Get("key");
   EXPECT_EQ(result.status(),
             absl::DataLossError("near cache \"counts\": the value of \"n:key\","
                                 " of 5 bytes, does not decode: must be an "
-                                "integer of 8 bytes"));
+                                "integer of 4 bytes"));
   EXPECT_TRUE(absl::IsDataLoss(near->Get("key").status()));
   EXPECT_EQ(fetches(), 2);
   EXPECT_EQ(near->stats().undecodable, 2);

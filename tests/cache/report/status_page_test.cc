@@ -381,13 +381,13 @@ TEST(AdviceTest, SampledMissesTellTheirCause) {
 TEST(AdviceTest, FailuresAreTold) {
   CacheStats stats = Good();
   stats.refused = 1;
-  stats.loads = 8;
-  stats.load_errors = 2;
-  stats.listener_exceptions = 3;
+  stats.loads = 4;
+  stats.load_errors = 1;
+  stats.listener_exceptions = 1;
   EXPECT_THAT(
       Advise(stats),
-      ElementsAre(HasSubstr("1 value was refused"), "25.0 % of 8 loads failed.",
-                  "The removal listener threw 3 exceptions."));
+      ElementsAre(HasSubstr("1 value was refused"), "25.0 % of 4 loads failed.",
+                  "The removal listener threw 1 exception."));
 }
 
 // Numbers, text and charts.

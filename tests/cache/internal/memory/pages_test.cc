@@ -54,7 +54,8 @@ constexpr size_t kMiB = size_t{1} << 20;
 
 size_t page_bytes = 0;  // Of the other system; 0 for this one.
 size_t mapped_bytes = 0;
-size_t huge_bytes = 0;  // For which huge pages were asked.
+size_t huge_bytes = 0;   // For which huge pages were asked.
+size_t small_bytes = 0;  // For which no huge pages were.
 
 enum class Kernel { kReal, kTakesAll, kTakesTheFirst, kTakesNone };
 
@@ -298,6 +299,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, PageReleaseTest,
                                            Kernel::kTakesNone));
 
 TEST(PagesTest, AreZeroAndWritable) {
+  EXPECT_EQ(Pages().bytes(), 0);
   for (const size_t bytes : {size_t{1}, size_t{4096}, size_t{100'000}}) {
     const Pages pages = Pages::Map(bytes);
     ASSERT_NE(pages.begin(), nullptr);
@@ -333,6 +335,18 @@ TEST(HugePagesTest, AnArenaAsksForNoneWhereItMayStaySmall) {
 TEST(HugePagesTest, AnArenaAsksForNoneAtTheEndOfWhatItExpects) {
   EXPECT_EQ(AskedForArena(70 * kMiB, 64 * kMiB), 64 * kMiB);
   EXPECT_GT(AskedForArena(80 * kMiB, 64 * kMiB), 64 * kMiB);
+}
+
+// Else the system makes a huge page of what is left around a page that went.
+TEST(HugePagesTest, WhatLosesAPageStaysSmall) {
+  Chunks chunks(16 * kMiB);
+  chunks.Extend(static_cast<Chunks::Ref>(16 * kMiB / Chunks::kGranuleBytes));
+  small_bytes = 0;
+  PageRelease release;
+  chunks.Release(3, 4, &release);
+  EXPECT_EQ(small_bytes, kHugePageBytes);
+  chunks.Release(5, 6, &release);
+  EXPECT_EQ(small_bytes, kHugePageBytes) << "asked for once";
 }
 
 TEST(HugePagesTest, TablesAndWhatLiesAheadOfThemShareTheirs) {
@@ -478,6 +492,7 @@ int __wrap_madvise(void* at, size_t bytes, int advice) {
   using namespace wheelcache::internal;  // NOLINT(google-build-using-namespace)
   ++releases;
   if (advice == MADV_HUGEPAGE) huge_bytes += bytes;
+  if (advice == MADV_NOHUGEPAGE) small_bytes += bytes;
   if (page_bytes != 0) {
     EXPECT_TRUE(IsAligned(at)) << advice;
     EXPECT_EQ(bytes % page_bytes, 0u) << advice;

@@ -204,6 +204,21 @@ TEST_F(SocketTest, ConnectionMovesAndEndsWithItsOwner) {
   EXPECT_FALSE(IsOpen(fd));
 }
 
+// As one that a child of fork() has.
+TEST_F(SocketTest, ConnectionEndsThoughACopyOfItsDescriptorIsOpen) {
+  int copy = -1;
+  int peer = -1;
+  {
+    const Socket socket = Connect();
+    copy = dup(socket.fd());
+    peer = accept(listener_, nullptr, nullptr);
+  }
+  char byte;
+  EXPECT_EQ(recv(peer, &byte, 1, MSG_DONTWAIT), 0) << "the end";
+  close(peer);
+  close(copy);
+}
+
 constexpr uint64_t kSeeds = 200;
 TEST(BackoffTest, LimitOfThePausesDoublesFrom50MillisecondsTo5Seconds) {
   absl::Duration limit = absl::Milliseconds(50);
