@@ -24,6 +24,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "wheelcache/tests/testing/loopback.h"
 
 namespace wheelcache::testing {
 namespace {
@@ -35,14 +36,6 @@ constexpr absl::Duration kStartLimit = absl::Seconds(30);
 constexpr const char* kBinaries[] = {"/usr/bin/redis-check-rdb",
                                      "/usr/bin/redis-server",
                                      "/usr/local/bin/redis-server"};
-
-sockaddr_in Loopback(int port) {
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return address;
-}
 
 }  // namespace
 

@@ -22,18 +22,11 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "wheelcache/tests/testing/loopback.h"
 #include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::testing {
 namespace {
-
-sockaddr_in Loopback(int port) {
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return address;
-}
 
 void SetNoDelay(int fd) {
   const int on = 1;

@@ -12,10 +12,23 @@ _COPTS = ["-Wall", "-Wextra"]
 # Users may compile the library's sources with their own flags, which CMake's add_subdirectory passes on.
 _LIBRARY_COPTS = ["-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Wold-style-cast"]
 
-def wheelcache_library(name, hdrs = [], copts = [], **kwargs):
-    """A library of tests, benchmarks or tools; private to its package unless visibility says otherwise."""
+def wheelcache_library(name, srcs = [], hdrs = [], copts = [], **kwargs):
+    """A library of tests, benchmarks or tools; private to its package unless visibility says otherwise.
+
+    Its sources are compiled as one file: most of a compiler's time goes into headers, which they have in common. So no
+    two of them may give the same name to different things. CMake compiles each alone.
+    """
+    if len(srcs) > 1:
+        native.genrule(
+            name = name + "_sources",
+            srcs = srcs,
+            outs = [name + "_sources.cc"],
+            cmd = "for source in $(SRCS); do echo '#line 1 \"'$$source'\"'; cat $$source; done > $@",
+        )
+        srcs = [name + "_sources.cc"]
     cc_library(
         name = name,
+        srcs = srcs,
         hdrs = hdrs,
         copts = _COPTS + copts,
         include_prefix = "wheelcache/" + native.package_name(),
@@ -57,8 +70,10 @@ def wheelcache_binary(name, srcs = None, copts = [], **kwargs):
 def wheelcache_test(name, srcs = None, copts = [], deps = [], size = "small", **kwargs):
     """A GoogleTest program, from <name>.cc unless srcs says otherwise; main comes from gtest_main.
 
-    Tag it one_thread if it never has a second thread, not even a reaper: .ci/run then leaves it out where it looks for
-    data races.
+    Two tags say where .ci/run looks for what in the tests of the library; tools/nightly looks for all in all of them.
+    threads: it starts threads, so that there may be data races. .ci/run checks that each such test has it.
+    modelled: it makes calls that cache_model_test makes as well, on caches of numbers mostly, so that AddressSanitizer
+    would see nothing that it does not see there.
     """
     cc_test(
         name = name,

@@ -11,7 +11,7 @@
 namespace wheelcache {
 namespace {
 
-constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
+constexpr absl::Duration kFirstRetryPause = absl::Milliseconds(50);
 
 absl::Status NoAnswer() {
   return absl::DeadlineExceededError("no answer within the timeout");
@@ -132,7 +132,7 @@ absl::Status FakeStore::Attach(absl::string_view prefix,
   session->listener = listener;
   session->store = this;
   session->retry_nanos = clock().NowNanos();
-  session->pause = kFirstPause;
+  session->pause = kFirstRetryPause;
   server_.sessions_.push_back(std::move(session));
   server_.PumpLocked();
   return absl::OkStatus();
