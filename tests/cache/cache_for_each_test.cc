@@ -13,7 +13,6 @@
 #include <random>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -240,34 +239,6 @@ TEST_F(EraseIfTest, LoadThatBeginsWithinItIsStored) {
     return handle.key() == 1;
   });
   EXPECT_EQ(cache->Peek(2), 3);
-}
-
-TEST_F(EraseIfTest, SupersedesBeforeItLooks) {
-  auto cache = New<int, int>();
-  cache->Set(1, 1);
-  // Stored before the predicate's first call, or not at all.
-  std::thread loader;
-  testing::Notification loads;
-  testing::Notification go_on;
-  loader = std::thread([&] {
-    EXPECT_EQ(*cache->GetOrLoad(2,
-                                [&]() -> absl::StatusOr<int> {
-                                  loads.Notify();
-                                  go_on.Wait();
-                                  return 3;
-                                }),
-              3);
-  });
-  loads.Wait();
-  cache->EraseIf([&](const auto&) {
-    if (loader.joinable()) {
-      go_on.Notify();
-      loader.join();
-      EXPECT_FALSE(cache->Contains(2));
-    }
-    return true;
-  });
-  EXPECT_EQ(cache->size(), 0);
 }
 
 class EraseIfRaceTest : public InterruptedCacheEnvironment {};

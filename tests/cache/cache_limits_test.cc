@@ -1,9 +1,8 @@
-// Limits: which entries leave when there is no room, with each policy; what
-// SetLimits does to the entries, to the limits and to the memory, also while
-// others use the cache; and the room that a Set has in hand.
+// Limits: which entries leave when there is no room, with each policy; and
+// what SetLimits does to the entries, to the limits and to the memory, also
+// while others use the cache.
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -12,7 +11,6 @@
 #include <numeric>
 #include <random>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -31,7 +29,6 @@
 #include "wheelcache/tests/testing/child.h"
 #include "wheelcache/tests/testing/each_policy.h"
 #include "wheelcache/tests/testing/interruption.h"
-#include "wheelcache/tests/testing/spin_barrier.h"
 
 namespace wheelcache {
 namespace {
@@ -161,53 +158,6 @@ TEST_F(CacheEvictionTest, EntryOfHalfTheLimitIsStored) {
   EXPECT_LE(cache->bytes(), options_.max_bytes);
   EXPECT_GE(cache->bytes(), options_.max_bytes * 9 / 10);
   EXPECT_TRUE(cache->CheckInvariants().ok());
-}
-
-// Promise: Hard limits
-// What a Clear takes was in the cache at one instant.
-TEST_F(CacheEvictionTest, LimitsHoldAtEveryInstant) {
-  constexpr int64_t kMaxEntries = 50;
-  constexpr int kThreads = 3;
-  constexpr int kSets = 4000;
-  options_.max_entries = kMaxEntries;
-  options_.max_bytes = 40 * (overhead_ + 50);
-  for (const int shards : {1, 16}) {
-    options_.shards = shards;
-    int64_t cleared_entries = 0;
-    int64_t cleared_bytes = 0;
-    const std::thread::id clearer = std::this_thread::get_id();
-    WeightCache::Hooks hooks;
-    hooks.weigher = &Weigh;
-    hooks.on_removal = [&](int, int64_t weight, RemovalCause cause) {
-      if (cause != RemovalCause::kDeleted) return;
-      EXPECT_EQ(std::this_thread::get_id(), clearer);
-      ++cleared_entries;
-      cleared_bytes += overhead_ + weight;
-    };
-    auto cache = New<int, int64_t>(std::move(hooks));
-
-    std::atomic<int> running{kThreads};
-    std::vector<std::thread> setters;
-    for (int t = 0; t < kThreads; ++t) {
-      setters.emplace_back([&, t] {
-        std::mt19937 random(t);
-        for (int i = 0; i < kSets; ++i) {
-          cache->Set(static_cast<int>(random() % 100), random() % 100);
-        }
-        --running;
-      });
-    }
-    for (int i = 0; running > 0; ++i) {
-      EXPECT_LE(cache->size(), kMaxEntries);
-      EXPECT_LE(cache->bytes(), options_.max_bytes);
-      if (i % 100 != 0) continue;
-      cache->Clear();
-      EXPECT_LE(std::exchange(cleared_entries, 0), kMaxEntries);
-      EXPECT_LE(std::exchange(cleared_bytes, 0), options_.max_bytes);
-    }
-    for (std::thread& setter : setters) setter.join();
-    EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
-  }
 }
 
 // Promise: Expired entries go first
@@ -468,12 +418,12 @@ TEST_F(SetLimitsTest, GrowsFarBeyondTheFirstLimits) {
     auto cache = New<int, int>(std::move(hooks));
     Fill(cache.get(), 1, 100);
     EXPECT_EQ(cache->size(), 10);
-    ASSERT_TRUE(cache->SetLimits(200'000, kUnlimited).ok());
-    Fill(cache.get(), 1, 250'000);
-    EXPECT_EQ(cache->size(), 200'000);
+    ASSERT_TRUE(cache->SetLimits(40'000, kUnlimited).ok());
+    Fill(cache.get(), 1, 50'000);
+    EXPECT_EQ(cache->size(), 40'000);
     int64_t found = 0;
-    for (int key = 1; key <= 250'000; ++key) found += cache->Contains(key);
-    EXPECT_EQ(found, 200'000);
+    for (int key = 1; key <= 50'000; ++key) found += cache->Contains(key);
+    EXPECT_EQ(found, 40'000);
     EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
   }
 }
@@ -566,7 +516,7 @@ TEST_F(SetLimitsTest, MemoryFollowsALowerLimit) {
   ASSERT_TRUE(cache->SetLimits(kUnlimited, 8 * kMiB).ok());
   int key = 0;
   for (const size_t size : {100, 10'000, 100, 3000, 50'000, 100}) {
-    for (int64_t set = 0; set < 20 * kMiB; set += static_cast<int64_t>(size)) {
+    for (int64_t set = 0; set < 10 * kMiB; set += static_cast<int64_t>(size)) {
       cache->Set(key++, std::string(size, 'x'));
       if (key % 64 != 0) continue;
       ASSERT_LE(cache->stats().resident_bytes, 8 * kMiB * 112 / 100 + 8 * kMiB);
@@ -751,46 +701,6 @@ TEST_P(SetLimitsRaceTest, UseIsShownBetweenTheStepsOfGrowth) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, SetLimitsRaceTest, testing::EachPolicy());
-
-// What becomes of the room that a Set has got by evicting, and not used yet,
-// when others come between.
-class CacheRoomRaceTest
-    : public testing::WithEachPolicy<InterruptedCacheEnvironment> {
- protected:
-  // Of two shards.
-  static uint32_t ShardOf(int key) {
-    return internal::HashKey<DefaultHash<int>>(key).for_shard % 2;
-  }
-};
-
-// Promise: Hard limits
-// Each has evicted what its shard had, and needs what the other has in hand.
-TEST_P(CacheRoomRaceTest, OneOfTwoSetsThatWaitForEachOthersRoomLetsGo) {
-  constexpr int64_t kWeight = 1000;
-  const int64_t overhead = OverheadOfAnEntry<int, int64_t>();
-  options_.shards = 2;
-  options_.max_bytes = 2 * (overhead + kWeight);
-  options_.maintenance_budget = 1;  // Evicts one at a time under the lock.
-  WeightCache::Hooks hooks;
-  hooks.weigher = &Weigh;
-  auto cache = New<int, int64_t>(hooks);
-  std::vector<int> keys[2];
-  for (int key = 0; key < 100; ++key) keys[ShardOf(key)].push_back(key);
-  for (const auto& of_shard : keys) cache->Set(of_shard[0], kWeight);
-  SpinBarrier both_have_evicted(2);
-  const auto set_all = [&](int key) {
-    AtNth("store: between clock and lock", 2,
-          [&] { both_have_evicted.Pass([] {}); });
-    EXPECT_TRUE(cache->Set(key, 2 * kWeight + overhead));
-  };
-  std::thread other([&] { set_all(keys[1][1]); });
-  set_all(keys[0][1]);
-  other.join();
-  EXPECT_EQ(cache->size(), 1);
-  EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
-}
-
-INSTANTIATE_TEST_SUITE_P(Policies, CacheRoomRaceTest, testing::EachPolicy());
 
 }  // namespace
 }  // namespace wheelcache

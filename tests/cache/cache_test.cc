@@ -12,7 +12,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -319,26 +318,6 @@ TEST_F(CacheHandleTest, ChargeStaysWhatItWasOutsideTheCache) {
   counted->Del(1000);
   EXPECT_EQ(first.charge(), first_charge);
   EXPECT_EQ(second.charge(), second_charge);
-}
-
-TEST_F(CacheHandleTest, LastOfManyHandlesDestroysTheValueWhereverItIs) {
-  constexpr int kThreads = 4;
-  for (int round = 0; round < 200; ++round) {
-    auto cache = New<int, Value>();
-    const Value value = std::make_shared<int>(round);
-    cache->Set(1, value);
-    std::vector<std::thread> threads;
-    for (int i = 0; i < kThreads; ++i) {
-      threads.emplace_back([round, handle = cache->Find(1)]() mutable {
-        EXPECT_EQ(**handle, round);
-        handle = {};
-      });
-    }
-    // Some handles go before it, some after it, some at the same time.
-    cache = nullptr;
-    for (std::thread& thread : threads) thread.join();
-    EXPECT_EQ(value.use_count(), 1);
-  }
 }
 
 // Keys and values.

@@ -24,12 +24,16 @@
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/options.h"
+#include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/cache_peer.h"
 #include "wheelcache/tests/testing/each_policy.h"
 #include "wheelcache/tests/testing/interruption.h"
+#include "wheelcache/tests/testing/notification.h"
+#include "wheelcache/tests/testing/spin_barrier.h"
 #include "wheelcache/tests/testing/test_environment.h"
 #include "wheelcache/tests/testing/validated_values.h"
 #include "wheelcache/wheel/reaper.h"
@@ -366,6 +370,26 @@ TEST_F(CacheRaceTest, ReadGoesOnInTheIndexThatHasGrownMeanwhile) {
     EXPECT_EQ(cache->Get(-1), std::nullopt);
   }
   EXPECT_TRUE(cache->CheckInvariants().ok());
+}
+
+TEST_F(CacheRaceTest, LastOfManyHandlesDestroysTheValueWhereverItIs) {
+  constexpr int kThreads = 4;
+  for (int round = 0; round < 200; ++round) {
+    auto cache = New<int, std::shared_ptr<int>>();
+    const auto value = std::make_shared<int>(round);
+    cache->Set(1, value);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([round, handle = cache->Find(1)]() mutable {
+        EXPECT_EQ(**handle, round);
+        handle = {};
+      });
+    }
+    // Some handles go before it, some after it, some at the same time.
+    cache = nullptr;
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(value.use_count(), 1);
+  }
 }
 
 // An equality that, in the one thread that asks for it, first calls a function:
@@ -727,8 +751,126 @@ TEST_F(ForEachThreadsTest, EraseIfRemovesOnlyWhatItSaw) {
   }
 }
 
-// SetLimits.
+TEST_F(ForEachThreadsTest, EraseIfSupersedesBeforeItLooks) {
+  auto cache = New<int, int>();
+  cache->Set(1, 1);
+  // Stored before the predicate's first call, or not at all.
+  std::thread loader;
+  testing::Notification loads;
+  testing::Notification go_on;
+  loader = std::thread([&] {
+    EXPECT_EQ(*cache->GetOrLoad(2,
+                                [&]() -> absl::StatusOr<int> {
+                                  loads.Notify();
+                                  go_on.Wait();
+                                  return 3;
+                                }),
+              3);
+  });
+  loads.Wait();
+  cache->EraseIf([&](const auto&) {
+    if (loader.joinable()) {
+      go_on.Notify();
+      loader.join();
+      EXPECT_FALSE(cache->Contains(2));
+    }
+    return true;
+  });
+  EXPECT_EQ(cache->size(), 0);
+}
 
+// Limits.
+
+// The values are weights: an entry is charged its value and the overhead.
+using WeightCache = Cache<int, int64_t>;
+
+uint64_t Weigh(int /*key*/, int64_t weight) {
+  return static_cast<uint64_t>(weight);
+}
+
+class CacheRoomThreadsTest
+    : public testing::WithEachPolicy<InterruptedCacheEnvironment> {
+ protected:
+  // Of two shards.
+  static uint32_t ShardOf(int key) {
+    return internal::HashKey<DefaultHash<int>>(key).for_shard % 2;
+  }
+};
+
+// Promise: Hard limits
+// What a Clear takes was in the cache at one instant.
+TEST_P(CacheRoomThreadsTest, ClearTakesNoMoreThanTheLimits) {
+  const int64_t overhead = OverheadOfAnEntry<int, int64_t>();
+  constexpr int64_t kMaxEntries = 50;
+  constexpr int kThreads = 3;
+  constexpr int kSets = 4000;
+  options_.max_entries = kMaxEntries;
+  options_.max_bytes = 40 * (overhead + 50);
+  for (const int shards : {1, 16}) {
+    options_.shards = shards;
+    int64_t cleared_entries = 0;
+    int64_t cleared_bytes = 0;
+    const std::thread::id clearer = std::this_thread::get_id();
+    WeightCache::Hooks hooks;
+    hooks.weigher = &Weigh;
+    hooks.on_removal = [&](int, int64_t weight, RemovalCause cause) {
+      if (cause != RemovalCause::kDeleted) return;
+      EXPECT_EQ(std::this_thread::get_id(), clearer);
+      ++cleared_entries;
+      cleared_bytes += overhead + weight;
+    };
+    auto cache = New<int, int64_t>(std::move(hooks));
+
+    std::atomic<int> running{kThreads};
+    std::vector<std::thread> setters;
+    for (int t = 0; t < kThreads; ++t) {
+      setters.emplace_back([&, t] {
+        std::mt19937 random(t);
+        for (int i = 0; i < kSets; ++i) {
+          cache->Set(static_cast<int>(random() % 100), random() % 100);
+        }
+        --running;
+      });
+    }
+    for (int i = 0; running > 0; ++i) {
+      EXPECT_LE(cache->size(), kMaxEntries);
+      EXPECT_LE(cache->bytes(), options_.max_bytes);
+      if (i % 100 != 0) continue;
+      cache->Clear();
+      EXPECT_LE(std::exchange(cleared_entries, 0), kMaxEntries);
+      EXPECT_LE(std::exchange(cleared_bytes, 0), options_.max_bytes);
+    }
+    for (std::thread& setter : setters) setter.join();
+    EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
+  }
+}
+
+// Promise: Hard limits
+// Each has evicted what its shard had, and needs what the other has in hand.
+TEST_P(CacheRoomThreadsTest, OneOfTwoSetsThatWaitForEachOthersRoomLetsGo) {
+  constexpr int64_t kWeight = 1000;
+  const int64_t overhead = OverheadOfAnEntry<int, int64_t>();
+  options_.shards = 2;
+  options_.max_bytes = 2 * (overhead + kWeight);
+  options_.maintenance_budget = 1;  // Evicts one at a time under the lock.
+  WeightCache::Hooks hooks;
+  hooks.weigher = &Weigh;
+  auto cache = New<int, int64_t>(hooks);
+  std::vector<int> keys[2];
+  for (int key = 0; key < 100; ++key) keys[ShardOf(key)].push_back(key);
+  for (const auto& of_shard : keys) cache->Set(of_shard[0], kWeight);
+  SpinBarrier both_have_evicted(2);
+  const auto set_all = [&](int key) {
+    AtNth("store: between clock and lock", 2,
+          [&] { both_have_evicted.Pass([] {}); });
+    EXPECT_TRUE(cache->Set(key, 2 * kWeight + overhead));
+  };
+  std::thread other([&] { set_all(keys[1][1]); });
+  set_all(keys[0][1]);
+  other.join();
+  EXPECT_EQ(cache->size(), 1);
+  EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
+}
 // Writers, two threads that change the limits, and one that looks.
 class SetLimitsThreadsTest : public testing::WithEachPolicy<CacheEnvironment> {
 };
@@ -807,6 +949,7 @@ TEST_P(SetLimitsThreadsTest, OneOfSeveralCallsWinsAndHolds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, CacheThreadsTest, testing::EachPolicy());
+INSTANTIATE_TEST_SUITE_P(Policies, CacheRoomThreadsTest, testing::EachPolicy());
 INSTANTIATE_TEST_SUITE_P(Policies, SetLimitsThreadsTest, testing::EachPolicy());
 
 }  // namespace

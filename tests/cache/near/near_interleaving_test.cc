@@ -2,6 +2,7 @@
 // reader understands it. near_promise_test.cc has all such schedules, but for
 // threads that wait for each other and for stale_if_error.
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,10 +15,13 @@
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/near/near_cache.h"
+#include "wheelcache/cache/near/testing/fake_server.h"
 #include "wheelcache/cache/near/testing/fake_store.h"
 #include "wheelcache/tests/cache/near/near_environment.h"
 #include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/tests/testing/notification.h"
+#include "wheelcache/wheel/reaper.h"
+#include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache {
 namespace {
@@ -354,6 +358,46 @@ TEST_F(NearInterleavingTest, OverlappingBatchesInOppositeOrdersEnd) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// For the reaper and the clock of each test.
+class NearWaitTest : public NearEnvironment {};
+
+TEST_F(NearWaitTest, WaitUntilReadyWaitsForTheSession) {
+  SimulatedClock clock;
+  Reaper reaper(clock);
+  FakeServer server(&clock, &reaper);
+  FakeStore store(&server);
+  store.set_reachable(false);
+  options_.local.clock = &clock;
+  auto near = *NearCache<std::string>::Create(options_, &store);
+  absl::Status ready = absl::UnknownError("");
+  std::thread waiter([&] { ready = near->WaitUntilReady(absl::Seconds(100)); });
+  clock.RunFor(absl::Seconds(3));
+  store.set_reachable(true);
+  clock.RunFor(absl::Seconds(6));
+  waiter.join();
+  EXPECT_EQ(ready, absl::OkStatus());
+}
+
+TEST_F(NearWaitTest, WaitUntilReadyEndsWithItsTimeout) {
+  SimulatedClock clock;
+  Reaper reaper(clock);
+  FakeServer server(&clock, &reaper);
+  FakeStore store(&server);
+  store.set_reachable(false);
+  options_.local.clock = &clock;
+  auto near = *NearCache<std::string>::Create(options_, &store);
+  std::atomic<bool> done{false};
+  std::thread waiter([&] {
+    EXPECT_TRUE(absl::IsUnavailable(near->WaitUntilReady(absl::Seconds(2))));
+    done = true;
+  });
+  while (!done) {
+    clock.RunFor(absl::Seconds(1));
+    std::this_thread::yield();
+  }
+  waiter.join();
 }
 
 }  // namespace

@@ -2,12 +2,10 @@
 // or a message is missing, and when it recovers; and the two values that this
 // rests on, Heartbeat and FetchStamp.
 
-#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -36,6 +34,7 @@ class NearLeaseTest : public NearEnvironment {
  protected:
   NearLeaseTest() { server_.Set("key", "old"); }
 };
+
 // Promise: A near cache is never staler than its bound
 TEST_F(NearLeaseTest, HalfOpenConnectionEndsLocalHitsAtTheBound) {
   auto near = New<std::string>();
@@ -263,43 +262,6 @@ TEST_F(NearLeaseTest, WaitUntilReadySaysWhyThereIsNoLease) {
   clock_.Advance(options_.max_staleness - absl::Milliseconds(1));
   EXPECT_TRUE(
       absl::IsDeadlineExceeded(near->WaitUntilReady(absl::ZeroDuration())));
-}
-
-TEST_F(NearLeaseTest, WaitUntilReadyWaitsForTheSession) {
-  SimulatedClock clock;
-  Reaper reaper(clock);
-  FakeServer server(&clock, &reaper);
-  FakeStore store(&server);
-  store.set_reachable(false);
-  options_.local.clock = &clock;
-  auto near = *NearCache<std::string>::Create(options_, &store);
-  absl::Status ready = absl::UnknownError("");
-  std::thread waiter([&] { ready = near->WaitUntilReady(absl::Seconds(100)); });
-  clock.RunFor(absl::Seconds(3));
-  store.set_reachable(true);
-  clock.RunFor(absl::Seconds(6));
-  waiter.join();
-  EXPECT_EQ(ready, absl::OkStatus());
-}
-
-TEST_F(NearLeaseTest, WaitUntilReadyEndsWithItsTimeout) {
-  SimulatedClock clock;
-  Reaper reaper(clock);
-  FakeServer server(&clock, &reaper);
-  FakeStore store(&server);
-  store.set_reachable(false);
-  options_.local.clock = &clock;
-  auto near = *NearCache<std::string>::Create(options_, &store);
-  std::atomic<bool> done{false};
-  std::thread waiter([&] {
-    EXPECT_TRUE(absl::IsUnavailable(near->WaitUntilReady(absl::Seconds(2))));
-    done = true;
-  });
-  while (!done) {
-    clock.RunFor(absl::Seconds(1));
-    std::this_thread::yield();
-  }
-  waiter.join();
 }
 
 TEST_F(NearLeaseTest, ReaperKeepsTheLeaseWithoutAnyCall) {
