@@ -26,7 +26,6 @@
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/cache_peer.h"
-#include "wheelcache/tests/testing/child.h"
 #include "wheelcache/tests/testing/each_policy.h"
 #include "wheelcache/tests/testing/interruption.h"
 

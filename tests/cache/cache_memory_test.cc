@@ -117,13 +117,13 @@ TEST_F(CacheMemoryTest, FollowsTheLimitThroughSizes) {
     const auto fill = [&](size_t least, size_t most) {
       Fill(cache.get(), least, most, kMaxBytes * 3 / 2, maintains);
     };
-    fill(64, 128);
+    fill(128, 256);
     fill(8 << 10, 16 << 10);
     ExpectValid(cache.get());
-    fill(64, 128);
+    fill(128, 256);
     fill(64 << 10, 512 << 10);
     ExpectValid(cache.get());
-    fill(64, 128);
+    fill(128, 256);
     ExpectValid(cache.get());
     // Nearly all of the limit serves.
     EXPECT_GT(cache->bytes(), kMaxBytes / 100 * 80);

@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
 
 namespace {
 
-constexpr int kInputs = 2000;
+constexpr int kInputs = 500;
 constexpr std::size_t kMaxSize = 512;
 
 bool RunFile(const char* path) {
