@@ -5,8 +5,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -34,7 +32,6 @@
 #include "wheelcache/cache/types/hash_strings.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/child.h"
-#include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/wheel/reaper.h"
 
 namespace wheelcache {

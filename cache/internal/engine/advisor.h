@@ -23,7 +23,6 @@
 #include <optional>
 
 #include "absl/base/optimization.h"
-#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/index/key_hash.h"

@@ -25,7 +25,6 @@
 #include "wheelcache/cache/near/testing/fake_store.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/tests/cache/near/near_environment.h"
-#include "wheelcache/tests/testing/child.h"
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/simulated_clock.h"
 

@@ -1,8 +1,6 @@
 // The caches and near caches of the process, while they come, go and fork, and
 // their metrics as Prometheus reads them.
 
-#include <unistd.h>
-
 #include <atomic>
 #include <cmath>
 #include <cstddef>
@@ -37,7 +35,6 @@
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/child.h"
 #include "wheelcache/tests/testing/html_page.h"
-#include "wheelcache/tests/testing/notification.h"
 #include "wheelcache/tests/testing/prometheus_text.h"
 
 namespace wheelcache {

@@ -28,7 +28,6 @@
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/testing/interruption.h"
-#include "wheelcache/tests/testing/notification.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {

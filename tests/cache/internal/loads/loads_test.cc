@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -15,7 +14,6 @@
 #include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/loads/gate.h"
 #include "wheelcache/cache/internal/loads/refresh_board.h"
-#include "wheelcache/tests/testing/child.h"
 #include "wheelcache/tests/testing/notification.h"
 
 namespace wheelcache::internal {
