@@ -500,7 +500,8 @@ int __wrap_madvise(void* at, size_t bytes, int advice) {
   return __real_madvise(at, bytes, advice);
 }
 
-long __wrap_syscall(long number, long a, long b, long c, long d, long e) {
+long __wrap_syscall(long number, long a, long b, long c, long d, long e,
+                    long f) {
 #ifdef SYS_process_madvise
   using namespace wheelcache::internal;  // NOLINT(google-build-using-namespace)
   if (number == SYS_process_madvise) {
@@ -513,6 +514,6 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e) {
     if (kernel != Kernel::kReal) return TakeRanges(ranges, c);
   }
 #endif
-  return __real_syscall(number, a, b, c, d, e);
+  return __real_syscall(number, a, b, c, d, e, f);
 }
 }
