@@ -107,7 +107,10 @@ void PlayAdversaries() {
       {"change_that_fits", &PolicyAdversary::AbruptChangeToAnotherSetThatFits},
       {"sessions", &PolicyAdversary::Sessions},
       {"too_many_sessions", &PolicyAdversary::SessionsThatDoNotFit},
-      {"news", &PolicyAdversary::News}};
+      {"news", &PolicyAdversary::News},
+      {"pairs", &PolicyAdversary::Pairs},
+      {"heated_then_loop", &PolicyAdversary::HeatedAndThenALoop},
+      {"hot_set_dies", &PolicyAdversary::HotSetThatDies}};
   for (const auto& [name, method] : adversaries) {
     PolicyAdversary adversary(kEntries, /*seed=*/1);
     const Workload keys = (adversary.*method)();

@@ -5,22 +5,20 @@ set(wheelcache_SOURCES
   cache/any_cache.cc
   cache/internal/advice/reuse_sample.cc
   cache/internal/advice/use_ranks.cc
-  cache/internal/engine/admission.cc
   cache/internal/engine/advisor.cc
   cache/internal/engine/compactor.cc
   cache/internal/engine/engine.cc
   cache/internal/engine/engine_upkeep.cc
-  cache/internal/engine/eviction_order.cc
   cache/internal/engine/eviction_record.cc
   cache/internal/engine/iteration.cc
   cache/internal/engine/jitter.cc
-  cache/internal/engine/prefetched_order.cc
   cache/internal/engine/removal_order.cc
   cache/internal/engine/report_source.cc
   cache/internal/engine/shard.cc
   cache/internal/engine/shard_upkeep.cc
   cache/internal/engine/shared_state.cc
   cache/internal/engine/stats_logger.cc
+  cache/internal/engine/two_lists.cc
   cache/internal/entry/entry_pool.cc
   cache/internal/entry/limbo.cc
   cache/internal/epoch/epoch.cc
@@ -66,7 +64,6 @@ set(wheelcache_HEADERS
   cache/hooks.h
   cache/internal/advice/reuse_sample.h
   cache/internal/advice/use_ranks.h
-  cache/internal/engine/admission.h
   cache/internal/engine/advisor.h
   cache/internal/engine/budget.h
   cache/internal/engine/compactor.h
@@ -74,11 +71,11 @@ set(wheelcache_HEADERS
   cache/internal/engine/departures.h
   cache/internal/engine/engine.h
   cache/internal/engine/engine_call.h
-  cache/internal/engine/eviction_order.h
+  cache/internal/engine/eviction_links.h
   cache/internal/engine/eviction_record.h
   cache/internal/engine/iteration.h
   cache/internal/engine/jitter.h
-  cache/internal/engine/prefetched_order.h
+  cache/internal/engine/one_list.h
   cache/internal/engine/recency.h
   cache/internal/engine/refresh_ahead.h
   cache/internal/engine/removal_order.h
@@ -86,10 +83,14 @@ set(wheelcache_HEADERS
   cache/internal/engine/shard.h
   cache/internal/engine/shared_state.h
   cache/internal/engine/stats_logger.h
+  cache/internal/engine/tail_board.h
+  cache/internal/engine/ticks.h
+  cache/internal/engine/two_lists.h
   cache/internal/engine/typed_engine.h
   cache/internal/engine/typed_lead.h
   cache/internal/engine/typed_loads.h
   cache/internal/engine/typed_refreshes.h
+  cache/internal/engine/window_target.h
   cache/internal/entry/entry.h
   cache/internal/entry/entry_pool.h
   cache/internal/entry/handle.h
@@ -141,9 +142,8 @@ set(wheelcache_HEADERS
   cache/types/weigh.h
   cache/view.h
   cache/weigh.h
-  lru/frequency_sketch.h
+  lru/generational_list.h
   lru/ghost_list.h
-  lru/lazy_lru_list.h
   lru/lru_list.h
   wheel/base/background_thread.h
   wheel/base/contain.h

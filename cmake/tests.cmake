@@ -12,7 +12,6 @@ if(TARGET wheelcache::wheelcache)
     tests/testing/child.cc
     tests/testing/html_page.cc
     tests/testing/prometheus_text.cc)
-  wheelcache_test(admission_test tests/cache/internal/engine/admission_test.cc)
   wheelcache_test(arena_test tests/cache/internal/memory/arena_test.cc COPTS -O1)
   wheelcache_test(base_test tests/wheel/base/base_test.cc)
   wheelcache_test(block_heap_test tests/cache/internal/memory/block_heap_test.cc COPTS -O1)
@@ -56,6 +55,7 @@ if(TARGET wheelcache::wheelcache)
   wheelcache_test(timer_service_threads_test tests/wheel/timer_service_threads_test.cc)
   wheelcache_test(timing_wheel_model_test tests/wheel/timing_wheel_model_test.cc COPTS -O1)
   wheelcache_test(timing_wheel_test tests/wheel/timing_wheel_test.cc)
+  wheelcache_test(two_lists_test tests/cache/internal/engine/two_lists_test.cc)
 endif()
 
 if(TARGET wheelcache::near)

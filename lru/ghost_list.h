@@ -1,8 +1,8 @@
 // Remembers which elements have left a cache lately, and which of two parts of
-// it they left: a fingerprint of four bytes for each.
+// it they left: two bytes for each.
 //
 //   std::vector<wheelcache::GhostList::Bucket> buckets(
-//       wheelcache::GhostList::BucketsFor(250));
+//       wheelcache::GhostList::BucketsFor(900));
 //   wheelcache::GhostList ghosts(buckets.data(), buckets.size());
 //   ghosts.Add(hash, wheelcache::GhostList::kFirst);
 //   ghosts.Take(hash);  // kFirst: it came back.
@@ -12,8 +12,8 @@
 // latest pushes out the earliest.
 //
 // Guarantees. What was added is found, once, until eight others have come into
-// its bucket. One element is taken for another with a chance of about the
-// number of ghosts in 2^32.
+// its bucket. One of 4,000 elements that were not added is taken for another
+// one.
 //
 // Cost. Every method is O(1) and touches one cache line. Nothing is allocated.
 //
@@ -26,7 +26,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "wheelcache/wheel/base/version.h"
 
@@ -39,8 +38,8 @@ class GhostList {
 
   // Fingerprints, the latest first, and behind them 0 for none. The lowest bit
   // is the Part.
-  struct alignas(32) Bucket {
-    std::array<uint32_t, 8> words;
+  struct alignas(16) Bucket {
+    std::array<uint16_t, 8> words;
   };
 
   // The buckets for so many elements.
@@ -62,36 +61,24 @@ class GhostList {
 
   // Adds the element with this hash.
   void Add(uint32_t hash, Part left) {
-    std::array<uint32_t, 8>& words = BucketOf(hash)->words;
-    if (words[7] != 0) Forget(words[7]);
-    // In two halves, which compilers move without a call or a loop.
-    std::memmove(&words[4], &words[3], 4 * sizeof(words[0]));
-    std::memmove(&words[1], &words[0], 4 * sizeof(words[0]));
-    words[0] = WordOf(hash) | static_cast<uint32_t>(left);
+    const Place place = PlaceOf(hash);
+    std::array<uint16_t, 8>& words = place.bucket->words;
+    if (words.back() != 0) Forget(words.back());
+    std::copy_backward(words.begin(), words.end() - 1, words.end());
+    words.front() = static_cast<uint16_t>(place.word | left);
     ++sizes_[left];
-  }
-
-  // Whether the element with this hash is here. Cheaper than Take, for callers
-  // that mostly ask for elements that are not.
-  bool Has(uint32_t hash) const {
-    const uint32_t sought = WordOf(hash);
-    uint32_t found = 0;  // Without branches: all words are compared at once.
-    for (const uint32_t word : BucketOf(hash)->words) {
-      found |= (word & ~uint32_t{1}) == sought ? ~uint32_t{0} : 0;
-    }
-    return found != 0;
   }
 
   // Removes the element with this hash. Returns the part that it has left, or
   // kNone if it is not here.
   Part Take(uint32_t hash) {
-    std::array<uint32_t, 8>& words = BucketOf(hash)->words;
-    const uint32_t sought = WordOf(hash);
-    const auto found = std::find_if(
-        words.begin(), words.end(),
-        [sought](uint32_t word) { return (word & ~uint32_t{1}) == sought; });
+    const Place place = PlaceOf(hash);
+    std::array<uint16_t, 8>& words = place.bucket->words;
+    const auto found =
+        std::find_if(words.begin(), words.end(),
+                     [&](uint16_t word) { return (word & ~1) == place.word; });
     if (found == words.end()) return kNone;
-    const uint32_t word = *found;
+    const uint16_t word = *found;
     std::copy(found + 1, words.end(), found);
     words.back() = 0;
     Forget(word);
@@ -102,28 +89,31 @@ class GhostList {
   int64_t size(Part left) const { return sizes_[left]; }
 
   // The cache line that Add and Take will touch.
-  const void* LineOf(uint32_t hash) const { return BucketOf(hash); }
+  const void* LineOf(uint32_t hash) const { return PlaceOf(hash).bucket; }
 
   // The buckets in use.
   uint64_t buckets() const { return count_; }
 
  private:
-  // Never 0.
-  static uint32_t WordOf(uint32_t hash) {
-    return std::max(hash & ~uint32_t{1}, uint32_t{2});
+  // Where an element is remembered, and its fingerprint, without the Part and
+  // never 0.
+  struct Place {
+    Bucket* bucket;
+    uint16_t word;
+  };
+  Place PlaceOf(uint32_t hash) const {
+    // Each half of the product depends on all bits of the hash. The upper one
+    // chooses the bucket, the lower one is the fingerprint.
+    const uint64_t product = (uint64_t{hash} + 1) * 0x9e3779b97f4a7c15;
+    const uint64_t mixed = product ^ (product >> 32);
+    const auto word = static_cast<uint16_t>(mixed & 0xfffe);
+    return {&buckets_[((mixed >> 32) * count_) >> 32],
+            std::max(word, uint16_t{2})};
   }
-  static Part PartOf(uint32_t word) { return static_cast<Part>(word & 1); }
-
-  Bucket* BucketOf(uint32_t hash) const {
-    // The low half depends on all bits of the hash, and does not follow their
-    // order.
-    const auto mixed =
-        static_cast<uint32_t>((uint64_t{hash} * 0x9e3779b97f4a7c15) >> 29);
-    return &buckets_[(uint64_t{mixed} * count_) >> 32];
-  }
+  static Part PartOf(uint16_t word) { return static_cast<Part>(word & 1); }
 
   // Not below zero: what was left in buckets out of use may come back.
-  void Forget(uint32_t word) {
+  void Forget(uint16_t word) {
     int64_t& size = sizes_[PartOf(word)];
     size = std::max<int64_t>(size - 1, 0);
   }

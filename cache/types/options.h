@@ -43,7 +43,7 @@ enum class JitterMode {
 // Which live entry a Set that needs room evicts.
 enum class EvictionPolicy {
   kLru,            // The least recently used.
-  kScanResistant,  // One that is seldom used; see docs/policy.md.
+  kScanResistant,  // What was used only once, first; see docs/policy.md.
 };
 
 struct CacheOptions {

@@ -321,6 +321,16 @@ TEST_P(PolicyAdversaryTest, SessionsThatDoNotFit) {
 
 TEST_P(PolicyAdversaryTest, News) { ExpectNoLossOn(adversary_.News()); }
 
+TEST_P(PolicyAdversaryTest, Pairs) { ExpectNoLossOn(adversary_.Pairs()); }
+
+TEST_P(PolicyAdversaryTest, HeatedAndThenALoop) {
+  ExpectNoLossOn(adversary_.HeatedAndThenALoop());
+}
+
+TEST_P(PolicyAdversaryTest, HotSetThatDies) {
+  ExpectNoLossOn(adversary_.HotSetThatDies());
+}
+
 // A large cache is for optimized builds.
 std::vector<int64_t> Sizes() {
 #ifdef NDEBUG

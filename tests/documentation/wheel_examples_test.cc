@@ -19,9 +19,8 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "wheelcache/lru/frequency_sketch.h"
+#include "wheelcache/lru/generational_list.h"
 #include "wheelcache/lru/ghost_list.h"
-#include "wheelcache/lru/lazy_lru_list.h"
 #include "wheelcache/lru/lru_list.h"
 #include "wheelcache/wheel/base/background_thread.h"
 #include "wheelcache/wheel/base/mutex.h"
@@ -57,7 +56,7 @@ TEST(LruExamples, List) {
   EXPECT_EQ(list.back(), &index);
 }
 
-TEST(LruExamples, LazyList) {
+TEST(LruExamples, GenerationalList) {
   struct Page {
     wheelcache::LruLinks<Page*> links;
     uint32_t last_use = 0;
@@ -65,38 +64,27 @@ TEST(LruExamples, LazyList) {
   struct Pages {        // The Store: where the list finds an element's fields.
     using Ref = Page*;  // Ref{} (here nullptr) is null.
     wheelcache::LruLinks<Ref>& lru_links(Ref page) { return page->links; }
-    uint32_t stamp(Ref page) { return page->last_use; }
+    uint32_t number(Ref page) const { return page->last_use; }
+    void set_number(Ref page, uint32_t number) { page->last_use = number; }
+    void Publish(uint32_t) {}               // Asked for by number().
+    uint32_t Ended(uint32_t) { return 0; }  // No time is kept.
   };
   Page index, news;
-  uint32_t uses = 0;
-  wheelcache::LazyLruList<Pages> list;
-  index.last_use = ++uses;
+  wheelcache::GenerationalList<Pages> list;
   list.PushFront(&index);
-  news.last_use = ++uses;
   list.PushFront(&news);
-  index.last_use = ++uses;  // Used: the list is not touched.
-  uint64_t budget = 100;    // The most elements that may have to be moved.
+  index.last_use = list.number();  // Used: the list is not touched.
+  uint64_t budget = 100;           // The most elements that may be moved.
   Page* victim = list.FindOldest(&budget);  // The news.
   list.Remove(victim);
   EXPECT_EQ(victim, &news);
   EXPECT_EQ(list.FindOldest(&budget), &index);
 }
 
-TEST(LruExamples, FrequencySketch) {
-  const uint32_t hash = 4711;
-  std::vector<wheelcache::FrequencySketch::Block> blocks(
-      wheelcache::FrequencySketch::BlocksFor(1'000));
-  wheelcache::FrequencySketch sketch(blocks.data(), blocks.size());
-  sketch.Fit(1'000);       // The elements whose frequencies matter.
-  sketch.Increment(hash);  // Of an element that occurs.
-  uint32_t frequency = sketch.Frequency(hash);
-  EXPECT_EQ(frequency, 1u);
-}
-
 TEST(LruExamples, GhostList) {
   const uint32_t hash = 4711;
   std::vector<wheelcache::GhostList::Bucket> buckets(
-      wheelcache::GhostList::BucketsFor(250));
+      wheelcache::GhostList::BucketsFor(900));
   wheelcache::GhostList ghosts(buckets.data(), buckets.size());
   ghosts.Add(hash, wheelcache::GhostList::kFirst);
   ghosts.Take(hash);  // kFirst: it came back.

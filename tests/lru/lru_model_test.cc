@@ -1,6 +1,6 @@
-// The LRU list against std::list, and the generations of a LazyLruList against
-// the same ones in plain containers, after random calls. A hit ratio hardly
-// shows which generations were merged; the order of the elements after each
+// The LRU list against std::list, and a GenerationalList against the same
+// generations in plain containers, after random calls. A hit ratio hardly shows
+// which generations were joined; the order of the elements after each
 // call does.
 
 #include <algorithm>
@@ -9,17 +9,21 @@
 #include <iterator>
 #include <list>
 #include <random>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "wheelcache/lru/lazy_lru_list.h"
+#include "wheelcache/lru/generational_list.h"
 #include "wheelcache/lru/lru_list.h"
+#include "wheelcache/tests/testing/reference_generations.h"
 #include "wheelcache/tests/testing/tape.h"
 #include "wheelcache/tests/testing/test_environment.h"
 
 namespace wheelcache {
 namespace {
+
+using wheelcache::testing::ReferenceGenerations;
 
 constexpr int kElements = 12;
 
@@ -55,7 +59,7 @@ struct ByIndices {
 };
 
 template <typename Form>
-class LruListTest : public testing::Test {
+class LruListTest : public ::testing::Test {
  protected:
   using Ref = decltype(Form().store.at(0));
 
@@ -76,7 +80,7 @@ class LruListTest : public testing::Test {
   decltype(form_.list)& list_ = form_.list;
 };
 
-using Forms = testing::Types<ByPointers, ByIndices>;
+using Forms = ::testing::Types<ByPointers, ByIndices>;
 TYPED_TEST_SUITE(LruListTest, Forms);
 
 TYPED_TEST(LruListTest, AgreesWithStdListAfterRandomCalls) {
@@ -126,176 +130,38 @@ TYPED_TEST(LruListTest, AgreesWithStdListAfterRandomCalls) {
 
 struct Page {
   LruLinks<uint32_t> links;
-  uint32_t stamp = 0;
+  uint32_t number = 0;
   bool in_list = false;
 };
 
 struct Pages {
   using Ref = uint32_t;
   LruLinks<Ref>& lru_links(Ref ref) const { return all[ref].links; }
-  uint32_t stamp(Ref ref) const { return all[ref].stamp; }
+  uint32_t number(Ref ref) const { return all[ref].number; }
+  void set_number(Ref ref, uint32_t number) const { all[ref].number = number; }
+  void Publish(uint32_t) const {}
+  uint32_t Ended(uint32_t) const { return 0; }
   Page* all;
 };
 
-bool IsBefore(uint32_t a, uint32_t b) {
-  return static_cast<int32_t>(a - b) < 0;
-}
-
-// The youngest generation first, and in each the newest page.
-class GenerationsModel {
- public:
-  static constexpr size_t kMost = 16;
-
-  explicit GenerationsModel(const std::vector<Page>* pages) : pages_(*pages) {}
-
-  void PushFront(uint32_t page) {
-    const uint32_t stamp = pages_[page].stamp;
-    if (generations_.empty() ||
-        !IsBefore(stamp, generations_[0].begin + ResolutionAt(stamp))) {
-      if (generations_.size() == kMost) MergeShortestPair(stamp);
-      generations_.insert(generations_.begin(), {stamp, {}});
-    }
-    Prepend(&generations_[0], page);
-  }
-
-  void Insert(uint32_t page) {
-    if (generations_.empty() ||
-        !IsBefore(pages_[page].stamp, generations_[0].begin + Resolution())) {
-      PushFront(page);
-    } else {
-      Prepend(&generations_[GenerationOf(page)], page);
-    }
-  }
-
-  void Remove(uint32_t page) {
-    for (size_t i = 0; i < generations_.size(); ++i) {
-      std::vector<uint32_t>& pages = generations_[i].pages;
-      const auto place = std::find(pages.begin(), pages.end(), page);
-      if (place == pages.end()) continue;
-      pages.erase(place);
-      if (pages.empty()) generations_.erase(generations_.begin() + i);
-      return;
-    }
-    FAIL() << "page " << page << " is in no generation";
-  }
-
-  void Substitute(uint32_t page, uint32_t other) {
-    for (Generation& generation : generations_) {
-      std::replace(generation.pages.begin(), generation.pages.end(), page,
-                   other);
-    }
-  }
-
-  void Clear() { generations_.clear(); }
-
-  // Whether a page of this stamp belongs to the oldest generation.
-  bool IsOldest(uint32_t stamp) const {
-    return generations_.size() == 1 ||
-           IsBefore(stamp, generations_[generations_.size() - 2].begin);
-  }
-
-  uint32_t FindOldest(uint64_t* budget) {
-    while (!generations_.empty()) {
-      const uint32_t page = generations_.back().pages.back();
-      const size_t generation = GenerationOf(page);
-      if (generation + 1 == generations_.size()) return page;
-      if (*budget == 0) return 0;
-      --*budget;
-      Remove(page);  // The generations that are younger keep their places.
-      Prepend(&generations_[generation], page);
-    }
-    return 0;
-  }
-
-  uint32_t Resolution() const {
-    return generations_.empty() ? 1 : ResolutionAt(generations_[0].begin);
-  }
-
-  std::vector<uint32_t> Order() const {
-    std::vector<uint32_t> order;
-    for (const Generation& generation : generations_) {
-      order.insert(order.end(), generation.pages.begin(),
-                   generation.pages.end());
-    }
-    return order;
-  }
-
-  size_t generations() const { return generations_.size(); }
-  uint64_t merges() const { return merges_; }
-
- private:
-  struct Generation {
-    uint32_t begin;
-    std::vector<uint32_t> pages;
-  };
-
-  static void Prepend(Generation* generation, uint32_t page) {
-    generation->pages.insert(generation->pages.begin(), page);
-  }
-
-  uint32_t ResolutionAt(uint32_t now) const {
-    return std::max<uint32_t>((now - generations_.back().begin) / kMost, 1);
-  }
-
-  // The youngest that began by the time of the page's stamp, else the oldest.
-  size_t GenerationOf(uint32_t page) const {
-    size_t i = 0;
-    while (i + 1 < generations_.size() &&
-           IsBefore(pages_[page].stamp, generations_[i].begin)) {
-      ++i;
-    }
-    return i;
-  }
-
-  // Of those that span the same time, the youngest pair.
-  void MergeShortestPair(uint32_t now) {
-    size_t shortest = 0;
-    std::vector<uint32_t> spans;
-    for (size_t i = 0; i + 1 < generations_.size(); ++i) {
-      const uint32_t end = i == 0 ? now : generations_[i - 1].begin;
-      spans.push_back(end - generations_[i + 1].begin);
-      if (spans[i] < spans[shortest]) shortest = i;
-    }
-    std::vector<uint32_t>& younger = generations_[shortest].pages;
-    std::vector<uint32_t>& older = generations_[shortest + 1].pages;
-    older.insert(older.begin(), younger.begin(), younger.end());
-    generations_.erase(generations_.begin() + shortest);
-    ++merges_;
-  }
-
-  const std::vector<Page>& pages_;
-  std::vector<Generation> generations_;
-  uint64_t merges_ = 0;
-};
-
-class LazyLruListModelTest : public ::testing::Test {
+// With so many parts.
+template <typename Parts>
+class GenerationalListModelTest : public ::testing::Test {
  protected:
   static constexpr uint32_t kPages = 80;
+  static constexpr uint32_t kParts = Parts::value;
 
   uint32_t Random(uint32_t below) { return random_() % below; }
 
-  // Mostly a little: generations of very different lengths come about.
-  void LetTimePass() {
-    now_ += Random(4) > 0   ? Random(3)
-            : Random(2) > 0 ? Random(40)
-                            : Random(900);
-  }
-
   void PushOrUse(uint32_t page) {
-    pages_[page].stamp = now_;
-    if (pages_[page].in_list) return;
+    if (pages_[page].in_list) {
+      pages_[page].number = list_.number();
+      model_.Use(page);
+      return;
+    }
     pages_[page].in_list = true;
     list_.PushFront(page);
-    model_.PushFront(page);
-  }
-
-  // As of an earlier time.
-  void Insert(uint32_t page) {
-    if (pages_[page].in_list) return;
-    pages_[page].stamp = now_ - Random(1'000);
-    pages_[page].in_list = true;
-    list_.Insert(page);
-    model_.Insert(page);
+    model_.Append(page);
   }
 
   void Remove(uint32_t page) {
@@ -307,15 +173,14 @@ class LazyLruListModelTest : public ::testing::Test {
 
   void MoveToFront(uint32_t page) {
     if (!pages_[page].in_list) return;
-    pages_[page].stamp = now_;
     list_.MoveToFront(page);
     model_.Remove(page);
-    model_.PushFront(page);
+    model_.Append(page);
   }
 
   void Substitute(uint32_t page, uint32_t other) {
     if (!pages_[page].in_list || pages_[other].in_list) return;
-    pages_[other].stamp = pages_[page].stamp;
+    pages_[other].number = pages_[page].number;
     std::swap(pages_[page].in_list, pages_[other].in_list);
     list_.Substitute(page, other);
     model_.Substitute(page, other);
@@ -323,33 +188,37 @@ class LazyLruListModelTest : public ::testing::Test {
 
   void TakeAll() {
     uint32_t taken = list_.TakeAll();
-    for (const uint32_t page : model_.Order()) {
-      ASSERT_EQ(taken, page);
-      taken = pages_[page].links.older;
-      pages_[page].in_list = false;
+    const auto keys = model_.keys();
+    for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
+      ASSERT_EQ(taken, *key);
+      taken = pages_[taken].links.older;
+      pages_[*key].in_list = false;
     }
     ASSERT_EQ(taken, 0u);
     model_.Clear();
   }
 
   void FindOldest(uint64_t budget) {
-    uint64_t models_budget = budget;
-    const uint64_t at_first = budget;
-    uint64_t moved = 0;
-    const uint32_t oldest =
-        list_.FindOldest(&budget, [&](uint32_t) { ++moved; });
-    ASSERT_EQ(oldest, model_.FindOldest(&models_budget));
-    ASSERT_EQ(budget, models_budget);
-    ASSERT_EQ(moved, at_first - budget);
+    uint64_t left = budget;
+    const uint32_t oldest = list_.FindOldest(&left);
+    while (!model_.empty() && model_.OldestWasUsed() && budget > 0) {
+      model_.MoveOldest();
+      --budget;
+    }
+    ASSERT_EQ(left, budget);
+    const bool found = !model_.empty() && !model_.OldestWasUsed();
+    ASSERT_EQ(oldest, found ? model_.oldest() : 0u);
     if (oldest != 0 && Random(2) > 0) Remove(oldest);
   }
 
-  // At times nothing leaves, so that the generations become too many.
+  // At times nothing leaves, so that the generations become too many; at times
+  // hardly anything stays.
   void CallAtRandom() {
-    if (Random(200) == 0) grows_ = !grows_;
+    if (Random(200) == 0) mood_ = Random(4);
     const uint32_t page = 1 + Random(kPages);
     if (Random(2'000) == 0) return TakeAll();
-    switch (grows_ ? 1 + 3 * Random(2) : Random(10)) {
+    if (mood_ == 1) return Random(2) == 0 ? MoveToFront(page) : PushOrUse(page);
+    switch (Random(10)) {
       case 0:
         return Remove(page);
       case 1:
@@ -357,52 +226,51 @@ class LazyLruListModelTest : public ::testing::Test {
       case 2:
       case 3:
         return FindOldest(Random(5));
-      case 8:
-        return Insert(page);
-      case 9:
+      case 4:
         return Substitute(page, 1 + Random(kPages));
       default:
-        return PushOrUse(page);
+        return mood_ == 2 ? Remove(page) : PushOrUse(page);
     }
   }
 
   void ExpectTheSame() {
-    std::vector<uint32_t> order;
-    for (uint32_t page = list_.front(); page != 0;
-         page = pages_[page].links.older) {
+    std::vector<uint64_t> order;
+    for (uint32_t page = list_.back(); page != 0;
+         page = pages_[page].links.newer) {
       order.push_back(page);
     }
-    ASSERT_EQ(order, model_.Order());
-    ASSERT_EQ(list_.Resolution(), model_.Resolution());
+    ASSERT_EQ(order, model_.keys());
+    ASSERT_EQ(list_.size(), order.size());
     ASSERT_EQ(list_.empty(), order.empty());
     if (!order.empty()) {
-      const uint32_t stamp = pages_[order[Random(order.size())]].stamp;
-      ASSERT_EQ(list_.IsOldest(stamp), model_.IsOldest(stamp));
+      ASSERT_EQ(list_.BackWasUsed(), model_.OldestWasUsed());
     }
     ASSERT_TRUE(list_.CheckInvariants().ok()) << list_.CheckInvariants();
   }
 
-  bool grows_ = false;
+  uint32_t mood_ = 0;
   std::mt19937 random_{static_cast<uint32_t>(TestSeed())};
-  uint32_t now_ = uint32_t{0} - 10'000;  // Stamps wrap around.
   std::vector<Page> pages_ = std::vector<Page>(kPages + 1);
-  LazyLruList<Pages> list_{Pages{pages_.data()}};
-  GenerationsModel model_{&pages_};
+  GenerationalList<Pages, kParts> list_{Pages{pages_.data()}};
+  ReferenceGenerations model_{kParts};
 };
 
-TEST_F(LazyLruListModelTest, GenerationsAreOpenedMergedAndClosedAsInTheModel) {
+using Parts = ::testing::Types<std::integral_constant<uint32_t, 1>,
+                               std::integral_constant<uint32_t, 4>,
+                               std::integral_constant<uint32_t, 16>>;
+TYPED_TEST_SUITE(GenerationalListModelTest, Parts);
+
+TYPED_TEST(GenerationalListModelTest, GenerationsAreThoseOfTheModel) {
   size_t most_generations = 0;
   for (uint64_t i = 0; i < TestOperations(); ++i) {
-    LetTimePass();
-    CallAtRandom();
-    ExpectTheSame();
-    if (HasFatalFailure()) {
+    this->CallAtRandom();
+    this->ExpectTheSame();
+    if (this->HasFatalFailure()) {
       FAIL() << "after " << i << " calls, seed " << TestSeed();
     }
-    most_generations = std::max(most_generations, model_.generations());
+    most_generations = std::max(most_generations, this->model_.generations());
   }
-  EXPECT_EQ(most_generations, GenerationsModel::kMost);
-  EXPECT_GT(model_.merges(), TestOperations() / 1000);
+  EXPECT_EQ(most_generations, 2 * TestFixture::kParts + 2);
 }
 
 }  // namespace

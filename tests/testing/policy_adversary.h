@@ -157,6 +157,45 @@ class PolicyAdversary {
     return keys;
   }
 
+  // Each key is used twice, nine tenths of a cache apart.
+  Workload Pairs() {
+    const uint64_t n = entries_;
+    Workload keys;
+    const uint64_t apart = n * 45 / 100;  // Keys of both kinds lie between.
+    for (uint64_t i = apart; i < 40 * n; ++i) {
+      keys.push_back(Key(i));
+      keys.push_back(Key(i - apart));
+    }
+    return keys;
+  }
+
+  // A set that is used again and again, and then a loop that fits.
+  Workload HeatedAndThenALoop() {
+    const uint64_t n = entries_;
+    Workload keys;
+    for (uint64_t era = 0; era < 8; ++era) {
+      for (uint64_t i = 0; i < 4 * n; ++i) {
+        keys.push_back(Key(era * 100 * n + Below(n * 9 / 10)));
+      }
+      for (uint64_t i = 0; i < 3 * n; ++i) {
+        keys.push_back(Key(era * 100 * n + 50 * n + i % (n * 9 / 10)));
+      }
+    }
+    return keys;
+  }
+
+  // A loop that fits, until another one takes its place.
+  Workload HotSetThatDies() {
+    const uint64_t n = entries_;
+    Workload keys;
+    for (uint64_t era = 0; era < 25; ++era) {
+      for (uint64_t i = 0; i < 2 * n; ++i) {
+        keys.push_back(Key(era * 100 * n + i % (n * 72 / 100)));
+      }
+    }
+    return keys;
+  }
+
   // The most recent keys are the most popular, always.
   Workload News() {
     const uint64_t n = entries_;

@@ -1,17 +1,11 @@
 // Reference simulator of the scan-resistant policy; see reference_cache.h.
 //
-// New entries enter a window. Once the cache is full and the window over its
-// target, the oldest entry of the window and the oldest of the main list
-// compete, and that with the lower count in the sketch is evicted. Ghosts of
-// evicted keys that come back steer the target: those from the window make it
-// larger, those from the main list smaller.
-//
-// Both lists are lazy, in a cache of any size: a hit only gives a stamp, and
-// none at all to an entry used in the last quarter of the time that the oldest
-// of its list has been unused. When an entry at the old end of a list turns out
-// to have been used, it moves to the place of its stamp, and the sketch counts
-// that. Hits are counted in no other way, so that exact lists would make the
-// sketch blind.
+// New entries enter a window, and those whose keys were evicted lately the main
+// list. Over the limits, and the window over its target, the window's oldest
+// entry goes, unless it was used since it came: then it moves to the main list,
+// and that evicts in its place if it is full. Ghosts of evicted keys that come
+// back steer the target: those from the window make it larger, those from the
+// main list smaller.
 //
 // What the shares of the limits mean: the window's is that of entries or of
 // bytes, whichever is larger. Steps of the target are in mean charges.
@@ -23,47 +17,31 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
-#include <map>
-#include <optional>
 #include <unordered_map>
 
 #include "wheelcache/tests/testing/reference_cache.h"
+#include "wheelcache/tests/testing/reference_generations.h"
 #include "wheelcache/tests/testing/reference_ghost.h"
-#include "wheelcache/tests/testing/reference_sketch.h"
 
 namespace wheelcache::testing {
 
 class ReferenceScanResistant : public ReferenceCache {
  public:
   // `expected_charge` tells how many entries fit where bytes are limited, for
-  // the size of sketch and ghost.
+  // the size of the ghost.
   explicit ReferenceScanResistant(ReferenceLimits limits,
                                   int64_t expected_charge = 1)
       : ReferenceCache(limits),
-        sketch_(EntriesThatFit(limits, expected_charge)),
         ghost_(EntriesThatFit(limits, expected_charge)) {}
 
-  // The part of the limits that the window may take without a contest.
+  // The part of the limits that the window may take.
   double window_target() const { return target_; }
-  int64_t window_size() const { return window_.size(); }
-  int Count(Key key) const { return sketch_.Count(key); }
+  int64_t window_size() const { return window_.keys.size(); }
 
  private:
-  using Stamp = int64_t;
-
-  struct Place {
-    bool in_window = true;
-    Stamp stamp = 0;   // Of the last use that was noted.
-    Stamp listed = 0;  // Under which the list has the entry.
-  };
-
-  // A list and the charges in it, the oldest first.
   struct List {
-    std::map<Stamp, Key> keys;
+    ReferenceGenerations keys;
     int64_t bytes = 0;
-
-    int64_t size() const { return static_cast<int64_t>(keys.size()); }
   };
 
   static int64_t EntriesThatFit(const ReferenceLimits& limits, int64_t charge) {
@@ -71,78 +49,64 @@ class ReferenceScanResistant : public ReferenceCache {
                              std::min(limits.entries, limits.bytes / charge));
   }
 
-  void OnUse(Key key) override {
-    Place& place = places_.at(key);
-    const Stamp oldest = ListOf(place).keys.begin()->first;
-    ++uses_;
-    const bool young = 4 * (uses_ - place.stamp) < uses_ - oldest;
-    if (!young) place.stamp = uses_;
-  }
+  void OnUse(Key key) override { ListOf(key).keys.Use(key); }
 
   void OnInsert(Key key) override {
-    Steer(ghost_.Take(key));
-    sketch_.Increment(key);
-    places_[key] = Place();
-    PutInFront(key);
+    const ReferenceGhost::From from = ghost_.Take(key);
+    if (from != ReferenceGhost::kNone) Steer(from);
+    Put(key, from == ReferenceGhost::kNone ? window_ : main_);
     Fill(key);
   }
 
   // The entry stays in its list.
   void OnReplace(Key key) override {
-    Unlist(key);
-    PutInFront(key);
+    List& list = ListOf(key);
+    TakeOut(key);
+    Put(key, list);
   }
 
-  void OnRemove(Key key) override {
-    Unlist(key);
-    places_.erase(key);
-  }
+  void OnRemove(Key key) override { TakeOut(key); }
 
   Key ChooseVictim(Key being_set) override {
-    const std::optional<Key> main = Oldest(main_, being_set);
-    const std::optional<Key> candidate = Oldest(window_, being_set);
-    if (!candidate || (main && Share(window_) <= target_)) {
-      ghost_.Add(*main, ReferenceGhost::kMain);
-      return *main;
+    while (!window_.keys.empty() && Share(window_) > target_) {
+      const Key oldest = window_.keys.oldest();
+      if (oldest == being_set) break;
+      if (!window_.keys.OldestWasUsed()) return Evict(oldest, window_);
+      TakeOut(oldest);
+      Put(oldest, main_);
+      if (Share(main_) > 1 - target_) break;
     }
-    if (!main || !Wins(*candidate, *main)) {
-      ghost_.Add(*candidate, ReferenceGhost::kWindow);
-      return *candidate;
+    while (!main_.keys.empty() &&
+           (main_.keys.OldestWasUsed() || main_.keys.oldest() == being_set)) {
+      if (main_.keys.oldest() == being_set) {
+        if (main_.keys.size() == 1) break;
+        TakeOut(being_set);
+        Put(being_set, main_);
+      } else {
+        main_.keys.MoveOldest();
+      }
     }
-    MoveToMain(*candidate);
-    ghost_.Add(*main, ReferenceGhost::kMain);
-    return *main;
+    if (!main_.keys.empty() && main_.keys.oldest() != being_set) {
+      return Evict(main_.keys.oldest(), main_);
+    }
+    return Evict(window_.keys.oldest(), window_);
   }
 
-  // Whether the candidate from the window stays instead of the victim.
-  bool Wins(Key candidate, Key victim) {
-    const int c = sketch_.Count(candidate);
-    const int v = sketch_.Count(victim);
-    if (c > v) return true;
-    const double c_left = LifeLeft(candidate);
-    const double v_left = LifeLeft(victim);
-    if (c == v && c_left > 2 * v_left) return true;
-    if (c * c_left > v * v_left && c_left > 4 * v_left) return true;
-    // Against floods of keys that share the counters of others.
-    return c >= 6 && ++strong_losers_ % 128 == 0;
-  }
-
-  double LifeLeft(Key key) const {
-    const int64_t deadline = value(key).deadline;
-    if (deadline == kReferenceUnlimited) {
-      return std::numeric_limits<double>::infinity();
-    }
-    return static_cast<double>(deadline - now());
+  Key Evict(Key key, const List& list) {
+    ghost_.Add(key, &list == &window_ ? ReferenceGhost::kWindow
+                                      : ReferenceGhost::kMain);
+    return key;
   }
 
   // Where a ghost of a list comes back, that list was too small. What is rare
   // in the ghost counts the more.
   void Steer(ReferenceGhost::From from) {
-    if (from == ReferenceGhost::kNone) return;
-    const double windows =
-        static_cast<double>(ghost_.live(ReferenceGhost::kWindow) + 1);
-    const double mains =
-        static_cast<double>(ghost_.live(ReferenceGhost::kMain) + 1);
+    // As it was before that one was taken.
+    const auto live = [&](ReferenceGhost::From of) {
+      return static_cast<double>(ghost_.live(of) + (of == from ? 2 : 1));
+    };
+    const double windows = live(ReferenceGhost::kWindow);
+    const double mains = live(ReferenceGhost::kMain);
     const double capacity = Capacity();
     const double most = 0.02 * capacity + 1;
     if (from == ReferenceGhost::kWindow) {
@@ -153,16 +117,20 @@ class ReferenceScanResistant : public ReferenceCache {
     target_ = std::clamp(target_, 0.05, 0.99);
   }
 
-  // Moves what is over the window's target into a main list that has room for
-  // it, without a contest. Room for less is not enough: where a small winner
-  // has taken the place of a large entry, what follows would need no contest.
+  // Moves what is over the window's target into a main list that has room, as
+  // long as the cache has.
   void Fill(Key being_set) {
     for (int i = 0; i < 8; ++i) {
-      if (Share(window_) <= target_) return;
-      const std::optional<Key> oldest = Oldest(window_, being_set);
-      if (!oldest) return;
-      if (Share(main_, 1, value(*oldest).charge) > 1 - target_) return;
-      MoveToMain(*oldest);
+      if (window_.keys.empty() || Share(window_) <= target_) return;
+      const Key oldest = window_.keys.oldest();
+      if (oldest == being_set) return;
+      const int64_t charge = value(oldest).charge;
+      if (size() + 1 > limits().entries || bytes() + charge > limits().bytes) {
+        return;
+      }
+      if (Share(main_, 1, charge) > 1 - target_) return;
+      TakeOut(oldest);
+      Put(oldest, main_);
     }
   }
 
@@ -176,68 +144,31 @@ class ReferenceScanResistant : public ReferenceCache {
 
   // The part of the limits that the list takes, or would with more in it.
   double Share(const List& list, int64_t entries = 0, int64_t bytes = 0) const {
-    return std::max(static_cast<double>(list.size() + entries) /
+    return std::max(static_cast<double>(list.keys.size() + entries) /
                         static_cast<double>(limits().entries),
                     static_cast<double>(list.bytes + bytes) /
                         static_cast<double>(limits().bytes));
   }
 
-  List& ListOf(const Place& place) { return place.in_window ? window_ : main_; }
+  List& ListOf(Key key) { return window_.keys.Contains(key) ? window_ : main_; }
 
-  void PutInFront(Key key) {
-    Place& place = places_.at(key);
-    place.stamp = ++uses_;
-    Enlist(key);
-  }
-
-  void MoveToMain(Key key) {
-    Unlist(key);
-    places_.at(key).in_window = false;
-    Enlist(key);
-  }
-
-  // Puts the entry at the place of its stamp.
-  void Enlist(Key key) {
-    Place& place = places_.at(key);
-    place.listed = place.stamp;
-    ListOf(place).keys[place.listed] = key;
-    ListOf(place).bytes += value(key).charge;
+  void Put(Key key, List& list) {
+    list.keys.Append(key);
+    list.bytes += value(key).charge;
     charges_[key] = value(key).charge;
   }
-
-  void Unlist(Key key) {
-    const Place& place = places_.at(key);
-    ListOf(place).keys.erase(place.listed);
-    ListOf(place).bytes -= charges_.at(key);
+  void TakeOut(Key key) {
+    List& list = ListOf(key);
+    list.keys.Remove(key);
+    list.bytes -= charges_.at(key);
+    charges_.erase(key);
   }
 
-  // Returns the least recently used entry of the list, other than that of
-  // `being_set`. Moves those on the way that were used since they were put
-  // there, and counts them.
-  std::optional<Key> Oldest(List& list, Key being_set) {
-    while (!list.keys.empty()) {
-      const Key key = list.keys.begin()->second;
-      const Place& place = places_.at(key);
-      if (place.listed == place.stamp) {
-        if (key != being_set) return key;
-        return std::nullopt;  // It is the newest, so it is alone.
-      }
-      Unlist(key);
-      Enlist(key);
-      sketch_.Increment(key);
-    }
-    return std::nullopt;
-  }
-
-  ReferenceSketch sketch_;
   ReferenceGhost ghost_;
-  List window_;
-  List main_;
-  std::unordered_map<Key, Place> places_;
+  List window_{ReferenceGenerations(1)};
+  List main_{ReferenceGenerations(16)};
   std::unordered_map<Key, int64_t> charges_;  // As the lists have them.
   double target_ = 0.1;
-  Stamp uses_ = 0;
-  int64_t strong_losers_ = 0;
 };
 
 }  // namespace wheelcache::testing

@@ -10,7 +10,6 @@ namespace wheelcache::internal {
 enum class Count {
   kHits,
   kMisses,
-  kStamped,  // Hits that gave an entry a new stamp.
   kSets,
   kExpired,  // Evictions are EvictionRecord's.
   kDeleted,

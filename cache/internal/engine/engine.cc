@@ -266,8 +266,8 @@ Shard& Engine::ShardWithOldest(const Shard* but) const {
   const int skipped = but == nullptr ? -1 : but->number();
   int oldest = skipped == 0 ? 1 : 0;
   for (int i = 0; i < shared_.shards; ++i) {
-    if (i != skipped &&
-        IsOlderBy(shared_.uses.tail(i), shared_.uses.tail(oldest), 0)) {
+    if (i != skipped && TailBoard::IsOlderBy(shared_.tails.Get(i),
+                                             shared_.tails.Get(oldest), 0)) {
       oldest = i;
     }
   }

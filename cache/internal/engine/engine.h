@@ -115,15 +115,9 @@ class WHEELCACHE_EXPORT Engine {
   // Counts a load that ends now, and how long it took.
   void CountLoad(const Load& load, bool failed) const;
 
-  // Counts a hit of the thread with this record, and whether it gave its entry
-  // a new stamp; advances the use clock once per kStride stamps.
-  void CountHit(const ThreadRecord& reader, bool stamped) const {
-    constexpr uint32_t kStride = UseClock::kStride;
-    Counters::Mine mine = shared_.counters.ForThread(reader.index);
-    mine.Add(Count::kHits);
-    if (stamped && mine.Add(Count::kStamped) % kStride == 0) {
-      shared_.uses.Advance(kStride);
-    }
+  // Counts a hit of the thread with this record.
+  void CountHit(const ThreadRecord& reader) const {
+    shared_.counters.ForThread(reader.index).Add(Count::kHits);
   }
 
   // Writes.

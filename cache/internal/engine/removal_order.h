@@ -1,6 +1,5 @@
 // The order in which the entries of a shard leave: those that expire by a
-// timing wheel, those that have to make room by an EvictionOrder, which is one
-// LRU list or two.
+// timing wheel; those that have to make room by OneList or TwoLists.
 //
 // Invariant: an entry of the shard is in a list; it is in the wheel exactly
 // if its deadline is finite. One entry that was replaced may still be in both,
@@ -11,6 +10,16 @@
 // for the next UnlinkReplaced, if nobody notices: there is no listener to tell,
 // and to destroy it does nothing but free a small block.
 //
+// Prefetching. The lines of neighbours are cache misses of 100 ns or so: what
+// is asked for together arrives together, while the shard does something else.
+// - Set: the neighbours of the entry that is replaced, as soon as that is
+// found.
+//   Lines come to the core of the thread that asks: if another thread did the
+//   Set before, they are prefetched again for this one.
+// - Eviction: what the next one will touch. That entry itself came as the
+//   neighbour of the one before.
+// - Expiry: an entry is handed out a few timers after its own has fired.
+//
 // Time. The wheel counts in ticks and rounds deadlines up: an entry that it
 // fires has expired, and one that has expired for less than a tick may still be
 // here.
@@ -20,70 +29,42 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_REMOVAL_ORDER_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_REMOVAL_ORDER_H_
 
+#include <array>
 #include <atomic>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/engine/budget.h"
-#include "wheelcache/cache/internal/engine/eviction_order.h"
+#include "wheelcache/cache/internal/engine/eviction_links.h"
+#include "wheelcache/cache/internal/engine/one_list.h"
+#include "wheelcache/cache/internal/engine/recency.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
+#include "wheelcache/cache/internal/engine/tail_board.h"
+#include "wheelcache/cache/internal/engine/ticks.h"
+#include "wheelcache/cache/internal/engine/two_lists.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/internal/index/index.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
+#include "wheelcache/cache/internal/threads/thread_record.h"
+#include "wheelcache/lru/lru_list.h"
 #include "wheelcache/wheel/base/export.h"
+#include "wheelcache/wheel/base/prefetch.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/timer_links.h"
 
 namespace wheelcache::internal {
-
-// Converts between readings of a clock, in nanoseconds, and the ticks in which
-// a timing wheel counts.
-//
-// A clock may read less than zero, while ticks have no sign. So the reading 0
-// is not tick 0 but the middle of the range, and order is kept everywhere.
-class Ticks {
- public:
-  // REQUIRES: a tick is at least a nanosecond.
-  explicit constexpr Ticks(int64_t tick_nanos) : tick_nanos_(tick_nanos) {}
-
-  // The last tick that begins at the reading or before it.
-  constexpr uint64_t Floor(int64_t nanos) const {
-    return FromZero(nanos / tick_nanos_ - (nanos % tick_nanos_ < 0));
-  }
-
-  // The first tick that begins at the reading or after it.
-  constexpr uint64_t Ceil(int64_t nanos) const {
-    return FromZero(nanos / tick_nanos_ + (nanos % tick_nanos_ > 0));
-  }
-
-  // The reading at which the tick begins. Of one that begins after the last
-  // reading, Clock::kNever; of one that begins before the first, that.
-  constexpr int64_t Nanos(uint64_t tick) const {
-    constexpr int64_t kFirst = std::numeric_limits<int64_t>::min();
-    const auto from_zero = static_cast<int64_t>(tick ^ kZero);
-    if (from_zero > Clock::kNever / tick_nanos_) return Clock::kNever;
-    if (from_zero < kFirst / tick_nanos_) return kFirst;
-    return from_zero * tick_nanos_;
-  }
-
- private:
-  static constexpr uint64_t kZero = uint64_t{1} << 63;
-
-  static constexpr uint64_t FromZero(int64_t ticks) {
-    return static_cast<uint64_t>(ticks) ^ kZero;
-  }
-
-  int64_t tick_nanos_;
-};
 
 class WHEELCACHE_EXPORT RemovalOrder {
  public:
@@ -91,8 +72,13 @@ class WHEELCACHE_EXPORT RemovalOrder {
   // bytes.
   static constexpr size_t kMostDeferred = 512;
 
-  using Owner = EvictionOrder::Owner;
-  using Added = EvictionOrder::Added;
+  // The shard whose entries these are.
+  struct Owner {
+    SharedState* shared;
+    Recency* recency;
+    const Index* index;
+    int number;
+  };
 
   // An empty one, at this time.
   RemovalOrder(const Owner& shard, int64_t now_nanos);
@@ -101,15 +87,23 @@ class WHEELCACHE_EXPORT RemovalOrder {
   RemovalOrder& operator=(const RemovalOrder&) = delete;
 
   // Whether there is no entry, nor a replaced one.
-  bool empty() const { return evictions_.empty(); }
+  bool empty() const;
+
+  // The hash of an entry's key. Of the next victim it is known already.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Hash32 HashOf(EntryRef ref) const;
+
+  // Says that an entry with this hash, probably of a new key, is about to be
+  // added.
+  void PrefetchNew(Hash32 hash) const;
+  // Says that the entry is about to be replaced or removed.
+  void PrefetchRemoval(EntryRef ref) const { Prefetch(NeighboursOf(ref)); }
 
   // Adds an entry as the most recently used. It takes so much room.
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Add(const Added& added, const Room& room);
 
-  // Takes an entry out. REQUIRES: it is not the replaced one.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void Remove(EntryRef ref);
-
-  // As Remove, of what FindVictim returned and is evicted. See EvictionOrder.
+  // Takes an entry with this charge out; the second, what FindVictim returned
+  // and is evicted. REQUIRES: it is not the replaced one.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Remove(EntryRef ref, int64_t charge);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void RemoveVictim(EntryRef ref, Hash32 hash,
                                                  int64_t charge);
 
@@ -120,35 +114,48 @@ class WHEELCACHE_EXPORT RemovalOrder {
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Replace(EntryRef old, bool plain);
 
   // Takes out what Replace has left, and returns it, or null. To be called
-  // before the next Replace, Advance and FindVictim.
+  // before the next Replace, Advance and FindVictim. The second, before a Set
+  // of the entry `next`; the third, before evictions for others.
   ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef UnlinkReplaced();
+  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef UnlinkReplacedForSet(EntryRef next);
+  EntryRef UnlinkReplacedForEviction() {
+    last_writer_ = ThreadIndex();
+    return UnlinkReplaced();
+  }
 
   // Puts a copy of an entry in its place. REQUIRES: UnlinkReplaced was called
   // since the last Replace.
   void Substitute(EntryRef old, EntryRef copy);
 
-  // Makes an entry the most recently used. See EvictionOrder.
-  void Use(EntryRef ref) { evictions_.Use(ref); }
-  void MoveToFront(EntryRef ref) { evictions_.MoveToFront(ref); }
+  // Records a use of an entry; the second also makes it the most recently used
+  // of its list.
+  void Use(EntryRef ref);
+  void MoveToFront(EntryRef ref);
 
   // Marks an entry, until it is removed: see Recency.
-  void Mark(EntryRef ref) { evictions_.Mark(ref); }
+  void Mark(EntryRef ref) {
+    At(ref).stamp.fetch_or(kMark, std::memory_order_relaxed);
+  }
 
   // Gives an entry another deadline.
   void SetDeadline(EntryRef ref, int64_t deadline_nanos);
 
-  // See EvictionOrder.
+  // Returns the entry to evict, but never `keep`, or null. It makes room for
+  // `incoming`: the entry of a new key, unless `keep` is to be replaced. Takes
+  // from *budget what it costs to find it, and returns null if that has become
+  // 0 before. Lets the other shards know how old it is.
   ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef FindVictim(EntryRef keep,
                                                    const Room& incoming,
-                                                   int64_t now_nanos,
-                                                   uint64_t* budget) {
-    return evictions_.FindVictim(keep, incoming, now_nanos, budget);
-  }
-  ABSL_ATTRIBUTE_ALWAYS_INLINE bool AnotherShardHasOlder(EntryRef victim) {
-    return evictions_.AnotherShardHasOlder(victim);
-  }
-  void PublishOldest(uint64_t* budget) { evictions_.PublishOldest(budget); }
-  void SetShare(Room share) { evictions_.SetShare(share); }
+                                                   uint64_t* budget);
+
+  // Whether another shard is to evict in place of this one: if it has an entry
+  // that was clearly longer unused. To be called after FindVictim. Looks at one
+  // shard, the next in turn each time: shares of the limits that have drifted
+  // come back bit by bit.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool AnotherShardHasOlder(EntryRef victim);
+
+  // Changes the room that the shard is expected to have.
+  void SetShare(Room share);
 
   // When the wheel next has something to do; also on the DueBoard.
   int64_t due_nanos() const { return due_nanos_; }
@@ -175,7 +182,7 @@ class WHEELCACHE_EXPORT RemovalOrder {
     return wheel_.now() > ticks().Floor(now_nanos);
   }
 
- protected:
+ private:
   // How the wheel finds the links of an entry.
   struct Links {
     using Ref = EntryRef;
@@ -191,73 +198,206 @@ class WHEELCACHE_EXPORT RemovalOrder {
   // The wheel marks its lists by the largest references.
   static_assert(!ListTag<EntryRef>::Holds(Chunks::kLastRef));
 
-  EntryPool& pool() const { return pool_; }
-  const EvictionOrder& evictions() const { return evictions_; }
-  EvictionOrder& evictions() { return evictions_; }
-  const Wheel& wheel() const { return wheel_; }
-  EntryRef replaced() const { return replaced_; }
+  // The entries whose links a removal of one will change.
+  struct Neighbours {
+    LruLinks<EntryRef> lru;
+    TimerLinks<EntryRef> timer;
+  };
+  // What was prefetched for the eviction of the entry at the tail of a list, or
+  // null: the hash of its key, and its neighbours then.
+  struct Tail {
+    EntryRef ref = 0;
+    Hash32 hash = 0;
+    Neighbours neighbours = {};
+  };
 
- private:
+  // The policy is chosen here, and nowhere else.
+  template <typename F>
+  ABSL_ATTRIBUTE_ALWAYS_INLINE decltype(auto) WithLists(F&& f) {
+    auto* const one = std::get_if<OneList>(&lists_);
+    if (ABSL_PREDICT_TRUE(one != nullptr)) return f(*one);
+    return f(**std::get_if<std::unique_ptr<TwoLists>>(&lists_));
+  }
+  template <typename F>
+  ABSL_ATTRIBUTE_ALWAYS_INLINE decltype(auto) WithLists(F&& f) const {
+    return const_cast<RemovalOrder*>(this)->WithLists(
+        [&](const auto& lists) { return f(lists); });
+  }
+
   EntryHeader& At(EntryRef ref) const { return pool_.At(ref); }
   Ticks ticks() const { return Ticks(shared_.tick_nanos); }
-  ABSL_ATTRIBUTE_ALWAYS_INLINE void Unlink(EntryRef ref);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Unlink(EntryRef ref, int64_t charge);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Schedule(EntryRef ref);
   void SetDue(std::optional<uint64_t> tick);
+
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Neighbours NeighboursOf(EntryRef ref) const;
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Prefetch(
+      const Neighbours& neighbours) const;
+  // Whether all that is at a tail was prefetched.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool VictimsAreKnown() const;
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void PrefetchVictims();
+  void PrefetchForThisThread(EntryRef next) const;
+  // Before an entry leaves its list: another one may get its block.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void ForgetTail(EntryRef ref);
+
   absl::Status CheckEntry(EntryRef ref) const;
   absl::Status CheckDue() const;
 
   SharedState& shared_;
   EntryPool& pool_;  // Of shared_.
+  const Index& index_;
+  Recency& recency_;
   const int shard_;
 
-  EntryRef replaced_ = 0;  // What UnlinkReplaced is to take out.
+  EntryRef replaced_ = 0;                // What UnlinkReplaced is to take out.
+  Neighbours replaced_neighbours_ = {};  // When it was replaced.
+  // Of the only list or the window, and of the main list.
+  std::array<Tail, 2> tails_ = {};
+  size_t last_writer_ = 0;  // The ThreadIndex() of the last UnlinkReplaced.
+
   int64_t due_nanos_ = Clock::kNever;
-  EvictionOrder evictions_;
   Wheel wheel_;
+  ShardTail tail_;
+  Standing standing_ = {};  // When FindVictim was called last.
+  std::variant<OneList, std::unique_ptr<TwoLists>> lists_;
 };
 
 // Inlined into the shard's Set and eviction: each has one call site or two.
 
+inline void RemovalOrder::PrefetchNew(Hash32 hash) const {
+  WithLists([&](const auto& lists) { lists.PrefetchGhosts(hash); });
+}
+
+inline Hash32 RemovalOrder::HashOf(EntryRef ref) const {
+  for (const Tail& tail : tails_) {
+    if (ref == tail.ref) return tail.hash;
+  }
+  return pool_.operations().hash(At(ref));
+}
+
+inline void RemovalOrder::ForgetTail(EntryRef ref) {
+  for (Tail& tail : tails_) {
+    if (ref == tail.ref) tail.ref = 0;
+  }
+}
+
 inline void RemovalOrder::Add(const Added& added, const Room& room) {
-  evictions_.Add(added, room);
+  WithLists([&](auto& lists) { lists.Add(added, room); });
   if (At(added.ref).deadline() != Clock::kNever) Schedule(added.ref);
 }
 
-inline void RemovalOrder::Remove(EntryRef ref) {
+inline void RemovalOrder::Remove(EntryRef ref, int64_t charge) {
   assert(ref != replaced_);
-  Unlink(ref);
+  Unlink(ref, charge);
 }
 
 inline void RemovalOrder::RemoveVictim(EntryRef ref, Hash32 hash,
                                        int64_t charge) {
   assert(ref != replaced_);
   if (At(ref).timer.scheduled()) wheel_.Cancel(ref);
-  evictions_.RemoveVictim(ref, hash, charge);
+  ForgetTail(ref);
+  WithLists([&](auto& lists) { lists.RemoveVictim(ref, hash, charge); });
+  // There is no room, or nothing would be evicted.
+  PrefetchVictims();
 }
 
 inline bool RemovalOrder::Replace(EntryRef old, bool plain) {
   assert(replaced_ == 0);
+  replaced_neighbours_ = NeighboursOf(old);
   if (!shared_.has_listener && plain) {
     replaced_ = old;
     return false;
   }
-  Unlink(old);
+  Unlink(old, pool_.Charge(old));
   return true;
 }
 
 inline EntryRef RemovalOrder::UnlinkReplaced() {
-  if (replaced_ != 0) Unlink(replaced_);
+  if (replaced_ != 0) Unlink(replaced_, pool_.Charge(replaced_));
   return std::exchange(replaced_, 0);
 }
 
-inline void RemovalOrder::Unlink(EntryRef ref) {
-  evictions_.Remove(ref);
+inline EntryRef RemovalOrder::UnlinkReplacedForSet(EntryRef next) {
+  const size_t thread = ThreadIndex();
+  if (std::exchange(last_writer_, thread) != thread) {
+    PrefetchForThisThread(next);
+  }
+  const EntryRef unlinked = UnlinkReplaced();
+  if (!VictimsAreKnown() && !shared_.budget.HasRoom()) PrefetchVictims();
+  return unlinked;
+}
+
+inline void RemovalOrder::Unlink(EntryRef ref, int64_t charge) {
+  ForgetTail(ref);
+  WithLists([&](auto& lists) { lists.Remove(ref, charge); });
   if (At(ref).timer.scheduled()) wheel_.Cancel(ref);
 }
 
 inline void RemovalOrder::Schedule(EntryRef ref) {
   wheel_.Schedule(ref);
   if (At(ref).deadline() < due_nanos_) SetDue(wheel_.NextWakeup());
+}
+
+inline EntryRef RemovalOrder::FindVictim(EntryRef keep, const Room& incoming,
+                                         uint64_t* budget) {
+  return WithLists([&](auto& lists) {
+    const EntryRef victim = lists.FindVictim(keep, incoming, budget);
+    if (victim != 0 || *budget > 0) {
+      standing_ = lists.standing();
+      // Exactly of an empty list: a Set that was sent to this shard for an
+      // older entry must not be sent here again.
+      tail_.Publish(standing_.tail, victim == 0 ? 0 : standing_.margin / 8);
+    }
+    return victim;
+  });
+}
+
+inline bool RemovalOrder::AnotherShardHasOlder(EntryRef victim) {
+  const bool may_trade =
+      WithLists([&](const auto& lists) { return lists.MayTrade(victim); });
+  return may_trade && tail_.PeerIsOlder(standing_.tail, standing_.margin);
+}
+
+inline auto RemovalOrder::NeighboursOf(EntryRef ref) const -> Neighbours {
+  const EntryHeader& entry = At(ref);
+  return {entry.lru, entry.timer};
+}
+
+inline void RemovalOrder::Prefetch(const Neighbours& neighbours) const {
+  const auto [newer, older] = neighbours.lru;
+  if (newer != 0) PrefetchLineToWrite(&At(newer));
+  if (older != 0) PrefetchLineToWrite(&At(older));
+  wheel_.PrefetchNeighbours(neighbours.timer);
+}
+
+inline bool RemovalOrder::VictimsAreKnown() const {
+  return WithLists([&](const auto& lists) {
+    const auto backs = lists.backs();
+    bool known = true;
+    for (size_t i = 0; i < backs.size(); ++i) {
+      known = known && backs[i] == tails_[i].ref;
+    }
+    return known;
+  });
+}
+
+// Prefetches what the eviction of the entries at the tails will touch, unless
+// that was done before.
+// REQUIRES: no replaced entry is linked; a replaced entry is no victim.
+inline void RemovalOrder::PrefetchVictims() {
+  assert(replaced_ == 0);
+  WithLists([&](const auto& lists) {
+    const auto backs = lists.backs();
+    for (size_t i = 0; i < backs.size(); ++i) {
+      Tail& tail = tails_[i];
+      if (backs[i] == 0 || backs[i] == tail.ref) continue;
+      tail = {backs[i], pool_.operations().hash(At(backs[i])),
+              NeighboursOf(backs[i])};
+      index_.Prefetch(tail.hash);
+      Prefetch(tail.neighbours);
+      lists.PrefetchGhosts(tail.hash);
+    }
+  });
 }
 
 }  // namespace wheelcache::internal

@@ -25,35 +25,22 @@ Shard::Shard(SharedState* shared, int number, const CacheOptions& options)
       eviction_record_(*shared->PagesOf(number).eviction_record()),
       number_(number),
       index_(&shared->tables, shared->expected_entries / shared->shard_count()),
-      recency_(&shared->uses, OrderOf(*shared),
-               /*marks=*/shared->advisor.on()),
+      recency_(OrderOf(*shared), /*marks=*/shared->advisor.on()),
       jitter_(options, static_cast<uint32_t>(number)),
-      order_({shared, &recency_, number}, clock_.NowNanos(), &index_) {}
+      order_({shared, &recency_, &index_, number}, clock_.NowNanos()) {}
 
-bool Shard::IsUsedAgainAtOnce(Stamp stamp, Stamp now) const {
-  constexpr int64_t kPart = 16;  // Of what is young; see Recency::Margin.
-  const int64_t few = recency_.exact()
-                          ? shared_.budget.used().entries / (kPart * 4)
-                          : recency_.Margin();
-  return !IsOlderBy(stamp, now, few);
-}
-
-bool Shard::RecordUseSlowly(EntryRef ref, Hash32 hash) {
-  std::atomic<Stamp>& stored = At(ref).stamp;
-  const Stamp now = recency_.Now();
-  const Stamp before = stored.load(std::memory_order_relaxed);
-  const bool marked = recency_.IsMarked(before, now);
-  if (marked) {
-    const Stamp stamp = UnmarkedStamp(before);
-    if (!IsUsedAgainAtOnce(stamp, now)) {
-      shared_.advisor.Read(hash, /*hit=*/true);
-    }
-    if (recency_.IsYoung(stamp, now)) return false;
-    if (At(ref).in_main() && recency_.IsYoungInMain(stamp, now)) return false;
+void Shard::RecordUseSlowly(const Found& found, Hash32 hash) {
+  std::atomic<Stamp>& stamp = found.entry->stamp;
+  const Stamp before = stamp.load(std::memory_order_relaxed);
+  const Stamp now = recency_.Now(ListOf(*found.entry));
+  if (IsMarked(before)) {
+    // Again at once: the Advisor need not know.
+    if (before == (now | kMark)) return;
+    shared_.advisor.Read(hash, /*hit=*/true);
   }
-  if (recency_.exact() && TryMoveToFront(ref, hash)) return false;
-  stored.store(marked ? MarkedStamp(now) : now, std::memory_order_relaxed);
-  return true;
+  if (recency_.exact() && TryMoveToFront(found.ref, hash)) return;
+  stamp.store(now | (before & kMark), std::memory_order_relaxed);
+  recency_.CountUse(hash);
 }
 
 bool Shard::TryMoveToFront(EntryRef ref, Hash32 hash) {
@@ -171,8 +158,8 @@ inline StoreOutcome Shard::MakeRoomLocked(Step* step) {
       continue;
     }
     if (shared_.due.AnyDue(now_nanos)) return StoreOutcome::kReclaimOthers;
-    const EntryRef victim = order_.FindVictim(step->old, step->write.room,
-                                              now_nanos, &step->budget);
+    const EntryRef victim =
+        order_.FindVictim(step->old, step->write.room, &step->budget);
     if (step->budget == 0) continue;
     if (victim == 0) return StoreOutcome::kEvictOthers;
     if (order_.AnotherShardHasOlder(victim)) return StoreOutcome::kEvictOlder;
@@ -218,7 +205,7 @@ void Shard::RemoveLocked(EntryRef ref, RemovalCause cause,
   if (cause == RemovalCause::kEvicted) {
     order_.RemoveVictim(ref, hash, room.bytes);  // EvictLocked has counted it.
   } else {
-    order_.Remove(ref);
+    order_.Remove(ref, room.bytes);
     departures->CountRemoved(cause);
   }
   departures->removed.Add(ref, cause);

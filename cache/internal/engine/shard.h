@@ -34,8 +34,8 @@
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/eviction_record.h"
 #include "wheelcache/cache/internal/engine/jitter.h"
-#include "wheelcache/cache/internal/engine/prefetched_order.h"
 #include "wheelcache/cache/internal/engine/recency.h"
+#include "wheelcache/cache/internal/engine/removal_order.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
@@ -124,24 +124,21 @@ class WHEELCACHE_EXPORT Shard {
                           Index::Rest rest, Match&& match) const;
 
   // Records that an entry which was found in the present section was used.
-  // Writes nothing if it is young; never waits for the lock. Returns whether
-  // the use is to be counted by the UseClock. Inlined into each hit.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE bool RecordUse(const Found& found, Hash32 hash) {
-    const Stamp now = recency_.Now();
+  // Writes nothing if it is young; never waits for the lock. Inlined into each
+  // hit.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void RecordUse(const Found& found, Hash32 hash) {
     std::atomic<Stamp>& stamp = found.entry->stamp;
     const Stamp before = stamp.load(std::memory_order_relaxed);
-    if (recency_.IsYoung(before, now)) return false;
-    if (ABSL_PREDICT_FALSE(!recency_.IsPlain(before, now))) {
-      if (recency_.exact() || recency_.IsMarked(before, now)) {
-        return RecordUseSlowly(found.ref, hash);
-      }
-      if (found.entry->in_main() && recency_.IsYoungInMain(before, now)) {
-        return false;
-      }
+    const Stamp now = recency_.Now(kOnlyList);
+    if (before == now) return;
+    if (ABSL_PREDICT_FALSE(!recency_.plain())) {
+      if (before == recency_.Now(kMain)) return;
+      RecordUseSlowly(found, hash);
+      return;
     }
     // The list takes it up when the entry is at its end.
     stamp.store(now, std::memory_order_relaxed);
-    return true;
+    recency_.CountUse(hash);
   }
 
   // Returns the live entry of the key, pinned, or null.
@@ -271,13 +268,11 @@ class WHEELCACHE_EXPORT Shard {
   EntryHeader& At(EntryRef ref) const { return pool_.At(ref); }
   Room RoomOf(EntryRef ref) const { return {1, pool_.Charge(ref)}; }
 
-  // RecordUse of a marked entry, or in exact mode. Out of line, to keep that
-  // short.
-  bool RecordUseSlowly(EntryRef ref, Hash32 hash);
+  // RecordUse of a marked entry, in exact mode, or with two lists. Out of line,
+  // to keep that short.
+  ABSL_ATTRIBUTE_NOINLINE void RecordUseSlowly(const Found& found, Hash32 hash);
   // Returns whether the lock was free.
   bool TryMoveToFront(EntryRef ref, Hash32 hash);
-  // Whether so lately that the Advisor need not know.
-  bool IsUsedAgainAtOnce(Stamp stamp, Stamp now) const;
 
   template <typename Query>
   ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef FindLocked(const Query& key) const
@@ -342,13 +337,13 @@ class WHEELCACHE_EXPORT Shard {
 
   // From here on, what only the holder of the lock looks at, away from what
   // readers do. PrefetchForStore prefetches these lines, all of it on x86-64.
-  static constexpr size_t kWriterLines = 8;
+  static constexpr size_t kWriterLines = 10;
   alignas(ABSL_CACHELINE_SIZE) mutable Mutex mu_;
   Jitter jitter_ ABSL_GUARDED_BY(mu_);
   Loads loads_ ABSL_GUARDED_BY(mu_);
   Room used_ ABSL_GUARDED_BY(mu_);
   int64_t untold_ ABSL_GUARDED_BY(mu_) = 0;  // See Advisor.
-  PrefetchedOrder order_ ABSL_GUARDED_BY(mu_);
+  RemovalOrder order_ ABSL_GUARDED_BY(mu_);
 };
 
 inline void Shard::EvictLocked(EntryRef victim, EvictionRecord::Time now,

@@ -56,7 +56,7 @@ void Shard::PublishOldest(Departures* departures) {
   MutexLock lock(&mu_);
   departures->AddUnlinked(order_.UnlinkReplaced());
   uint64_t budget = shared_.maintenance_budget;
-  order_.PublishOldest(&budget);
+  order_.FindVictim(/*keep=*/0, Room(), &budget);
 }
 
 bool Shard::Evict(Departures* departures) {
@@ -67,8 +67,7 @@ bool Shard::Evict(Departures* departures) {
   uint64_t budget = shared_.maintenance_budget;
   bool evicted = false;
   while (budget > 0 && !claim.Cover(claim.need())) {
-    const EntryRef victim =
-        order_.FindVictim(/*keep=*/0, Room(), now.nanos, &budget);
+    const EntryRef victim = order_.FindVictim(/*keep=*/0, Room(), &budget);
     if (victim == 0) break;
     EvictLocked(victim, now, departures);
     evicted = true;
@@ -87,8 +86,7 @@ int64_t Shard::EvictBytes(int64_t bytes, Departures* departures) {
   uint64_t budget = shared_.maintenance_budget;
   int64_t evicted = 0;
   while (budget > 0 && evicted < bytes) {
-    const EntryRef victim =
-        order_.FindVictim(/*keep=*/0, Room(), now.nanos, &budget);
+    const EntryRef victim = order_.FindVictim(/*keep=*/0, Room(), &budget);
     if (victim == 0) break;
     evicted += RoomOf(victim).bytes;
     EvictLocked(victim, now, departures);

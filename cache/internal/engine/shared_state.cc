@@ -1,7 +1,7 @@
 #include "wheelcache/cache/internal/engine/shared_state.h"
 
 #include "absl/time/time.h"
-#include "wheelcache/cache/internal/engine/admission.h"
+#include "wheelcache/cache/internal/engine/two_lists.h"
 #include "wheelcache/cache/internal/index/index.h"
 #include "wheelcache/cache/types/weigh.h"
 
@@ -60,7 +60,7 @@ SharedState::SharedState(const CacheOptions& options, int number_of_shards,
                         : std::min<uint64_t>(maintenance_budget, 8)),
       budget({options.max_entries, options.max_bytes}),
       due(shards),
-      uses(shards),
+      tails(shards),
       tables(shard_count(),
              Index::TableBytesFor(expected_entries / shard_count()),
              shard_count() * (shard_bytes + ShardPages::kBytes)),
@@ -69,12 +69,11 @@ SharedState::SharedState(const CacheOptions& options, int number_of_shards,
       shard_pages(tables.ahead() == nullptr
                       ? own_pages.begin()
                       : tables.ahead() + shard_count() * shard_bytes),
-      admission_entries(scan_resistant
-                            ? MostEntries(options, entries) / shard_count() + 1
-                            : 0),
-      admission_pages(Pages::Map(
-          scan_resistant ? shard_count() * AdmissionMemory::BytesFor(
-                                               admission_entries, shards)
+      ghost_entries(scan_resistant
+                        ? MostEntries(options, entries) / shard_count() + 1
+                        : 0),
+      ghost_pages(Pages::Map(
+          scan_resistant ? shard_count() * GhostMemory::BytesFor(ghost_entries)
                          : 0,
           // Where all of it will be used.
           expected_entries > 0 ? Pages::Kind::kHuge : Pages::Kind::kSmall)),
@@ -90,11 +89,10 @@ SharedState::SharedState(const CacheOptions& options, int number_of_shards,
 
 SharedState::~SharedState() = default;
 
-AdmissionMemory SharedState::AdmissionMemoryOf(int shard) const {
-  return {admission_pages.begin() +
-              static_cast<size_t>(shard) *
-                  AdmissionMemory::BytesFor(admission_entries, shards),
-          admission_entries, shards};
+GhostMemory SharedState::GhostMemoryOf(int shard) const {
+  return {ghost_pages.begin() +
+              static_cast<size_t>(shard) * GhostMemory::BytesFor(ghost_entries),
+          ghost_entries};
 }
 
 }  // namespace wheelcache::internal

@@ -18,7 +18,7 @@
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/eviction_record.h"
-#include "wheelcache/cache/internal/engine/recency.h"
+#include "wheelcache/cache/internal/engine/tail_board.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/entry/limbo.h"
@@ -33,7 +33,7 @@
 
 namespace wheelcache::internal {
 
-struct AdmissionMemory;
+struct GhostMemory;
 class WindowTarget;
 
 // When each shard of a cache next has something to reclaim.
@@ -169,7 +169,7 @@ struct WHEELCACHE_EXPORT SharedState {
   const uint64_t writer_budget;
   Budget budget;
   DueBoard due;
-  UseClock uses;
+  TailBoard tails;
 
   // Of the shards' indexes. In a large cache, ahead of them, the shards and
   // then their ShardPages; a small one has pages for those alone.
@@ -182,9 +182,9 @@ struct WHEELCACHE_EXPORT SharedState {
 
   // Of a scan-resistant cache, for each shard the same. Sized by the limits at
   // first; its pages take memory when they are used.
-  const uint64_t admission_entries;  // Of a shard.
-  const Pages admission_pages;
-  AdmissionMemory AdmissionMemoryOf(int shard) const;
+  const uint64_t ghost_entries;  // Of a shard.
+  const Pages ghost_pages;
+  GhostMemory GhostMemoryOf(int shard) const;
   const std::unique_ptr<WindowTarget> window_target;  // Null if it is not.
   // The part of these limits that a shard is expected to have; kUnlimited of
   // what is unlimited.

@@ -295,8 +295,8 @@ bool TypedEngine<Key, Value, Hash, Equal>::Read(const K& key, Use use,
     Interleave("read: between index and deadline");
     if (found.ref != 0 && engine_.IsLive(*found.entry)) {
       if (use == Use::kCount) {
-        engine_.CountHit(*section.record(),
-                         shard.RecordUse(found, hash.for_index));
+        engine_.CountHit(*section.record());
+        shard.RecordUse(found, hash.for_index);
       }
       on_hit(found.ref, static_cast<const EntryType&>(*found.entry));
       return true;
@@ -323,7 +323,7 @@ bool TypedEngine<Key, Value, Hash, Equal>::Read(const K& key, Use use,
   }
   const Handle handle = HandleOf(ref);
   if (use == Use::kCount) {
-    engine_.CountHit(*section.record(), /*stamped=*/false);
+    engine_.CountHit(*section.record());
   }
   on_hit(ref, At(ref));
   return true;

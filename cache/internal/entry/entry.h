@@ -95,8 +95,8 @@ struct EntryHeader {
   static constexpr uint32_t kMoved = uint32_t{1} << 31;
   std::atomic<uint32_t> pins{0};
 
-  // The use clock at the entry's last recorded use. Relaxed: a hint that
-  // publishes nothing.
+  // When the entry was last used, as cache/internal/engine/recency.h says.
+  // Relaxed: a hint that publishes nothing.
   std::atomic<uint32_t> stamp{0};
 
   Birth birth = 0;

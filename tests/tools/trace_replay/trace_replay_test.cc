@@ -223,10 +223,11 @@ TEST_F(TraceReplayTest, EachFlagReachesTheReplay) {
                          "jitter 0.05, shards by size, 1 thread\n"));
   EXPECT_THAT(Run("--trace=good.csv --max_bytes=5").out,
               StartsWith("good.csv: at most 5 bytes, "));
-  // Three keys in turn in two places: nothing is hit unless something stays.
+  // Thirty keys in turn in twenty places: nothing is hit unless something
+  // stays.
   constexpr absl::string_view kLoop =
-      "for i in $(seq 200); do for k in a b c; do echo 0,$k,1,1,0,get,0; done; "
-      "done | $PROGRAM --trace=- --json --max_entries=2 --policy=";
+      "for i in $(seq 50); do for k in $(seq 30); do echo 0,$k,1,1,0,get,0; "
+      "done; done | $PROGRAM --trace=- --json --max_entries=20 --policy=";
   EXPECT_THAT(RunShell(absl::StrCat(kLoop, "lru")).out,
               HasSubstr("\"hits\": 0,"));
   EXPECT_THAT(RunShell(absl::StrCat(kLoop, "scan_resistant")).out,

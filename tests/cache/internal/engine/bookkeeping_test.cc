@@ -20,9 +20,9 @@
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/eviction_record.h"
-#include "wheelcache/cache/internal/engine/removal_order.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/engine/stats_logger.h"
+#include "wheelcache/cache/internal/engine/ticks.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/threads/thread_record.h"
 #include "wheelcache/cache/options.h"
@@ -271,10 +271,13 @@ TEST(TicksTest, TickBeginsAtItsReadingOrWhereTheReadingsEnd) {
   }
 }
 
-constexpr Count kAll[] = {Count::kHits,     Count::kMisses,
-                          Count::kStamped,  Count::kSets,
-                          Count::kExpired,  Count::kDeleted,
-                          Count::kReplaced, Count::kListenerExceptions};
+constexpr Count kAll[] = {Count::kHits,
+                          Count::kMisses,
+                          Count::kSets,
+                          Count::kExpired,
+                          Count::kDeleted,
+                          Count::kReplaced,
+                          Count::kListenerExceptions};
 
 void InANewThread(const std::function<void()>& function) {
   std::thread(function).join();

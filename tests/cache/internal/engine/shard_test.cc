@@ -324,7 +324,7 @@ class ShardsTest : public ::testing::Test {
 
   // A hit, long after all uses before.
   void Hit(int key) {
-    shared_.uses.Advance(1000);
+    shared_.tails.Pass(1000);
     ReadSection section;
     const auto query = QueryOf(key);
     const Hash32 hash = HashOf(key).for_index;
@@ -333,7 +333,7 @@ class ShardsTest : public ::testing::Test {
         [&](const EntryHeader& entry) { return query.Matches(entry); });
     ASSERT_TRUE(found.decided());
     ASSERT_NE(found.ref, 0u);
-    EXPECT_TRUE(first_.RecordUse(found, hash));
+    first_.RecordUse(found, hash);
   }
 
   bool FirstHolds(int key) {
@@ -374,8 +374,8 @@ TEST_F(FirstOfFourShardsTest, LooksAtTheOthersInTurn) {
   ASSERT_EQ(Store(key, 100), StoreOutcome::kStored);
   for (const int older : {1, 2, 3}) {
     for (const int other : {1, 2, 3}) {
-      shared_.uses.set_tail(
-          other, other == older ? Stamp{0} - 1'000'000 : shared_.uses.Now());
+      const TailBoard::Time now = shared_.tails.Now();
+      shared_.tails.Set(other, other == older ? now - 1'000'000 : now, 0);
     }
     int sent_on = 0;
     for (int i = 0; i < 6; ++i) {
@@ -386,14 +386,14 @@ TEST_F(FirstOfFourShardsTest, LooksAtTheOthersInTurn) {
 }
 
 // Otherwise shards of equal size would take victims from each other all the
-// time. Where a list spans no time, the margin is what a shard has not counted.
+// time. Where a list spans no time, the margin is what a shard has not told.
 TEST_F(FirstOfTwoShardsTest, OtherShardIsToBeOlderByMoreThanTheMargin) {
   LeaveRoom({1, 0});
   ASSERT_EQ(Store(1, 100), StoreOutcome::kStored);
-  const Stamp stamp = shared_.uses.Now();
-  shared_.uses.set_tail(1, stamp - UseClock::kStride - 1);
+  const TailBoard::Time now = shared_.tails.Now();
+  shared_.tails.Set(1, now - 65, /*slack=*/0);
   EXPECT_EQ(Store(2, 100), StoreOutcome::kEvictOlder);
-  shared_.uses.set_tail(1, stamp - UseClock::kStride);
+  shared_.tails.Set(1, now - 64, /*slack=*/0);
   EXPECT_EQ(Store(2, 100), StoreOutcome::kStored);
 }
 
@@ -401,13 +401,13 @@ TEST_F(FirstOfTwoShardsTest, OtherShardIsToBeOlderByMoreThanTheMargin) {
 TEST_F(FirstOfTwoShardsTest, EmptyShardNoLongerShowsItsLastEntry) {
   LeaveRoom({2, 0});
   ASSERT_EQ(Store(1, 100), StoreOutcome::kStored);
-  shared_.uses.Advance(1'000'000);  // So much has to differ to be seen, else.
+  shared_.tails.Pass(1'000'000);  // So much has to differ to be seen, else.
   ASSERT_EQ(Store(2, 100), StoreOutcome::kStored);
-  shared_.uses.Advance(1000);
+  shared_.tails.Pass(1000);
   ASSERT_FALSE(departures_.claim.Cover({3, 0}));
   EXPECT_TRUE(first_.Evict(&departures_));
   EXPECT_FALSE(first_.Evict(&departures_));
-  EXPECT_EQ(shared_.uses.tail(0), shared_.uses.Now());
+  EXPECT_EQ(shared_.tails.Get(0), shared_.tails.Now());
   departures_.claim.GiveBack();
 }
 
@@ -415,11 +415,11 @@ TEST_F(FirstOfTwoShardsTest, EmptyShardNoLongerShowsItsLastEntry) {
 TEST_F(FirstOfTwoShardsTest, ShowsWhenItsLastEntryWasUsed) {
   constexpr int kKeys = 16;
   LeaveRoom({kKeys, 0});
-  shared_.uses.set_tail(1, kKeys * 1000 + 100);
+  shared_.tails.Set(1, kKeys * 1000 + 100, /*slack=*/0);
   for (int key = 1; key <= kKeys + 3; ++key) {
-    if (key <= kKeys) shared_.uses.Advance(1000);
+    if (key <= kKeys) shared_.tails.Pass(1000);
     ASSERT_EQ(Store(key, 100), StoreOutcome::kStored);
-    EXPECT_EQ(shared_.uses.tail(0), std::max(key - kKeys, 0) * 1000);
+    EXPECT_NEAR(shared_.tails.Get(0), std::max(key - kKeys - 1, 0) * 1000, 2);
   }
 }
 
@@ -428,12 +428,12 @@ TEST_F(FirstOfTwoShardsTest, ShowsWhenItsLastEntryWasUsed) {
 TEST_F(FirstOfTwoShardsTest, EntryThatIsReplacedIsYoungerThanAllThatWereUsed) {
   LeaveRoom({0, 300});
   for (int key = 1; key <= 3; ++key) {
-    shared_.uses.Advance(1000);
+    shared_.tails.Pass(1000);
     ASSERT_EQ(Store(key, 100), StoreOutcome::kStored);
   }
   Hit(2);
   Hit(3);
-  shared_.uses.set_tail(1, shared_.uses.Now());
+  shared_.tails.Set(1, shared_.tails.Now(), /*slack=*/0);
   EXPECT_EQ(Store(1, 150), StoreOutcome::kStored);
   EXPECT_TRUE(FirstHolds(1));
   EXPECT_FALSE(FirstHolds(2));
@@ -446,14 +446,14 @@ TEST_F(FirstOfTwoScanResistantShardsTest,
        EntryThatIsReplacedIsYoungerThanAllThatWereUsed) {
   LeaveRoom({0, 4000});
   for (int key = 1; key <= 3; ++key) {
-    shared_.uses.Advance(1000);
+    shared_.tails.Pass(1000);
     ASSERT_EQ(Store(key, 1000, absl::Seconds(1)), StoreOutcome::kStored);
   }
   // The others are in the main list then.
   ASSERT_EQ(Store(4, 1000), StoreOutcome::kStored);
   Hit(2);
   Hit(3);
-  shared_.uses.set_tail(1, shared_.uses.Now());
+  shared_.tails.Set(1, shared_.tails.Now(), /*slack=*/0);
   EXPECT_EQ(Store(1, 1500), StoreOutcome::kStored);
   EXPECT_TRUE(FirstHolds(1));
   EXPECT_FALSE(FirstHolds(2));
@@ -503,11 +503,11 @@ TEST_F(ScanResistantShardsTest, ShardsOfAboutTheSameSizeEvictTheirOwn) {
 TEST_F(ScanResistantShardsTest, ShardThatWasEmptiedShowsThatItHoldsNothing) {
   Fill(&first_, kMost - 1);
   Fill(&second_, 1);
-  EXPECT_NE(shared_.uses.tail(1), 0u);
+  EXPECT_NE(shared_.tails.Get(1), 0u);
   ASSERT_FALSE(departures_.claim.Cover({2, 2 * kCharge}));
   EXPECT_TRUE(second_.Evict(&departures_));
   EXPECT_FALSE(second_.Evict(&departures_));
-  EXPECT_EQ(shared_.uses.tail(1), 0u);
+  EXPECT_EQ(shared_.tails.Get(1), 0u);
   departures_.claim.GiveBack();
 }
 

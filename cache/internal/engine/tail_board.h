@@ -1,0 +1,112 @@
+// How old the tail of each shard of a cache is, so that a shard which has to
+// evict can leave that to one with an older tail.
+//
+// Time is a count of what was appended to the lists of all shards. Each tells
+// of its own when one of its generations ends, for many appends at a time. A
+// tail is as old as the end of the generation that it was last used in.
+// Where a limit of bytes makes shards trade by size, a tail stands for how much
+// its shard holds: see TwoLists.
+//
+// Threads. Thread-safe. All relaxed: what is read decides which shard evicts,
+// never what is there.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_TAIL_BOARD_H_
+#define WHEELCACHE_CACHE_INTERNAL_ENGINE_TAIL_BOARD_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/base/optimization.h"
+
+namespace wheelcache::internal {
+
+class TailBoard {
+ public:
+  // A count of appends. It wraps around, and is compared by differences.
+  using Time = uint32_t;
+
+  static bool IsOlderBy(Time a, Time b, int64_t appends) {
+    return static_cast<int32_t>(b - a) > appends;
+  }
+
+  explicit TailBoard(int shards) : tails_(static_cast<size_t>(shards)) {}
+
+  int shards() const { return static_cast<int>(tails_.size()); }
+
+  Time Now() const { return now_.load(std::memory_order_relaxed); }
+  // Returns the time after so many more appends.
+  Time Pass(uint32_t appends) {
+    return now_.fetch_add(appends, std::memory_order_relaxed) + appends;
+  }
+
+  // That of the entry which was last chosen to be evicted from a shard; Now()
+  // of that time if there was none. As exact as Set was asked for.
+  Time Get(int shard) const {
+    return tails_[static_cast<size_t>(shard)].load(std::memory_order_relaxed);
+  }
+  // Leaves a tail as it is that differs by no more than `slack`: it shares its
+  // cache line with those of other shards, which their threads read and write.
+  void Set(int shard, Time tail, uint32_t slack) {
+    // One comparison for both ways: without a sign, the differences from -slack
+    // to slack become 0 to 2 * slack.
+    if (tail - Get(shard) + slack > 2 * slack) {
+      tails_[static_cast<size_t>(shard)].store(tail, std::memory_order_relaxed);
+    }
+  }
+
+ private:
+  alignas(ABSL_CACHELINE_SIZE) std::atomic<Time> now_{0};
+  alignas(ABSL_CACHELINE_SIZE) std::vector<std::atomic<Time>> tails_;
+};
+
+// What one shard tells the others, and asks of them.
+//
+// Threads. Thread-compatible: belongs to the lock of the shard.
+class ShardTail {
+ public:
+  using Time = TailBoard::Time;
+
+  ShardTail(TailBoard* board, int shard) : board_(*board), shard_(shard) {}
+
+  ShardTail(const ShardTail&) = delete;
+  ShardTail& operator=(const ShardTail&) = delete;
+
+  // How many appends a shard tells of at a time, at least, so that not each
+  // takes the cache line of the time away from other shards.
+  static constexpr uint32_t kMany = 64;
+
+  Time Now() const { return board_.Now(); }
+  int shards() const { return board_.shards(); }
+
+  // Returns the time after so many more appends.
+  Time Pass(uint32_t appends) {
+    untold_ += appends;
+    if (untold_ < kMany) return board_.Now();
+    return board_.Pass(std::exchange(untold_, 0));
+  }
+
+  void Publish(Time tail, uint32_t slack) { board_.Set(shard_, tail, slack); }
+
+  // Whether another shard has a tail that is older by more than so many
+  // appends. Looks at one, the next in turn each time.
+  bool PeerIsOlder(Time tail, uint32_t appends) {
+    if (board_.shards() == 1) return false;
+    do {
+      next_peer_ = (next_peer_ + 1) & (board_.shards() - 1);
+    } while (next_peer_ == shard_);
+    return TailBoard::IsOlderBy(board_.Get(next_peer_), tail, appends);
+  }
+
+ private:
+  TailBoard& board_;
+  const int shard_;
+  int next_peer_ = 0;
+  uint32_t untold_ = 0;
+};
+
+}  // namespace wheelcache::internal
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_TAIL_BOARD_H_
