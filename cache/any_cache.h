@@ -43,8 +43,8 @@ class WHEELCACHE_EXPORT AnyCache {
   absl::Status SetLimits(int64_t entries, int64_t bytes);
   CacheLimits limits() const;
 
-  // What is in the cache, expired entries that are not yet reclaimed included.
-  // O(1), and never more than limits().
+  // What is in the cache, with expired entries that are not yet reclaimed, and
+  // with failures that are remembered. O(1), and never more than limits().
   int64_t size() const;
   int64_t bytes() const;
 

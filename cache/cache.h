@@ -49,7 +49,6 @@
 #include "absl/types/span.h"
 #include "wheelcache/cache/any_cache.h"
 #include "wheelcache/cache/hooks.h"
-#include "wheelcache/cache/internal/engine/refresh_ahead.h"
 #include "wheelcache/cache/internal/engine/typed_engine.h"
 #include "wheelcache/cache/internal/engine/typed_loads.h"
 #include "wheelcache/cache/internal/engine/typed_refreshes.h"
@@ -67,7 +66,7 @@ template <typename Key, typename Value, typename Hash = DefaultHash<Key>,
 class Cache final : public AnyCache {
  public:
   // See cache/hooks.h, cache/handle.h, cache/ticket.h and cache/conditional.h.
-  using Hooks = CacheHooks<Key, Value, Hash, Equal>;
+  using Hooks = CacheHooks<Key, Value>;
   using Handle = CacheHandle<Key, Value>;
   using Ticket =
       CacheTicket<Key, Value, internal::TypedLead<Key, Value, Hash, Equal>>;
@@ -76,7 +75,7 @@ class Cache final : public AnyCache {
   // Returns a cache, or InvalidArgument: which field breaks which rule.
   static absl::StatusOr<std::unique_ptr<Cache>> Create(CacheOptions options,
                                                        Hooks hooks = {}) {
-    absl::Status status = internal::Validate(options, hooks.reload.set());
+    absl::Status status = internal::Validate(options, hooks.reload != nullptr);
     if (!status.ok()) return status;
     return std::unique_ptr<Cache>(
         new Cache(std::move(options), std::move(hooks)));
@@ -237,8 +236,12 @@ class Cache final : public AnyCache {
       : typed_(std::move(options), std::move(hooks.weigher),
                std::move(hooks.on_removal)) {
     set_engine(&typed_.engine());
-    refreshes_ = hooks.reload.Make(&typed_, std::move(hooks.executor));
+    if (hooks.reload == nullptr) return;
+    refreshes_.reset(new Refreshes(&typed_, std::move(hooks.reload),
+                                   std::move(hooks.executor)));
   }
+
+  using Refreshes = internal::TypedRefreshes<Key, Value, Hash, Equal>;
 
   internal::TypedLoads<Key, Value, Hash, Equal> loads(
       internal::LookUp look_up = internal::LookUp::kNone) {
@@ -246,7 +249,7 @@ class Cache final : public AnyCache {
   }
 
   // Null without Hooks::reload.
-  std::unique_ptr<internal::RefreshAhead<Key, Value>> refreshes_;
+  std::unique_ptr<Refreshes> refreshes_;
   // The last: destructors of values may call the cache until it ends.
   internal::TypedEngine<Key, Value, Hash, Equal> typed_;
 };

@@ -16,14 +16,15 @@
 #include <cstdint>
 #include <functional>
 
-#include "wheelcache/cache/internal/engine/refresh_ahead.h"
+#include "absl/status/statusor.h"
+#include "wheelcache/cache/types/load.h"
 #include "wheelcache/cache/types/removal.h"
 #include "wheelcache/cache/types/view.h"
 
 namespace wheelcache {
 
 // Each may be empty.
-template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename Key, typename Value>
 struct CacheHooks {
   // Returns the bytes that key and value take; see cache/weigh.h.
   std::function<uint64_t(View<Key>, View<Value>)> weigher;
@@ -31,9 +32,9 @@ struct CacheHooks {
   // Is told of each entry that has left; see cache/removal.h.
   std::function<void(View<Key>, View<Value>, RemovalCause)> on_removal;
 
-  // Refreshes the value of a key; see cache/load.h. Any function of the form
-  // absl::StatusOr<Loaded<Value>>(View<Key>, View<Value> old).
-  internal::ReloadHook<Key, Value, Hash, Equal> reload;
+  // Refreshes the value of a key; see cache/load.h.
+  std::function<absl::StatusOr<Loaded<Value>>(View<Key>, View<Value> old)>
+      reload;
 
   // Runs refreshes, on any thread; if empty, the calls that begin them do. It
   // may drop a task, and must destroy those that it has not run.

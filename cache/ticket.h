@@ -40,6 +40,7 @@
 
 #include "absl/status/statusor.h"
 #include "wheelcache/cache/types/load.h"
+#include "wheelcache/cache/types/view.h"
 
 namespace wheelcache {
 
@@ -53,8 +54,9 @@ class CacheTicket {
 
   explicit operator bool() const { return !lead_.empty(); }
 
-  // REQUIRES, as Finish: the ticket is not empty.
-  const Key& key() const {
+  // A string is shown as a std::string_view, anything else as a const
+  // reference. REQUIRES, as Finish: the ticket is not empty.
+  View<Key> key() const {
     assert(*this && "an empty ticket");
     return lead_.key();
   }

@@ -15,6 +15,7 @@ set(wheelcache_SOURCES
   cache/internal/engine/removal_order.cc
   cache/internal/engine/report_source.cc
   cache/internal/engine/shard.cc
+  cache/internal/engine/shard_loads.cc
   cache/internal/engine/shard_upkeep.cc
   cache/internal/engine/shared_state.cc
   cache/internal/engine/stats_logger.cc
@@ -25,8 +26,6 @@ set(wheelcache_SOURCES
   cache/internal/index/index.cc
   cache/internal/loads/gate.cc
   cache/internal/loads/load.cc
-  cache/internal/loads/loads.cc
-  cache/internal/loads/refresh_board.cc
   cache/internal/memory/arena.cc
   cache/internal/memory/block_heap.cc
   cache/internal/memory/chunks.cc
@@ -77,7 +76,6 @@ set(wheelcache_HEADERS
   cache/internal/engine/jitter.h
   cache/internal/engine/one_list.h
   cache/internal/engine/recency.h
-  cache/internal/engine/refresh_ahead.h
   cache/internal/engine/removal_order.h
   cache/internal/engine/report_source.h
   cache/internal/engine/shard.h
@@ -102,8 +100,6 @@ set(wheelcache_HEADERS
   cache/internal/index/key_hash.h
   cache/internal/loads/gate.h
   cache/internal/loads/load.h
-  cache/internal/loads/loads.h
-  cache/internal/loads/refresh_board.h
   cache/internal/memory/arena.h
   cache/internal/memory/block_heap.h
   cache/internal/memory/chunks.h

@@ -96,8 +96,9 @@ struct LoadOptions {
   absl::Duration wait = absl::InfiniteDuration();
 
   // How long a failure of this load is remembered: until then it answers later
-  // callers, unless the load is superseded. A shard remembers 64 at most; for
-  // one more, the one that ends first is forgotten.
+  // callers, unless the load is superseded. It counts as an entry without a
+  // value and may be evicted, but is not shown, nor told to a listener, nor
+  // counted among what is removed.
   absl::Duration error_ttl = absl::ZeroDuration();
 
   // A value of a greater age counts as missing, and stays if its load fails,

@@ -84,7 +84,8 @@ struct CacheStats {
   int64_t refreshes = 0;
 
   // Entries that were removed, by cause. While no call runs:
-  //   sets == entries + deletes + evictions + expirations + replaced.
+  //   sets == entries + deletes + evictions + expirations + replaced,
+  // unless a failure is remembered (LoadOptions::error_ttl), which is an entry.
   int64_t deletes = 0;
   int64_t evictions = 0;
   int64_t expirations = 0;

@@ -146,7 +146,6 @@ TEST_F(CacheFindOrLoadTest, FailureIsRememberedForItsTime) {
   EXPECT_EQ(
       cache_->FindOrLoad(1, WithErrorTtl(absl::Seconds(1)), Down).status(),
       Down().status());
-  EXPECT_EQ(cache_->size(), 0);
   clock_.Advance(absl::Seconds(1) - absl::Nanoseconds(1));
   EXPECT_EQ(cache_->FindOrLoad(1, {}, NeverCalled).status(), Down().status());
   EXPECT_EQ(
@@ -176,38 +175,65 @@ TEST_F(CacheFindOrLoadTest, WritesForgetAFailure) {
   }
 }
 
-// A source that is down for all keys makes a shard remember no more than that.
-TEST_F(CacheFindOrLoadTest, ShardRemembersSixtyFourFailuresThoseThatEndLast) {
+// A failure is an entry, of which nobody is told.
+TEST_F(CacheFindOrLoadTest, FailuresCountAsEntriesThatAreNotShown) {
+  options_.max_entries = 3;
   options_.shards = 1;
-  Renew();
-  for (int key = 0; key < 100; ++key) {
-    const LoadOptions options = WithErrorTtl(absl::Seconds(100 - key));
+  StringCache::Hooks hooks;
+  int told = 0;
+  hooks.on_removal = [&](int, std::string_view, RemovalCause) { ++told; };
+  cache_ = New<int, std::string>(hooks);
+  const LoadOptions options = WithErrorTtl(absl::Seconds(1));
+  for (int key = 0; key < 5; ++key) {
     EXPECT_FALSE(cache_->FindOrLoad(key, options, Down).ok());
   }
-  // Each that came later ended first, and had to make room for the next.
-  for (int key = 0; key < 100; ++key) {
-    const bool is_remembered = !cache_->FindOrLoad(key, {}, One).ok();
-    EXPECT_EQ(is_remembered, key < 63 || key == 99) << key;
+  EXPECT_EQ(cache_->size(), 3);
+  EXPECT_GT(cache_->bytes(), 0);
+  EXPECT_TRUE(cache_->ForEach([](const Handle&) { return false; }));
+  EXPECT_FALSE(cache_->Contains(4));
+  // Those that came first were evicted.
+  for (int key = 2; key < 5; ++key) {
+    EXPECT_EQ(cache_->FindOrLoad(key, {}, One).status(), Down().status());
   }
+  EXPECT_TRUE(cache_->FindOrLoad(1, {}, One).ok());
+  EXPECT_FALSE(cache_->FindOrLoad(3, {}, One).ok());
+  EXPECT_TRUE(cache_->FindOrLoad(2, {}, One).ok());
+  clock_.Advance(absl::Seconds(2));
+  cache_->RunMaintenance();
+  EXPECT_EQ(cache_->size(), 2);
+  EXPECT_TRUE(cache_->CheckInvariants().ok());
+  cache_->Clear();
+  EXPECT_EQ(told, 2);
+  EXPECT_EQ(cache_->stats().evictions, 0);
+  EXPECT_EQ(cache_->stats().expirations, 0);
+  EXPECT_EQ(cache_->stats().deletes, 2);
 }
 
-TEST_F(CacheFindOrLoadTest, FailureMayTakeThePlaceOfOneThatWasForgotten) {
-  options_.shards = 1;
-  Renew();
-  const LoadOptions options = WithErrorTtl(absl::Hours(1));
-  for (int key = 0; key < 64; ++key) {
-    EXPECT_FALSE(cache_->FindOrLoad(key, options, Down).ok());
-  }
-  const auto forget_and_fail = [&] {
-    cache_->Del(0);
-    return Down();
+TEST_F(CacheFindOrLoadTest, ClearTellsNobodyOfFailuresAndLoads) {
+  StringCache::Hooks hooks;
+  std::vector<int> told;
+  hooks.on_removal = [&](int key, std::string_view, RemovalCause) {
+    told.push_back(key);
+    // Within the notification, so that another call has its entries told.
+    if (key == 1) cache_->Clear();
   };
-  EXPECT_FALSE(cache_->FindOrLoad(64, options, forget_and_fail).ok());
-  for (int key = 1; key < 64; ++key) {
-    EXPECT_FALSE(cache_->FindOrLoad(key, {}, One).ok()) << key;
-    cache_->Del(key);
-  }
-  EXPECT_FALSE(cache_->FindOrLoad(64, {}, One).ok());
+  cache_ = New<int, std::string>(hooks);
+  const LoadOptions options = WithErrorTtl(absl::Hours(1));
+  cache_->Set(1, "one");
+  EXPECT_FALSE(cache_->FindOrLoad(2, options, Down).ok());
+  Ticket ticket = Begin(3);
+  cache_->Del(1);
+  EXPECT_EQ(told, std::vector<int>{1});
+  EXPECT_EQ(cache_->size(), 0);
+  EXPECT_EQ(cache_->stats().deletes, 1);
+  EXPECT_FALSE(ticket.Finish(One()));
+}
+
+TEST_F(CacheFindOrLoadTest, EraseIfForgetsFailures) {
+  EXPECT_FALSE(cache_->FindOrLoad(1, WithErrorTtl(absl::Hours(1)), Down).ok());
+  EXPECT_EQ(cache_->EraseIf([](const Handle&) { return true; }), 0);
+  EXPECT_TRUE(cache_->FindOrLoad(1, {}, One).ok());
+  EXPECT_EQ(cache_->size(), 1);
 }
 
 // Promise: One load per key

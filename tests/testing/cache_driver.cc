@@ -255,6 +255,7 @@ void CacheDriver::EraseIf() {
       [&](const CacheType::Handle& handle) { return leaves(*handle); });
   Compare("erased", erased, oracle_.EraseIf(leaves));
   loads_.SupersedeAll();
+  for (const CacheOracle::Left& left : oracle_.left) loads_.Supersede(left.key);
 }
 
 void CacheDriver::SetLimits() {
@@ -299,8 +300,8 @@ void CacheDriver::TellVictims() {
 
 bool CacheDriver::SetInOracle(int key, int64_t ttl) {
   TellVictims();
-  loads_.Supersede(key);
   const bool stored = oracle_.Set(key, NewValue(), Charge(), ttl);
+  loads_.Supersede(key);
   sets_ += stored;
   return stored;
 }

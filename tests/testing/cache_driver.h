@@ -137,6 +137,11 @@ class CacheDriver {
   absl::Status GivenUp() const;
   std::string TextOf(Outcome outcome) const;
   LoadOptions Options() const;
+  // How long failures are remembered: where the oracle can tell whether one was
+  // evicted.
+  int64_t ErrorTtlNanos() const {
+    return setup_.evicts_oldest() ? call_.nanos : 0;
+  }
   Loaded<Value> NewLoaded() const;
   // In whole steps, modulo 2^31, of which the last part stands for a clock that
   // was turned back.
@@ -185,7 +190,7 @@ class CacheDriver {
   SimulatedClock clock_;
   Reaper reaper_{clock_};
   CacheOracle oracle_;
-  LoadOracle loads_;
+  LoadOracle loads_{&oracle_};
   std::vector<CacheOracle::Left> left_;
 
   // What callbacks were told, and what reload was asked, in the present call.

@@ -24,7 +24,7 @@ void CacheDriver::Load() {
   using Found = LoadOracle::Found;
   const int key = call_.key;
   const bool hits = oracle_.Live(key);
-  const Found found = loads_.Find(key, oracle_.now);
+  const Found found = loads_.Find(key);
   if (!hits && found == Found::kLoad) return;  // It would wait for ever.
   int loads = 0;
   const auto loader = [&]() -> absl::StatusOr<Value> {
@@ -65,7 +65,7 @@ void CacheDriver::FindOrLoad() {
     return NewLoaded();
   };
   const auto got = cache_->FindOrLoad(key, Options(), loader);
-  const Found found = loads_.Find(key, oracle_.now);
+  const Found found = loads_.Find(key);
   const std::optional<Value> hit = ReadAndRefreshInOracle();
   Compare("loads", loads, !hit && found == Found::kNothing ? 1 : 0);
   if (hit) {
@@ -75,7 +75,7 @@ void CacheDriver::FindOrLoad() {
   } else if (found == Found::kLoad) {
     Compare("status", absl::IsDeadlineExceeded(got.status()), true);
   } else {
-    const int load = loads_.Begin({key, false, call_.nanos});
+    const int load = loads_.Begin({key, false, ErrorTtlNanos()});
     if (is_overtaken) {
       oracle_.Del(key);
       loads_.Supersede(key);
@@ -113,13 +113,13 @@ void CacheDriver::FindOrLoadMany() {
   std::vector<std::string> expected(keys.size());
   std::vector<int> led;
   for (size_t i = 0; i < keys.size(); ++i) {
-    const auto found = loads_.Find(keys[i], oracle_.now);
+    const auto found = loads_.Find(keys[i]);
     if (const auto hit = ReadYoungInOracle(keys[i])) {
       expected[i] = absl::StrCat(*hit);
     } else if (found == LoadOracle::Found::kFailure) {
       expected[i] = Error().ToString();
     } else if (found == LoadOracle::Found::kNothing) {
-      loads_.Begin({keys[i], false, call_.nanos});
+      loads_.Begin({keys[i], false, ErrorTtlNanos()});
       led.push_back(static_cast<int>(i));
     } else {
       // That of this batch has ended by the time that it looks.
@@ -155,7 +155,7 @@ void CacheDriver::Begin() {
   mine.ticket = cache_->BeginLoad(key, options, [this](const auto& result) {
     told_.push_back(Text(result));
   });
-  const Found found = loads_.Find(key, oracle_.now);
+  const Found found = loads_.Find(key);
   const std::optional<Value> hit = ReadAndRefreshInOracle();
   Compare("has a ticket", static_cast<bool>(mine.ticket),
           !hit && found == Found::kNothing);
@@ -166,7 +166,7 @@ void CacheDriver::Begin() {
   } else if (found == Found::kLoad) {
     ++loads_.loads.at(loads_.CurrentOf(key)).callbacks;
   } else {
-    mine.load = loads_.Begin({key, false, call_.nanos, 1});
+    mine.load = loads_.Begin({key, false, ErrorTtlNanos(), 1});
   }
 }
 
@@ -193,7 +193,10 @@ bool CacheDriver::EndInOracle(int load, Outcome outcome, int64_t ttl) {
   const int key = loads_.loads.at(load).key;
   const bool stores = outcome == Outcome::kValue && loads_.IsCurrent(load) &&
                       ttl > 0 && Charge() <= oracle_.max_bytes();
-  const int told = loads_.End(load, outcome == Outcome::kError, oracle_.now);
+  // What it makes of a failure comes before the end.
+  const int told = loads_.EndLoad(
+      load, {outcome == Outcome::kError, stores,
+             static_cast<int64_t>(kEntryOverhead), RetryAfterNanos()});
   const std::string result =
       outcome == Outcome::kValue   ? absl::StrCat(NewValue())
       : outcome == Outcome::kError ? Error().ToString()
@@ -222,7 +225,7 @@ LoadOptions CacheDriver::Options() const {
   }
   // Whatever else it may be waiting for, this thread would have to end.
   options.wait = absl::ZeroDuration();
-  options.error_ttl = Ttl();
+  if (setup_.evicts_oldest()) options.error_ttl = Ttl();
   if (call_.weight % 2 == 0) options.ttl = Ttl();
   return options;
 }

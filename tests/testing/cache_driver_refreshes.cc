@@ -12,15 +12,6 @@
 #include "wheelcache/tests/testing/load_oracle.h"
 
 namespace wheelcache {
-namespace {
-
-int64_t Sum(int64_t now, int64_t length) {
-  return now > CacheOracle::kNever - length ? CacheOracle::kNever
-                                            : now + length;
-}
-
-}  // namespace
-
 auto CacheDriver::ReloadOutcome() const -> Outcome {
   return call_.weight % 7 == 3   ? Outcome::kError
          : call_.weight % 7 == 5 ? Outcome::kCancelled
@@ -59,24 +50,17 @@ auto CacheDriver::ReadAndRefreshInOracle() -> std::optional<Value> {
   const std::optional<Value> hit = ReadYoungInOracle(key);
   if (!hit || setup_.refreshes == CacheSetup::kNone) return hit;
   if (!IsStaleInOracle(key)) return hit;
-  if (!loads_.MayRefresh(key, oracle_.now, kMostRefreshes)) return hit;
+  if (!loads_.MayRefresh(key, kMostRefreshes)) return hit;
   const Value old = *hit;
   return BeginRefreshInOracle(key) == Outcome::kValue ? NewValue() : old;
 }
 
 auto CacheDriver::BeginRefreshInOracle(int key) -> Outcome {
-  loads_.Claim(key);
-  const int64_t retry = Sum(oracle_.now, RetryAfterNanos());
-  if (is_stopped_) {
-    loads_.RetryAt(key, retry);
-    return Outcome::kError;
-  }
-  if (loads_.HasLoadOrFailure(key, oracle_.now)) {
-    loads_.Release(key);
-    return Outcome::kError;
-  }
-  const int load =
-      loads_.Begin({key, true, 0, 0, retry, oracle_.entries.at(key).value});
+  if (is_stopped_) return Outcome::kError;
+  LoadOracle::Load refresh{key, /*queued=*/true};
+  refresh.refreshes = true;
+  refresh.old_value = oracle_.entries.at(key).value;
+  const int load = loads_.Begin(refresh);
   if (setup_.refreshes == CacheSetup::kByReaders) return RunInOracle(load);
   tasks_of_oracle_.push_back(load);
   return Outcome::kError;
@@ -85,23 +69,14 @@ auto CacheDriver::BeginRefreshInOracle(int key) -> Outcome {
 auto CacheDriver::RunInOracle(int load) -> Outcome {
   const LoadOracle::Load refresh = loads_.loads.at(load);
   if (is_stopped_ || !loads_.IsCurrent(load)) {
-    loads_.End(load, false, oracle_.now);
-    if (is_stopped_) {
-      loads_.RetryAt(refresh.key, refresh.retry);
-    } else {
-      loads_.Release(refresh.key);
-    }
+    loads_.EndLoad(load, {false, false, 0, RetryAfterNanos()});
     return Outcome::kError;
   }
   ++reloads_by_oracle_;
   Compare("reloaded key", reloaded_key_, refresh.key);
   Compare("reloaded value", reloaded_value_, refresh.old_value);
   const Outcome outcome = ReloadOutcome();
-  if (EndInOracle(load, outcome, DefaultTtlNanos())) {
-    loads_.Release(refresh.key);
-  } else {
-    loads_.RetryAt(refresh.key, Sum(oracle_.now, RetryAfterNanos()));
-  }
+  EndInOracle(load, outcome, DefaultTtlNanos());
   return outcome;
 }
 
@@ -127,9 +102,7 @@ void CacheDriver::RunOrDropTask() {
     RunInOracle(load);
     return;
   }
-  const LoadOracle::Load refresh = loads_.loads.at(load);
-  loads_.End(load, false, oracle_.now);
-  loads_.RetryAt(refresh.key, refresh.retry);
+  loads_.EndLoad(load, {false, false, 0, RetryAfterNanos()});
 }
 
 }  // namespace wheelcache

@@ -59,6 +59,18 @@ class CacheOracle {
     return true;
   }
 
+  // A failure of a load is an entry under a key of its own, of which nobody is
+  // told.
+  static int FailureOf(int key) { return kFailures + key; }
+  void RememberFailure(int key, int64_t charge, int64_t ttl) {
+    if (charge > max_bytes_) return;
+    Reclaim();
+    const int hidden = FailureOf(key);
+    while (!HasRoom(hidden, charge)) Leave(Victim(-1), RemovalCause::kEvicted);
+    entries[hidden] = {0, charge, now, Deadline(ttl), ++uses_, ++ids_};
+  }
+  void ForgetFailure(int key) { entries.erase(FailureOf(key)); }
+
   // What a handle pins that is got now: never the same twice, 0 for none.
   int64_t Id(int key) const { return Live(key) ? entries.at(key).id : 0; }
 
@@ -113,8 +125,10 @@ class CacheOracle {
 
   void Clear() {
     while (!entries.empty()) {
-      left.push_back({entries.begin()->first, entries.begin()->second.value,
-                      RemovalCause::kDeleted});
+      const auto [key, entry] = *entries.begin();
+      if (key < kFailures) {
+        left.push_back({key, entry.value, RemovalCause::kDeleted});
+      }
       entries.erase(entries.begin());
     }
   }
@@ -123,7 +137,7 @@ class CacheOracle {
   std::vector<std::pair<int, int64_t>> AllLive() const {
     std::vector<std::pair<int, int64_t>> all;
     for (const auto& [key, entry] : entries) {
-      if (Live(key)) all.emplace_back(key, entry.value);
+      if (key < kFailures && Live(key)) all.emplace_back(key, entry.value);
     }
     return all;
   }
@@ -182,6 +196,8 @@ class CacheOracle {
   std::optional<std::deque<int>> told_victims;
 
  private:
+  static constexpr int kFailures = 1 << 20;
+
   int64_t Deadline(int64_t ttl) const {
     // By comparisons that do not overflow, wherever the clock began.
     return ttl == kNever || now > kNever - ttl ? kNever : now + ttl;
@@ -226,7 +242,7 @@ class CacheOracle {
     if (expired && cause != RemovalCause::kEvicted) {
       cause = RemovalCause::kExpired;
     }
-    left.push_back({key, it->second.value, cause});
+    if (key < kFailures) left.push_back({key, it->second.value, cause});
     entries.erase(it);
   }
 

@@ -1,17 +1,16 @@
 // The oracle of loads and refreshes: which of them are in flight, what
 // supersedes them, what is remembered of those that have failed, and when a key
 // may be refreshed. In the plainest way, as CacheOracle, next to which it
-// stands; see cache_driver.h.
+// stands, and where failures are entries; see cache_driver.h.
 
 #ifndef WHEELCACHE_TESTS_TESTING_LOAD_ORACLE_H_
 #define WHEELCACHE_TESTS_TESTING_LOAD_ORACLE_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <string>
-#include <vector>
+
+#include "wheelcache/tests/testing/cache_oracle.h"
 
 namespace wheelcache {
 
@@ -19,31 +18,31 @@ class LoadOracle {
  public:
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
+  explicit LoadOracle(CacheOracle* entries) : entries_(*entries) {}
+
   struct Load {
     int key;
     bool queued = false;    // A refresh that nobody has begun to run.
     int64_t error_ttl = 0;  // How long its failure is remembered.
     int callbacks = 0;      // To be told of its end.
-    int64_t retry = 0;      // Of a refresh: the next, if it is dropped.
+    bool refreshes = false;
     int64_t old_value = 0;  // Of a refresh.
   };
 
   // What a miss finds.
   enum class Found { kNothing, kLoad, kFailure };
-  Found Find(int key, int64_t now) const {
+  Found Find(int key) const {
     if (current_.count(key) != 0) {
       const bool queued = loads.at(current_.at(key)).queued;
       return queued ? Found::kNothing : Found::kLoad;
     }
-    return Fails(key, now) ? Found::kFailure : Found::kNothing;
-  }
-  bool HasLoadOrFailure(int key, int64_t now) const {
-    return current_.count(key) != 0 || Fails(key, now);
+    return Fails(key) ? Found::kFailure : Found::kNothing;
   }
 
-  // Begins a load, in the place of a refresh that is queued. Returns its
-  // number.
+  // Begins a load, in the place of a refresh that is queued, or has failed, or
+  // of a failure that answers nobody any more. Returns its number.
   int Begin(const Load& load) {
+    Supersede(load.key);
     const int number = ++last_;
     loads[number] = load;
     current_[load.key] = number;
@@ -54,71 +53,83 @@ class LoadOracle {
     const auto it = current_.find(loads.at(number).key);
     return it != current_.end() && it->second == number;
   }
-  // Ends a load and remembers its failure, if it has failed and was not
-  // superseded. Returns how many callbacks are told.
-  int End(int number, bool failed, int64_t now) {
+  // Ends a load. If it was not superseded, and has failed, remembers that for
+  // its time, with this charge; or, of a refresh that has not stored anything,
+  // has the next one wait. Returns how many callbacks are told.
+  struct End {
+    bool failed = false;
+    bool stored = false;
+    int64_t charge = 0;
+    int64_t retry_after = 0;
+  };
+  int EndLoad(int number, const End& end) {
     const Load load = loads.at(number);
-    if (IsCurrent(number)) {
-      current_.erase(load.key);
-      if (failed && load.error_ttl > 0) {
-        failures_[load.key] =
-            load.error_ttl > kNever - std::max<int64_t>(now, 0)
-                ? kNever
-                : now + load.error_ttl;
-      }
-    }
+    const bool current = IsCurrent(number);
     loads.erase(number);
+    if (!current) return load.callbacks;
+    current_.erase(load.key);
+    if (load.refreshes && !end.stored && entries_.Id(load.key) != 0) {
+      retry_[load.key] = {entries_.Id(load.key),
+                          Sum(entries_.now, end.retry_after)};
+    }
+    if (end.failed && load.error_ttl > 0) {
+      entries_.RememberFailure(load.key, end.charge, load.error_ttl);
+    }
     return load.callbacks;
   }
 
   void Supersede(int key) {
     current_.erase(key);
-    failures_.erase(key);
+    retry_.erase(key);
+    entries_.ForgetFailure(key);
   }
+  // Failures no longer count, and stay as entries for a while.
   void SupersedeAll() {
     current_.clear();
-    failures_.clear();
+    retry_.clear();
+    for (const auto& [key, entry] : entries_.entries) {
+      forgotten_[key] = entry.id;
+    }
   }
 
   // Whether a refresh may begin, by what others do and what has failed.
-  bool MayRefresh(int key, int64_t now, int most) const {
-    return MayRefreshAtOnce(key, most) &&
-           (retry_.count(key) == 0 || retry_.at(key) <= Millis(now, false));
+  bool MayRefresh(int key, int most) const {
+    const auto retry = retry_.find(key);
+    const bool waits = retry != retry_.end() &&
+                       retry->second.of_value == entries_.Id(key) &&
+                       retry->second.at > entries_.now;
+    return !waits && MayRefreshAtOnce(key, most);
   }
   bool MayRefreshAtOnce(int key, int most) const {
-    return claims_.count(key) == 0 && static_cast<int>(claims_.size()) < most;
-  }
-  void Claim(int key) {
-    claims_[key] = true;
-    retry_.erase(key);
-  }
-  void Release(int key) { claims_.erase(key); }
-  void RetryAt(int key, int64_t nanos) {
-    claims_.erase(key);
-    retry_[key] = Millis(nanos, true);
+    int refreshes = 0;
+    for (const auto& [number, load] : loads) refreshes += load.refreshes;
+    return refreshes < most && current_.count(key) == 0 && !Fails(key);
   }
 
   std::map<int, Load> loads;  // By their numbers; those superseded as well.
 
  private:
-  bool Fails(int key, int64_t now) const {
-    const auto it = failures_.find(key);
-    return it != failures_.end() && it->second > now;
+  // It leaves with the value for which it is tried again.
+  struct Retry {
+    int64_t of_value, at;
+  };
+
+  bool Fails(int key) const {
+    const int failure = CacheOracle::FailureOf(key);
+    if (!entries_.Live(failure)) return false;
+    const auto it = forgotten_.find(failure);
+    return it == forgotten_.end() ||
+           it->second != entries_.entries.at(failure).id;
+  }
+  static int64_t Sum(int64_t now, int64_t length) {
+    return now > kNever - length ? kNever - 1 : now + length;
   }
 
-  // Retry times are whole milliseconds, never too early, and end somewhere.
-  static int64_t Millis(int64_t nanos, bool up) {
-    constexpr int64_t kMilli = 1'000'000;
-    constexpr int64_t kLast = (int64_t{1} << 43) - 2;
-    const int64_t part = nanos % kMilli;
-    return std::min(kLast, nanos / kMilli - (part < 0) + (up && part != 0));
-  }
-
+  CacheOracle& entries_;
   int last_ = 0;
-  std::map<int, int> current_;  // The number of the load of a key.
-  std::map<int, int64_t> failures_;
-  std::map<int, bool> claims_;
-  std::map<int, int64_t> retry_;
+  std::map<int, int> current_;        // The number of the load of a key.
+  std::map<int, int64_t> forgotten_;  // Entries, by their keys.
+  std::map<int, Retry> retry_;
 };
 
 }  // namespace wheelcache

@@ -61,9 +61,11 @@ class RemovedList {
   // cleared entries. May be called by the `tell` of Dispose.
   void TakeOver(RemovedList* other) {
     for (EntryRef ref = other->cleared_.first; ref != 0;) {
-      LruLinks<EntryRef>& links = pool_.At(ref).lru;
-      links.newer = static_cast<EntryRef>(RemovalCause::kDeleted);
-      ref = links.older;
+      EntryHeader& entry = pool_.At(ref);
+      entry.lru.newer = entry.is_placeholder()
+                            ? kUntold
+                            : static_cast<EntryRef>(RemovalCause::kDeleted);
+      ref = entry.lru.older;
     }
     for (Chain* const chain : {&other->removed_, &other->cleared_}) {
       const Chain more = std::exchange(*chain, Chain());
@@ -87,8 +89,9 @@ class RemovedList {
     }
     while (cleared_.first != 0) {
       const EntryRef ref = cleared_.first;
-      cleared_.first = pool_.At(ref).lru.older;
-      tell(ref, RemovalCause::kDeleted);
+      const EntryHeader& entry = pool_.At(ref);
+      cleared_.first = entry.lru.older;
+      if (!entry.is_placeholder()) tell(ref, RemovalCause::kDeleted);
       limbo_.Add(ref);
     }
   }

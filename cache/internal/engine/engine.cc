@@ -74,8 +74,7 @@ Engine::Engine(CacheOptions options, const EntryOperations* operations,
               [this](size_t i) {
                 return Shard(&shared_, static_cast<int>(i), options_);
               }),
-      logger_(options_, clock_.NowNanos()),
-      load_home_(std::make_shared<LoadHome>(shared_.pool.get(), &clock_)) {
+      logger_(options_, clock_.NowNanos()) {
   // First: this may throw, and the reaper would be left with what is no more.
   if (options_.registered) shown_.Begin(this);
   if (options_.reaper != nullptr) {
@@ -94,7 +93,7 @@ Engine::Shown::~Shown() { delete source_; }
 Engine::~Engine() {
   CheckCopy(shared_.copy);
   Stop();
-  load_home_->gate.Close();
+  load_gates_->whole.Close();
   // While the cache is whole, for destructors of values may call it; and again
   // for what they have Set.
   do {
@@ -110,7 +109,7 @@ Engine::~Engine() {
 }
 
 void Engine::Stop() {
-  load_home_->refreshes.Close();
+  load_gates_->refreshes.Close();
   if (options_.reaper != nullptr) options_.reaper->Unregister(&client_);
 }
 
@@ -210,7 +209,7 @@ Put Engine::Refuse(const Shard::Write& write, RemovalCause cause) {
     return RemoveIf(key, write.condition->entry, cause) ? Put::kRefused
                                                         : Put::kLost;
   }
-  if (write.load == nullptr) Remove(key, cause);
+  if (write.load == 0) Remove(key, cause);
   return Put::kRefused;
 }
 
@@ -286,6 +285,41 @@ void Engine::EvictFromOthers(const Shard& home, Departures* departures) {
   // other's room, one has to give up its own.
   departures->claim.GiveBack();
   std::this_thread::yield();
+}
+
+EntryRef Engine::BeginLoad(const KeyQuery& key, const Shard::NewLoad& load) {
+  struct Pin {
+    ~Pin() {
+      if (ref != 0) pool.Unpin(ref);
+    }
+    EntryPool& pool;
+    EntryRef ref;
+  } pin{pool(), load.placeholder};
+  Shard& shard = ShardOf(key.hash());
+  Call call(this, &shard, clock_.NowNanos());
+  const EntryRef found = shard.BeginLoad(key, load, &call.departures);
+  if (found == load.placeholder) pin.ref = 0;
+  return found;
+}
+
+void Engine::EndLoad(const Shard::EndedLoad& ended) {
+  if (ended.remember_nanos > 0 && RememberFailure(ended)) return;
+  Shard& shard = ShardOf(ended.of_key);
+  Call call(this, &shard, clock_.NowNanos());
+  shard.EndLoad(ended, &call.departures);
+}
+
+// Returns whether its placeholder is an entry now.
+bool Engine::RememberFailure(const Shard::EndedLoad& ended) {
+  Shard::Write write;
+  write.ref = write.load = ended.placeholder;
+  write.hash = ended.of_key;
+  write.room.bytes = pool().Charge(write.ref);
+  if (write.room.bytes > shared_.budget.limit().bytes) return false;
+  write.ttl_nanos = ended.remember_nanos;
+  write.now_nanos = clock_.NowNanos();
+  pool().At(write.ref).SetCreated(CreationTimeAt(write.now_nanos));
+  return StoreInShard(write) == Put::kStored;
 }
 
 void Engine::CountLoad(const Load& load, bool failed) const {

@@ -116,7 +116,7 @@ class WHEELCACHE_EXPORT Engine {
   void CountLoad(const Load& load, bool failed) const;
 
   // Counts a hit of the thread with this record.
-  void CountHit(const ThreadRecord& reader) const {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void CountHit(const ThreadRecord& reader) const {
     shared_.counters.ForThread(reader.index).Add(Count::kHits);
   }
 
@@ -141,7 +141,14 @@ class WHEELCACHE_EXPORT Engine {
   void Clear() ABSL_NO_THREAD_SAFETY_ANALYSIS;  // Of a number of locks.
 
   // For those who lead loads.
-  const std::shared_ptr<LoadHome>& load_home() const { return load_home_; }
+
+  const std::shared_ptr<LoadGates>& load_gates() const { return load_gates_; }
+
+  // See Shard::BeginLoad. Takes over the pin in any case.
+  EntryRef BeginLoad(const KeyQuery& key, const Shard::NewLoad& load);
+
+  // A load has ended that was not stored.
+  void EndLoad(const Shard::EndedLoad& ended);
 
   // For ForEach and EraseIf.
 
@@ -206,6 +213,7 @@ class WHEELCACHE_EXPORT Engine {
   ABSL_ATTRIBUTE_ALWAYS_INLINE Put StoreInShard(const Shard::Write& write);
   ABSL_ATTRIBUTE_NOINLINE Put Refuse(const Shard::Write& write,
                                      RemovalCause cause);
+  bool RememberFailure(const Shard::EndedLoad& ended);
   void ReclaimAll(int64_t now_nanos, Departures* departures);
   void EvictFromOthers(const Shard& home, Departures* departures);
 
@@ -258,7 +266,7 @@ class WHEELCACHE_EXPORT Engine {
   Compactor compactor_{shared_.pool.get(), &shared_.limbo, &shards_};
   StatsLogger logger_;
 
-  const std::shared_ptr<LoadHome> load_home_;
+  const std::shared_ptr<LoadGates> load_gates_ = std::make_shared<LoadGates>();
 
   Client client_{this};
   absl::Status reaper_status_;

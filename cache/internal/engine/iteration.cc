@@ -169,7 +169,8 @@ uint64_t Iteration::TakeFromPath(const Index& index) {
 }
 
 void Iteration::TakeIfLive(EntryRef ref) {
-  if (pool_.At(ref).ExpiredAt(now_nanos_)) return;
+  const EntryHeader& entry = pool_.At(ref);
+  if (entry.is_placeholder() || entry.ExpiredAt(now_nanos_)) return;
   pool_.Pin(ref);
   batch_.push_back(ref);
 }

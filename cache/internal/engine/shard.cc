@@ -87,8 +87,11 @@ StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
   const EntryKeyQuery key(pool_, write.ref, write.hash);
   Interleave("store: between clock and lock");
   MutexLock lock(&mu_);
-  if (write.load != nullptr && !loads_.IsCurrent(*write.load)) {
-    return StoreOutcome::kSuperseded;
+  if (ABSL_PREDICT_FALSE(write.load != 0)) {
+    if (write.load == write.ref) return RememberLocked(write, departures);
+    if (!IsCurrentLocked(write.load, write.hash.for_index)) {
+      return StoreOutcome::kSuperseded;
+    }
   }
   if (entry.deadline() == Clock::kNever) {  // Not drawn by a call before.
     // Relaxed, as charge and key: the index publishes them together.
@@ -118,16 +121,13 @@ StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
     step.need -= Room{1, pool_.Charge(step.old, footprint)};
     step.old_is_plain = pool_.IsPlain(footprint, RemovalOrder::kMostDeferred);
   } else {
-    // The last that may throw, before anything live has to leave.
-    index_.Reserve([this](EntryRef other) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      return order_.HashOf(other);
-    });
+    ReserveCellLocked();  // The last that may throw: nothing has left yet.
   }
   const StoreOutcome outcome = MakeRoomLocked(&step);
   if (outcome != StoreOutcome::kStored) return outcome;
   departures->claim.Spend(step.need);
   Interleave("store: between claim and link");
-  loads_.Supersede(key);
+  SupersedeLocked(key, departures);
   used_ += step.need;
   LinkLocked(step);
   departures->counts.Add(Count::kSets);
@@ -170,6 +170,28 @@ inline StoreOutcome Shard::MakeRoomLocked(Step* step) {
   return StoreOutcome::kStored;
 }
 
+// A failure becomes an entry: its placeholder takes room, and enters the order.
+StoreOutcome Shard::RememberLocked(const Write& write, Departures* departures) {
+  const Hash32 hash = write.hash.for_index;
+  if (!IsCurrentLocked(write.ref, hash)) return StoreOutcome::kLost;
+  departures->AddUnlinked(order_.UnlinkReplaced());
+  Step step{write, departures, shared_.maintenance_budget, write.room};
+  step.budget -=
+      ReclaimLocked(write.now_nanos, shared_.writer_budget, departures);
+  const StoreOutcome outcome = MakeRoomLocked(&step);
+  if (outcome != StoreOutcome::kStored) return outcome;
+  departures->claim.Spend(step.need);
+  used_ += step.need;
+  LeaveRingLocked(write.ref);
+  ++failures_;
+  LoadAt(write.ref).in_shard.state = Load::InShard::kFailure;
+  At(write.ref).deadline_nanos.store(
+      Clock::NanosAfter(write.now_nanos, write.ttl_nanos),
+      std::memory_order_relaxed);
+  order_.Add({write.ref, hash, /*old=*/0}, write.room);
+  return StoreOutcome::kStored;
+}
+
 // Puts the new entry in index and order, in the place of the old one if any.
 inline void Shard::LinkLocked(const Step& step) {
   const auto [ref, old] = std::pair(step.write.ref, step.old);
@@ -193,8 +215,8 @@ inline void Shard::LinkLocked(const Step& step) {
   }
 }
 
-void Shard::RemoveLocked(EntryRef ref, RemovalCause cause,
-                         Departures* departures) {
+void Shard::RemoveEntryLocked(EntryRef ref, RemovalCause cause,
+                              Departures* departures) {
   const Hash32 hash = order_.HashOf(ref);
   shared_.advisor.Remove(hash, cause, &untold_);
   index_.Erase(hash, ref);
@@ -215,7 +237,7 @@ bool Shard::Remove(const KeyQuery& key, RemovalCause cause,
                    Departures* departures) {
   Interleave("remove: before the lock");
   MutexLock lock(&mu_);
-  loads_.Supersede(key);
+  SupersedeLocked(key, departures);
   const EntryRef ref = FindLocked(key);
   if (ref == 0) return false;
   // Not by a reading from before: a load that it supersedes may have begun
@@ -238,7 +260,7 @@ bool Shard::RemoveIf(const KeyQuery& key, EntryRef expected, RemovalCause cause,
   const EntryRef live = FindLiveLocked(key, clock_.NowNanos());
   if (live != expected) return false;
   if (live == 0) return true;
-  loads_.Supersede(key);
+  SupersedeLocked(key, departures);
   RemoveLocked(live, cause, departures);
   ShrinkIndexLocked(Index::kMostCopied);
   return true;
@@ -247,7 +269,7 @@ bool Shard::RemoveIf(const KeyQuery& key, EntryRef expected, RemovalCause cause,
 EntryRef Shard::Take(const KeyQuery& key, Departures* departures) {
   Interleave("take: before the lock");
   MutexLock lock(&mu_);
-  loads_.Supersede(key);
+  SupersedeLocked(key, departures);
   const EntryRef live = FindLiveLocked(key, clock_.NowNanos());
   departures->counts.Add(live != 0 ? Count::kHits : Count::kMisses);
   shared_.advisor.Read(key.hash().for_index, /*hit=*/live != 0);
@@ -271,54 +293,6 @@ bool Shard::Touch(const KeyQuery& key, int64_t ttl_nanos) {
   order_.SetDeadline(ref, DeadlineLocked(now_nanos, ttl_nanos));
   shared_.advisor.Touch(key.hash().for_index, At(ref).deadline());
   return true;
-}
-
-LoadPtr Shard::JoinLoad(const KeyQuery& key, LoadPtr load, Join* join) {
-  MutexLock lock(&mu_);
-  const int64_t now_nanos = clock_.NowNanos();
-  join->forgotten = loads_.TakeForgotten(now_nanos);
-  const EntryRef ref = FindLiveLocked(key, now_nanos);
-  if (ref != 0 &&
-      AgeNanos(At(ref).created(), now_nanos) <= join->max_age_nanos) {
-    pool_.Pin(ref);
-    join->found = ref;
-    return nullptr;
-  }
-  if (LoadPtr current = loads_.Find(key, now_nanos)) {
-    if (!current->is_queued()) return current;
-    // Whoever is to run it may be waiting for this very thread.
-    loads_.Supersede(current);
-  }
-  loads_.Add(load);
-  return load;
-}
-
-bool Shard::QueueRefresh(const KeyQuery& key, LoadPtr refresh, EntryRef old) {
-  MutexLock lock(&mu_);
-  const int64_t now_nanos = clock_.NowNanos();
-  if (FindLiveLocked(key, now_nanos) != old) return false;
-  if (loads_.Find(key, now_nanos) != nullptr) return false;
-  refresh->set_queued(true);
-  loads_.Add(std::move(refresh));
-  return true;
-}
-
-bool Shard::StartRefresh(const LoadPtr& refresh) {
-  MutexLock lock(&mu_);
-  if (!loads_.IsCurrent(refresh)) return false;
-  refresh->set_queued(false);
-  return true;
-}
-
-void Shard::EndLoad(const LoadPtr& load) {
-  MutexLock lock(&mu_);
-  loads_.Supersede(load);
-}
-
-void Shard::EndLoad(const LoadPtr& load, int64_t remembered_until_nanos) {
-  LoadPtr forgotten;  // Destroyed after the lock is free.
-  MutexLock lock(&mu_);
-  forgotten = loads_.Remember(load, remembered_until_nanos);
 }
 
 // The end of a TTL that begins now, varied by the jitter, saturated to kNever.

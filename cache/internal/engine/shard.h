@@ -6,6 +6,10 @@
 // given. One entry that was replaced may still be in the order; see
 // RemovalOrder.
 //
+// Loads. The placeholder of a load (cache/internal/loads/load.h) is in the
+// index as well. It takes no room and is in no order, with one exception: one
+// that has failed and is remembered is an entry, of which nobody is told.
+//
 // What is removed goes to the caller's Departures, to be disposed of without a
 // lock. No method reclaims, evicts and moves within the list more than
 // SharedState::maintenance_budget entries under the lock; where that did not
@@ -24,7 +28,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
@@ -43,7 +46,6 @@
 #include "wheelcache/cache/internal/index/index.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/loads/load.h"
-#include "wheelcache/cache/internal/loads/loads.h"
 #include "wheelcache/cache/types/options.h"
 #include "wheelcache/cache/types/removal.h"
 #include "wheelcache/wheel/base/export.h"
@@ -84,7 +86,9 @@ class WHEELCACHE_EXPORT Shard {
     Room room = {1, 0};  // That it takes.
     int64_t ttl_nanos = 0;  // kNever for no end.
     int64_t now_nanos = 0;
-    const LoadPtr* load = nullptr;  // Where the value comes from, if a load.
+    // The placeholder of the load that the value comes from; or `ref` itself,
+    // if it has failed and is to be remembered.
+    EntryRef load = 0;
     const Condition* condition = nullptr;  // Of a conditional write.
 
     void SetWeight(uint64_t bytes) { room.bytes = static_cast<int64_t>(bytes); }
@@ -176,10 +180,12 @@ class WHEELCACHE_EXPORT Shard {
     look(index_);
   }
 
-  // Supersedes all loads in flight.
+  // Supersedes all loads that began before, and forgets failures. O(1): what
+  // was added in another era does not count.
   void SupersedeLoads() {
     MutexLock lock(&mu_);
-    loads_.SupersedeAll();
+    era_.store(era_.load(std::memory_order_relaxed) + 1,
+               std::memory_order_relaxed);
   }
 
   // Changes the number of entries that the index is made for, and the room that
@@ -218,31 +224,42 @@ class WHEELCACHE_EXPORT Shard {
   uint64_t MoveCondemned(size_t* bucket, uint64_t budget,
                          Departures* departures);
 
-  // What JoinLoad may find instead of a load.
-  struct Join {
+  // A load that is to begin.
+  struct NewLoad {
     static constexpr int64_t kNoEntry = -1;
+    EntryRef placeholder = 0;
     int64_t max_age_nanos = Clock::kNever;  // An older entry does not count.
-    EntryRef found = 0;                     // The live entry, pinned.
-    std::vector<LoadPtr> forgotten;         // To be destroyed without a lock.
+    EntryRef refreshes = 0;  // The pinned entry that it refreshes, or null.
+    bool at_once = false;    // Does not wait for the retry of a refresh.
   };
 
-  // Returns the load of the key to wait for. If there is none, `load` becomes
-  // it, and the caller leads it, and ends it by TryStore or EndLoad. If the key
-  // has a live entry, returns null and the entry.
-  LoadPtr JoinLoad(const KeyQuery& key, LoadPtr load, Join* join);
-
-  // Adds a refresh of an entry, which the caller has pinned, as queued. Returns
-  // whether it has: not if the entry was removed, or if its key has a load.
-  bool QueueRefresh(const KeyQuery& key, LoadPtr refresh, EntryRef old);
+  // Begins a load, if the key has none: then its placeholder comes into the
+  // index, which takes over a pin, and the caller leads it, and ends it by
+  // TryStore or EndLoad. A refresh is queued. Returns the placeholder; or,
+  // pinned, that of the load to wait for, or else the live entry. Null for a
+  // refresh that does not begin: there is a load, or the entry was removed.
+  EntryRef BeginLoad(const KeyQuery& key, const NewLoad& load,
+                     Departures* departures);
 
   // A queued refresh begins to run, and others may join it. Returns false if it
   // was superseded, or if a load has taken its place.
-  bool StartRefresh(const LoadPtr& refresh);
+  bool StartRefresh(EntryRef placeholder, Hash32 of_key);
 
-  // Removes a load from those in flight; the second, and remembers until then
-  // that it has failed.
-  void EndLoad(const LoadPtr& load);
-  void EndLoad(const LoadPtr& load, int64_t remembered_until_nanos);
+  // How a load has ended that was not stored.
+  struct EndedLoad {
+    EntryRef placeholder;
+    KeyHash of_key;
+    int64_t remember_nanos;  // How long it answers callers that come later.
+    int64_t retry_nanos;     // How long the next refresh of the value waits.
+  };
+  // Removes the placeholder, unless it keeps the next refresh waiting.
+  void EndLoad(const EndedLoad& ended, Departures* departures);
+
+  // Whether a placeholder that was found without the lock keeps the value of
+  // its key from being refreshed.
+  bool KeepsFromRefresh(EntryRef placeholder) const {
+    return !IsOver(placeholder, clock_.NowNanos());
+  }
 
   // When the shard next has something to reclaim.
   int64_t due_nanos() const {
@@ -274,6 +291,17 @@ class WHEELCACHE_EXPORT Shard {
   // Returns whether the lock was free.
   bool TryMoveToFront(EntryRef ref, Hash32 hash);
 
+  // Makes sure that the index has a cell for one more. May throw.
+  void ReserveCellLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    index_.Reserve([this](EntryRef ref) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return CellHashOf(ref);
+    });
+  }
+  // The hash under which an entry is in the index.
+  Hash32 CellHashOf(EntryRef ref) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const Hash32 of_key = order_.HashOf(ref);
+    return At(ref).is_placeholder() ? PlaceholderHash(of_key) : of_key;
+  }
   template <typename Query>
   ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef FindLocked(const Query& key) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -301,11 +329,21 @@ class WHEELCACHE_EXPORT Shard {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   void RemoveLocked(EntryRef ref, RemovalCause cause, Departures* departures)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (LeavesAsLoadLocked(ref, departures)) return;
+    RemoveEntryLocked(ref, cause, departures);
+  }
+  void RemoveEntryLocked(EntryRef ref, RemovalCause cause,
+                         Departures* departures)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void EvictLocked(EntryRef victim,
                                                 EvictionRecord::Time now,
                                                 Departures* departures)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (LeavesAsLoadLocked(victim, departures)) return;
+    eviction_record_.Add(At(victim), now);
+    RemoveEntryLocked(victim, RemovalCause::kEvicted, departures);
+  }
   // What most Sets find, that nothing is due, is inlined.
   uint64_t ReclaimLocked(int64_t now_nanos, uint64_t budget,
                          Departures* departures)
@@ -325,11 +363,56 @@ class WHEELCACHE_EXPORT Shard {
   int64_t DeadlineLocked(int64_t now_nanos, int64_t ttl_nanos)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  // Placeholders: shard_loads.cc.
+
+  Load& LoadAt(EntryRef placeholder) const {
+    return static_cast<Load&>(*pool_.LoadOf(placeholder));
+  }
+  bool IsOfThisEra(EntryRef placeholder) const {
+    return LoadAt(placeholder).in_shard.era.load(std::memory_order_relaxed) ==
+           era_.load(std::memory_order_relaxed);
+  }
+  // Whether it counts no longer.
+  bool IsOver(EntryRef placeholder, int64_t now_nanos) const {
+    return At(placeholder).ExpiredAt(now_nanos) || !IsOfThisEra(placeholder);
+  }
+  bool IsCurrentLocked(EntryRef placeholder, Hash32 of_key) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  EntryRef FindPlaceholderLocked(const KeyQuery& key) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void RemovePlaceholderLocked(EntryRef placeholder, Departures* departures)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EnterRingLocked(EntryRef placeholder) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void LeaveRingLocked(EntryRef placeholder) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Supersedes the load of the key, or forgets its failure.
+  void SupersedeLocked(const KeyQuery& key, Departures* departures)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (ABSL_PREDICT_FALSE(placeholders_ != 0)) ForgetLocked(key, departures);
+  }
+  void ForgetLocked(const KeyQuery& key, Departures* departures)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Before an entry is removed. Returns whether it was a placeholder, and is
+  // removed by this.
+  bool LeavesAsLoadLocked(EntryRef ref, Departures* departures)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return ABSL_PREDICT_FALSE(placeholders_ != 0) &&
+           LeavesAmongLoadsLocked(ref, departures);
+  }
+  bool LeavesAmongLoadsLocked(EntryRef ref, Departures* departures)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  ABSL_ATTRIBUTE_NOINLINE StoreOutcome RememberLocked(const Write& write,
+                                                      Departures* departures)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   SharedState& shared_;
   EntryPool& pool_;  // Of shared_.
   const Clock& clock_;
   EvictionRecord& eviction_record_;  // Written under mu_.
   const int number_;
+  // Written under mu_, by few: of placeholders, those that are failures and so
+  // in the order; and how often all were superseded.
+  int32_t failures_ ABSL_GUARDED_BY(mu_) = 0;
+  std::atomic<uint32_t> era_{0};
 
   // Written under mu_, read by any thread in a ReadSection.
   Index index_;
@@ -340,17 +423,14 @@ class WHEELCACHE_EXPORT Shard {
   static constexpr size_t kWriterLines = 10;
   alignas(ABSL_CACHELINE_SIZE) mutable Mutex mu_;
   Jitter jitter_ ABSL_GUARDED_BY(mu_);
-  Loads loads_ ABSL_GUARDED_BY(mu_);
+  // The number of those in the index, and the newest of those that are no
+  // failures: a ring, in which the oldest is the newer one of the newest.
+  int32_t placeholders_ ABSL_GUARDED_BY(mu_) = 0;
+  EntryRef newest_load_ ABSL_GUARDED_BY(mu_) = 0;
   Room used_ ABSL_GUARDED_BY(mu_);
   int64_t untold_ ABSL_GUARDED_BY(mu_) = 0;  // See Advisor.
   RemovalOrder order_ ABSL_GUARDED_BY(mu_);
 };
-
-inline void Shard::EvictLocked(EntryRef victim, EvictionRecord::Time now,
-                               Departures* departures) {
-  eviction_record_.Add(At(victim), now);
-  RemoveLocked(victim, RemovalCause::kEvicted, departures);
-}
 
 template <typename Match>
 inline Shard::Found Shard::FindAtHome(Hash32 hash, const ReadSection& section,

@@ -34,9 +34,7 @@ uint64_t Shard::ShrinkIndexLocked(uint64_t budget) {
   Contain([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     if (index_.size() == 0) index_.Clear();
     while (used < budget && index_.IsSparse()) {
-      index_.Reserve([this](EntryRef ref) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-        return order_.HashOf(ref);
-      });
+      ReserveCellLocked();
       used += std::min<uint64_t>(Index::kMostCopied, budget - used);
     }
   });
@@ -131,17 +129,26 @@ bool Shard::MoveLocked(EntryRef ref, Departures* departures) {
 
 void Shard::TakeAllLocked(Departures* departures) {
   Interleave("clear: before a shard is emptied");
-  loads_.SupersedeAll();
   departures->AddUnlinked(order_.UnlinkReplaced());
   const bool cleared = Contain([this] { index_.Clear(); });
+  const auto erase = [&, this](EntryRef newest) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    if (cleared) return;
+    for (EntryRef ref = newest; ref != 0; ref = At(ref).lru.older) {
+      index_.Erase(CellHashOf(ref), ref);
+    }
+  };
+  const int64_t values = used_.entries - failures_;
+  placeholders_ = failures_ = 0;
+  if (const EntryRef newest = std::exchange(newest_load_, 0); newest != 0) {
+    const EntryRef oldest = At(newest).lru.newer;
+    At(oldest).lru.older = 0;
+    erase(newest);
+    departures->removed.AddCleared(newest, oldest);
+  }
   if (order_.empty()) return;
   const auto [newest, oldest] = order_.TakeAll();
-  if (!cleared) {
-    for (EntryRef ref = newest; ref != 0; ref = At(ref).lru.older) {
-      index_.Erase(order_.HashOf(ref), ref);
-    }
-  }
-  departures->CountRemoved(RemovalCause::kDeleted, used_.entries);
+  erase(newest);
+  departures->CountRemoved(RemovalCause::kDeleted, values);
   departures->removed.AddCleared(newest, oldest);
   shared_.budget.Give(std::exchange(used_, Room()));
 }
@@ -154,8 +161,7 @@ absl::Status Shard::CheckInvariants(Room* used) {
     mu_.AssertHeld();
     sum += RoomOf(ref);
     const EntryHeader& entry = At(ref);
-    const Hash32 hash = pool_.operations().hash(entry);
-    all_found = all_found && index_.Find(hash, [&](EntryRef other) {
+    all_found = all_found && index_.Find(CellHashOf(ref), [&](EntryRef other) {
       return pool_.operations().same_key(At(other), entry);
     }) == ref;
   });
@@ -164,8 +170,17 @@ absl::Status Shard::CheckInvariants(Room* used) {
     return absl::InternalError(
         "the index has another entry for a key, or none");
   }
-  if (static_cast<int64_t>(index_.size()) != sum.entries) {
-    return absl::InternalError("the index has entries that the list has not");
+  int64_t uncounted = 0;
+  for (EntryRef ref = newest_load_; ref != 0;) {
+    ++uncounted;
+    ref = At(ref).lru.older;
+    if (ref == newest_load_) break;
+  }
+  if (uncounted != placeholders_ - failures_) {
+    return absl::InternalError("there are other placeholders than are counted");
+  }
+  if (static_cast<int64_t>(index_.size()) != sum.entries + uncounted) {
+    return absl::InternalError("the index has entries that no list has");
   }
   if (!(sum == used_)) {
     return absl::InternalError("the charges do not add up to used_");

@@ -51,10 +51,6 @@ class TypedKeyQuery final : public KeyQuery {
   bool Matches(const EntryHeader& entry) const override {
     return Equal()(static_cast<const Entry<Key, Value>&>(entry).key(), key_);
   }
-  bool Matches(const Load& load) const override {
-    using LoadType = TypedLoad<Key, Value, Equal>;
-    return Equal()(static_cast<const LoadType&>(load).key(), key_);
-  }
 
  private:
   const K& key_;
@@ -189,19 +185,47 @@ class TypedEngine {
   // says; or gives up the cache's pin.
   Put Store(Shard::Write* write);
 
+  // A handle of a new placeholder, which has the cache's pin besides.
+  template <typename K>
+  Handle NewPlaceholder(const K& key, Load::Leader leader) const {
+    EntryPool& pool = engine_.pool();
+    const EntryRef ref = MakePlaceholder<Key, Value>(
+        &pool, key,
+        std::make_unique<Load>(&pool, engine_.load_gates(),
+                               engine_.clock().NowNanos(), leader));
+    pool.Pin(ref);
+    return HandleOf(ref);
+  }
+  // REQUIRES: the handle is one of a placeholder.
+  static Load& LoadOf(const Handle& handle) {
+    return static_cast<Load&>(*handle.pool_->LoadOf(handle.ref_));
+  }
+  // Whether the key has a placeholder that keeps its value from being
+  // refreshed. Takes no lock, and may say no within a read of this thread.
+  template <typename K>
+  bool IsKeptFromRefresh(const K& key) const;
+
   // Takes over a pin.
-  static Handle NewHandle(EntryPool* pool, EntryRef ref, const Clock* clock) {
-    return Handle(pool, ref, clock);
+  Handle HandleOf(EntryRef ref) const {
+    return Handle(&engine_.pool(), ref, &engine_.clock());
   }
 
-  // The entry that a handle pins; and another handle of it.
+  // The entry that a handle pins, and its pool; and another handle of it.
   static EntryRef RefOf(const Handle& handle) { return handle.ref_; }
+  static KeyHash HashOf(const Handle& handle) {
+    return HashKey<Hash>(handle.key());
+  }
+  static EntryPool& PoolOf(const Handle& handle) { return *handle.pool_; }
   static const EntryType& EntryOf(const Handle& handle) {
     return handle.entry();
   }
-  Handle Share(const Handle& handle) const {
-    engine_.pool().Pin(handle.ref_);
-    return HandleOf(handle.ref_);
+  static Handle Share(const Handle& handle) {
+    return Share(handle, handle.ref_);
+  }
+  // A handle of another entry of its cache, which is pinned.
+  static Handle Share(const Handle& handle, EntryRef other) {
+    handle.pool_->Pin(other);
+    return Handle(handle.pool_, other, handle.clock_);
   }
 
  private:
@@ -216,9 +240,6 @@ class TypedEngine {
 
   const EntryType& At(EntryRef ref) const {
     return static_cast<const EntryType&>(engine_.pool().At(ref));
-  }
-  Handle HandleOf(EntryRef ref) const {  // Takes over a pin.
-    return NewHandle(&engine_.pool(), ref, &engine_.clock());
   }
 
   template <typename K>
@@ -327,6 +348,20 @@ bool TypedEngine<Key, Value, Hash, Equal>::Read(const K& key, Use use,
   }
   on_hit(ref, At(ref));
   return true;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+bool TypedEngine<Key, Value, Hash, Equal>::IsKeptFromRefresh(
+    const K& key) const {
+  const KeyHash hash = HashKey<Hash>(key);
+  const Shard& shard = engine_.ShardOf(hash);
+  const ReadSection section(engine_.copy());
+  if (section.nested()) return false;
+  const EntryRef placeholder =
+      FindBeyondHome(key, shard, PlaceholderHash(hash.for_index),
+                     {section.record(), Index::Rest()});
+  return placeholder != 0 && shard.KeepsFromRefresh(placeholder);
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>

@@ -11,7 +11,6 @@
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_LEAD_H_
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -31,6 +30,7 @@
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/types/conditional.h"
 #include "wheelcache/cache/types/load.h"
+#include "wheelcache/cache/types/view.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
@@ -42,39 +42,38 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 class TypedLead {
  public:
   using Engine = TypedEngine<Key, Value, Hash, Equal>;
-  using LoadType = TypedLoad<Key, Value, Equal>;
-  using LoadTypePtr = std::shared_ptr<LoadType>;
   using Handle = CacheHandle<Key, Value>;
   using Result = absl::StatusOr<Loaded<Value>>;
   using Loader = absl::FunctionRef<Result()>;
 
   TypedLead() = default;
-  TypedLead(Engine* engine, LoadTypePtr load, const LoadOptions& options)
+  // The placeholder of a load; if it is a refresh, the next one waits for
+  // `retry_nanos` where this one fails.
+  TypedLead(Engine* engine, Handle placeholder, const LoadOptions& options,
+            int64_t retry_nanos = 0)
       : engine_(engine),
-        home_(engine->engine().load_home()),
-        load_(std::move(load)),
-        options_(options) {}
+        placeholder_(std::move(placeholder)),
+        options_(options),
+        retry_nanos_(retry_nanos) {}
   TypedLead(TypedLead&& other) noexcept = default;
   TypedLead& operator=(TypedLead&& other) noexcept {
     TypedLead old(std::move(other));
     std::swap(engine_, old.engine_);
-    std::swap(home_, old.home_);
-    std::swap(load_, old.load_);
+    std::swap(placeholder_, old.placeholder_);
     std::swap(options_, old.options_);
+    std::swap(retry_nanos_, old.retry_nanos_);
     return *this;
   }
   ~TypedLead() {
     if (!empty()) Finish(Load::GivenUp());
   }
 
-  bool empty() const { return load_ == nullptr; }
-  const Key& key() const { return load_->key(); }  // REQUIRES: not empty.
+  // REQUIRES of all that follow, but for the end: not empty.
+  bool empty() const { return !placeholder_; }
+  View<Key> key() const { return placeholder_.key(); }
 
-  const LoadTypePtr& load() const { return load_; }
-  const std::shared_ptr<LoadHome>& home() const { return home_; }
-
-  // Has `done` told of the end.
-  void WhenDone(Load::Done done) { load_->WhenDone(std::move(done)); }
+  // Pins the load; see ResultOf.
+  const Handle& placeholder() const { return placeholder_; }
 
   // Ends the load. Returns whether the value is in the cache.
   bool Finish(Result result);
@@ -87,9 +86,9 @@ class TypedLead {
       Finish(std::move(result));
       return status;
     }
-    const LoadTypePtr load = load_;
+    const Handle placeholder = Engine::Share(placeholder_);
     Finish(std::move(result));
-    return ResultOf(*load, *home_);
+    return ResultOf(placeholder);
   }
 
   // The same with the result of a loader.
@@ -99,11 +98,10 @@ class TypedLead {
   }
 
   // What a load that has ended gives to each caller.
-  static absl::StatusOr<Handle> ResultOf(const Load& load,
-                                         const LoadHome& home) {
+  static absl::StatusOr<Handle> ResultOf(const Handle& placeholder) {
+    const Load& load = Engine::LoadOf(placeholder);
     if (load.ref() == 0) return load.status();
-    home.pool->Pin(load.ref());
-    return Engine::NewHandle(home.pool, load.ref(), home.clock);
+    return Engine::Share(placeholder, load.ref());
   }
 
   // Ends what an exception has left unfinished.
@@ -124,15 +122,13 @@ class TypedLead {
 
  private:
   struct Ending;
-  struct Removal;
 
   void FailForGood() {
     options_.error_ttl = absl::ZeroDuration();
     Finish(Load::Thrown());
   }
-  void Cancel(const LoadTypePtr& load, const absl::Status& status);
-  bool Store(const LoadTypePtr& load, Loaded<Value>* loaded,
-             const Gate::Visit& visit, EntryRef* ref);
+  void Cancel(const Handle& placeholder, const absl::Status& status);
+  bool Store(const Handle& placeholder, Loaded<Value>* loaded, Ending* ending);
   int64_t TtlNanos(const Loaded<Value>& loaded) const {
     if (loaded.ttl.has_value()) return Clock::NanosAfter(0, *loaded.ttl);
     if (options_.ttl.has_value()) return Clock::NanosAfter(0, *options_.ttl);
@@ -140,82 +136,73 @@ class TypedLead {
   }
 
   Engine* engine_ = nullptr;  // For visitors of the gate.
-  std::shared_ptr<LoadHome> home_;
-  LoadTypePtr load_;
+  Handle placeholder_;
   LoadOptions options_;
+  int64_t retry_nanos_ = 0;
 };
 
-// Ends a load last, in every case.
+// Ends a load in every case: removes it from the cache, if that still lives,
+// and gives those who wait the result.
 template <typename Key, typename Value, typename Hash, typename Equal>
 struct TypedLead<Key, Value, Hash, Equal>::Ending {
-  explicit Ending(LoadPtr ended) : load(std::move(ended)) {}
+  Ending(const TypedLead* ending_lead, const Handle& placeholder)
+      : lead(*ending_lead),
+        load(Engine::LoadOf(placeholder)),
+        ended{Engine::RefOf(placeholder), Engine::HashOf(placeholder),
+              /*remember_nanos=*/0, lead.retry_nanos_},
+        visit(std::in_place, &load.gates().whole) {}
   Ending(const Ending&) = delete;
   Ending& operator=(const Ending&) = delete;
-  ~Ending() { load->End(std::move(status), ref); }
+  ~Ending() {
+    if (visit->admitted()) {
+      auto& engine = lead.engine_->engine();
+      // Not a refresh that nobody has run.
+      if (load.in_shard.state != Load::InShard::kQueued) {
+        engine.CountLoad(load, failed);
+      }
+      engine.EndLoad(ended);
+    }
+    visit.reset();
+    // Last: what is called may destroy the cache.
+    if (!has_ended) load.End(std::move(status), ref);
+  }
 
-  const LoadPtr load;
+  const TypedLead& lead;
+  Load& load;
+  Shard::EndedLoad ended;
+  std::optional<Gate::Visit> visit;
+  bool has_ended = false;
+  bool failed = true;
   absl::Status status = Load::Thrown();
   EntryRef ref = 0;
 };
 
-// Before that, removes it from the cache, if that still lives.
-template <typename Key, typename Value, typename Hash, typename Equal>
-struct TypedLead<Key, Value, Hash, Equal>::Removal {
-  Removal(Engine* cache, const LoadTypePtr& removed)
-      : engine(cache), load(removed) {}
-  Removal(const Removal&) = delete;
-  Removal& operator=(const Removal&) = delete;
-  ~Removal() {
-    Shard& shard = engine->engine().ShardOf(load->key_hash());
-    // Not a refresh that nobody has run.
-    if (!load->is_queued()) engine->engine().CountLoad(*load, failed);
-    if (remember_nanos > 0) {
-      shard.EndLoad(load, Clock::NanosAfter(engine->engine().clock().NowNanos(),
-                                            remember_nanos));
-    } else {
-      shard.EndLoad(load);
-    }
-  }
-
-  Engine* const engine;
-  const LoadTypePtr& load;
-  int64_t remember_nanos = 0;
-  bool failed = true;
-};
-
 template <typename Key, typename Value, typename Hash, typename Equal>
 bool TypedLead<Key, Value, Hash, Equal>::Finish(Result result) {
-  const LoadTypePtr load = std::move(load_);
-  load_ = nullptr;
+  const Handle placeholder = std::move(placeholder_);
   if (absl::IsCancelled(result.status())) {
-    Cancel(load, result.status());
+    Cancel(placeholder, result.status());
     return false;
   }
-  // In this order: what is called at the end may destroy the cache.
-  Ending ending(load);
-  const Gate::Visit visit(&home_->gate);
-  std::optional<Removal> removal;
-  if (visit.admitted()) removal.emplace(engine_, load);
+  Ending ending(this, placeholder);
   if (!result.ok()) {
     ending.status = result.status();
-    if (removal.has_value()) {
-      removal->remember_nanos = Clock::NanosAfter(0, options_.error_ttl);
-    }
+    ending.ended.remember_nanos = Clock::NanosAfter(0, options_.error_ttl);
     return false;
   }
-  const bool stored = Store(load, &*result, visit, &ending.ref);
-  if (removal.has_value()) removal->failed = false;
+  const bool stored = Store(placeholder, &*result, &ending);
+  ending.failed = false;
   return stored;
 }
 
-// Makes an entry of the value, of which *ref gets a pin, and stores it, if the
-// cache still lives. Returns whether it is in the cache.
+// Makes an entry of the value, of which *ending gets a pin, and stores it, if
+// the cache still lives. Returns whether it is in the cache.
 template <typename Key, typename Value, typename Hash, typename Equal>
-bool TypedLead<Key, Value, Hash, Equal>::Store(const LoadTypePtr& load,
+bool TypedLead<Key, Value, Hash, Equal>::Store(const Handle& placeholder,
                                                Loaded<Value>* loaded,
-                                               const Gate::Visit& visit,
-                                               EntryRef* ref) {
-  EntryPool* const pool = home_->pool;
+                                               Ending* ending) {
+  EntryPool* const pool = &Engine::PoolOf(placeholder);
+  const int64_t begin_nanos = ending->load.begin_nanos();
   struct Pin {
     ~Pin() {
       if (ref != 0) pool->UnpinOutside(ref);
@@ -224,20 +211,19 @@ bool TypedLead<Key, Value, Hash, Equal>::Store(const LoadTypePtr& load,
     EntryRef ref;
   };
   Footprint footprint;
-  Pin pin{pool, MakeEntry<Key, Value>(pool, load->key(),
+  Pin pin{pool, MakeEntry<Key, Value>(pool, placeholder.key(),
                                       std::move(loaded->value), &footprint)};
   pool->Pin(pin.ref);
   EntryHeader& entry = pool->At(pin.ref);
-  entry.SetCreated(CreationTimeAt(load->begin_nanos()));
+  entry.SetCreated(CreationTimeAt(begin_nanos));
   pool->SetNoCharge(pin.ref);
   bool stored = false;
-  if (visit.admitted()) {
-    const LoadPtr untyped = load;
+  if (ending->visit->admitted()) {
     Shard::Write write;
     write.ref = pin.ref;
-    write.hash = load->key_hash();
+    write.hash = ending->ended.of_key;
     write.ttl_nanos = TtlNanos(*loaded);
-    write.load = &untyped;
+    write.load = ending->ended.placeholder;
     write.SetWeight(EntryPool::MemoryOf(footprint));
     stored = engine_->Store(&write) == Put::kStored;
   } else {
@@ -245,23 +231,24 @@ bool TypedLead<Key, Value, Hash, Equal>::Store(const LoadTypePtr& load,
   }
   if (!stored) {
     // Not published. Its handles show that it has expired: it may not be kept.
-    entry.deadline_nanos.store(load->begin_nanos(), std::memory_order_relaxed);
+    entry.deadline_nanos.store(begin_nanos, std::memory_order_relaxed);
   }
-  *ref = std::exchange(pin.ref, 0);
+  ending->ref = std::exchange(pin.ref, 0);
   return stored;
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
-void TypedLead<Key, Value, Hash, Equal>::Cancel(const LoadTypePtr& load,
+void TypedLead<Key, Value, Hash, Equal>::Cancel(const Handle& placeholder,
                                                 const absl::Status& status) {
+  Load& load = Engine::LoadOf(placeholder);
   std::vector<Load::Done> done;
-  if (!load->EndOrHandOver(status, &done)) return;
+  if (!load.EndOrHandOver(status, &done)) return;
   Interleave("load: cancelled");
   {
-    const Gate::Visit visit(&home_->gate);
-    if (visit.admitted()) const Removal removal(engine_, load);
+    Ending ending(this, placeholder);
+    ending.has_ended = true;
   }
-  load->Tell(&done);
+  Load::Tell(&done);
 }
 
 }  // namespace wheelcache::internal

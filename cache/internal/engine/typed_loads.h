@@ -22,10 +22,10 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "wheelcache/cache/internal/engine/counters.h"
-#include "wheelcache/cache/internal/engine/refresh_ahead.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/typed_engine.h"
 #include "wheelcache/cache/internal/engine/typed_lead.h"
+#include "wheelcache/cache/internal/engine/typed_refreshes.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/handle.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
@@ -57,7 +57,7 @@ class TypedLoads {
 
   using Lead = TypedLead<Key, Value, Hash, Equal>;
 
-  using Refreshes = RefreshAhead<Key, Value>;
+  using Refreshes = TypedRefreshes<Key, Value, Hash, Equal>;
 
   // `refreshes` may be null.
   TypedLoads(Engine* engine, Refreshes* refreshes, LookUp look_up)
@@ -89,14 +89,11 @@ class TypedLoads {
                                                      BatchLoader loader);
 
  private:
-  using LoadType = TypedLoad<Key, Value, Equal>;
-  using TypedLoadPtr = std::shared_ptr<LoadType>;
-
-  // What a caller finds who misses: the load that it leads, or that of another
-  // caller, or, after all, a handle.
+  // What a caller finds who misses: the load that it leads, or the placeholder
+  // of another caller's, or, after all, a handle.
   struct Joined {
     Lead lead;
-    LoadPtr other;
+    Handle other;
     Handle handle;
   };
   template <typename K>
@@ -124,7 +121,7 @@ class TypedLoads {
   // Returns false if nobody leads it any more, and the key is to be looked up
   // anew.
   struct Waiting {
-    const LoadPtr& load;
+    const Handle& placeholder;
     int64_t deadline_nanos;
     const LoadOptions& options;
   };
@@ -146,20 +143,20 @@ class TypedLoads {
                  absl::Span<absl::StatusOr<Handle>> results);
   static Result LoadOne(size_t position, BatchLoader loader);
 
-  Load::Done Telling(Done done) const {
-    return [done = std::move(done), home = home()](const Load& load) mutable {
-      done(Lead::ResultOf(load, *home));
-    };
+  // Has `done` told of the end of a load.
+  static void WhenDone(const Handle& placeholder, Done done) {
+    Engine::LoadOf(placeholder)
+        .WhenDone([done = std::move(done),
+                   pin = Engine::Share(placeholder)]() mutable {
+          done(Lead::ResultOf(pin));
+        });
   }
   // For loads that nobody will lead: those who come later start another.
-  void Forget(const LoadPtr& load) {
-    ShardOf(static_cast<const LoadType&>(*load).key_hash()).EndLoad(load);
+  void Forget(const Handle& placeholder) {
+    engine_.engine().EndLoad(
+        {Engine::RefOf(placeholder), Engine::HashOf(placeholder), 0, 0});
   }
-  Shard& ShardOf(KeyHash hash) const { return engine_.engine().ShardOf(hash); }
   Clock& clock() const { return engine_.engine().clock(); }
-  const std::shared_ptr<LoadHome>& home() const {
-    return engine_.engine().load_home();
-  }
 
   Engine& engine_;
   Refreshes* const refreshes_;
@@ -194,23 +191,22 @@ typename TypedLoads<Key, Value, Hash, Equal>::Joined
 TypedLoads<Key, Value, Hash, Equal>::Join(const K& key,
                                           const LoadOptions& options,
                                           Load::Leader leader) {
-  const KeyHash hash = HashKey<Hash>(key);
-  typename LoadType::Setting setting{home()->pool, clock().NowNanos(), leader};
-  const auto mine = std::make_shared<LoadType>(Key(key), hash, setting);
+  Handle mine = engine_.NewPlaceholder(key, leader);
   Interleave("load: before it joins");
-  Shard::Join join;
-  join.max_age_nanos = look_up_ == LookUp::kRefused
-                           ? Shard::Join::kNoEntry
+  Shard::NewLoad load;
+  load.placeholder = Engine::RefOf(mine);
+  load.max_age_nanos = look_up_ == LookUp::kRefused
+                           ? Shard::NewLoad::kNoEntry
                            : Clock::NanosAfter(0, options.max_age);
+  const EntryRef found = engine_.engine().BeginLoad(Engine::Query(key), load);
   Joined joined;
-  joined.other =
-      ShardOf(hash).JoinLoad(Engine::Query(mine->key()), mine, &join);
-  if (joined.other == nullptr) {
-    joined.handle = Engine::NewHandle(home()->pool, join.found, &clock());
-  } else if (joined.other == mine) {
-    joined.other = nullptr;
-    joined.lead = Lead(&engine_, mine, options);
+  if (found == load.placeholder) {
+    joined.lead = Lead(&engine_, std::move(mine), options);
+    return joined;
   }
+  Handle handle = engine_.HandleOf(found);
+  const bool is_load = Engine::EntryOf(handle).is_placeholder();
+  (is_load ? joined.other : joined.handle) = std::move(handle);
   return joined;
 }
 
@@ -235,20 +231,20 @@ TypedLoads<Key, Value, Hash, Equal>::LoadMissing(const K& key,
 template <typename Key, typename Value, typename Hash, typename Equal>
 bool TypedLoads<Key, Value, Hash, Equal>::Await(
     const Waiting& waiting, Loader loader, absl::StatusOr<Handle>* result) {
-  const LoadPtr& load = waiting.load;
+  Load& load = Engine::LoadOf(waiting.placeholder);
   engine_.engine().CountEvent(Count::kLoadWaits);
-  switch (load->Wait(&clock(), waiting.deadline_nanos)) {
+  switch (load.Wait(&clock(), waiting.deadline_nanos)) {
     case Load::Waited::kForResult:
-      if (load->ref() == 0 && absl::IsCancelled(load->status())) {
-        Forget(load);
+      if (load.ref() == 0 && absl::IsCancelled(load.status())) {
+        Forget(waiting.placeholder);
         return false;
       }
-      *result = Lead::ResultOf(*load, *home());
+      *result = Lead::ResultOf(waiting.placeholder);
       return true;
     case Load::Waited::kToLead:
-      *result = Lead(&engine_, std::static_pointer_cast<LoadType>(load),
-                     waiting.options)
-                    .Run(loader);
+      *result =
+          Lead(&engine_, Engine::Share(waiting.placeholder), waiting.options)
+              .Run(loader);
       return true;
     case Load::Waited::kInVain:
       *result = WaitedTooLong();
@@ -291,19 +287,23 @@ TypedLoads<Key, Value, Hash, Equal>::BeginLoad(const K& key,
   absl::StatusOr<Handle> result = FindAndRefresh(key, options);
   while (result.ok() && !*result) {
     Joined joined = Join(key, options, Load::Leader::kTicket);
-    const LoadPtr& other = joined.other;
     if (joined.handle) {
       result = std::move(joined.handle);
-    } else if (other == nullptr) {
-      joined.lead.WhenDone(Telling(std::move(done)));
+      break;
+    }
+    if (!joined.other) {
+      WhenDone(joined.lead.placeholder(), std::move(done));
       return std::move(joined.lead);
-    } else if (other->has_ended() && absl::IsCancelled(other->status())) {
-      Forget(other);
-    } else if (options.wait <= absl::ZeroDuration() && !other->has_ended()) {
+    }
+    const Load& other = Engine::LoadOf(joined.other);
+    const bool has_ended = other.has_ended();
+    if (has_ended && absl::IsCancelled(other.status())) {
+      Forget(joined.other);
+    } else if (!has_ended && options.wait <= absl::ZeroDuration()) {
       result = WaitedTooLong();
     } else {
       engine_.engine().CountEvent(Count::kLoadWaits);
-      other->WhenDone(Telling(std::move(done)));
+      WhenDone(joined.other, std::move(done));
       return {};
     }
   }
@@ -319,7 +319,7 @@ TypedLoads<Key, Value, Hash, Equal>::FindOrLoadMany(absl::Span<const Key> keys,
   std::vector<absl::StatusOr<Handle>> results(keys.size());
   std::vector<Lead> leads;
   std::vector<size_t> led;  // The positions of their keys.
-  std::vector<std::pair<size_t, LoadPtr>> others;
+  std::vector<std::pair<size_t, Handle>> others;
   for (size_t i = 0; i < keys.size(); ++i) {
     Handle handle = FindYoung(keys[i], options);
     Joined joined;
@@ -329,7 +329,7 @@ TypedLoads<Key, Value, Hash, Equal>::FindOrLoadMany(absl::Span<const Key> keys,
     }
     if (handle) {
       results[i] = std::move(handle);
-    } else if (joined.other != nullptr) {
+    } else if (joined.other) {
       others.emplace_back(i, std::move(joined.other));
     } else {
       led.push_back(i);

@@ -10,14 +10,15 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_REFRESHES_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_REFRESHES_H_
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "wheelcache/cache/internal/engine/counters.h"
-#include "wheelcache/cache/internal/engine/refresh_ahead.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/typed_engine.h"
 #include "wheelcache/cache/internal/engine/typed_lead.h"
@@ -26,7 +27,6 @@
 #include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/loads/gate.h"
 #include "wheelcache/cache/internal/loads/load.h"
-#include "wheelcache/cache/internal/loads/refresh_board.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/types/load.h"
 #include "wheelcache/cache/types/options.h"
@@ -36,51 +36,47 @@
 namespace wheelcache::internal {
 
 template <typename Key, typename Value, typename Hash, typename Equal>
-class TypedRefreshes final : public RefreshAhead<Key, Value> {
+class TypedRefreshes {
  public:
   using Engine = TypedEngine<Key, Value, Hash, Equal>;
   using Handle = CacheHandle<Key, Value>;
   using Result = absl::StatusOr<Loaded<Value>>;
-  using Reload = typename RefreshAhead<Key, Value>::Function;
-  using Executor = typename RefreshAhead<Key, Value>::Executor;
+  using Reload =
+      std::function<absl::StatusOr<Loaded<Value>>(View<Key>, View<Value> old)>;
+  using Executor = std::function<void(std::function<void()> task)>;
 
   TypedRefreshes(Engine* engine, Reload reload, Executor executor)
       : engine_(*engine),
         reload_(std::move(reload)),
         executor_(std::move(executor)),
         after_nanos_(Clock::NanosAfter(0, options().refresh_after)),
-        retry_nanos_(Clock::NanosAfter(0, options().retry_after)) {
-    engine_.engine().load_home()->board =
-        std::make_unique<RefreshBoard>(options().max_refreshes);
-  }
+        retry_nanos_(Clock::NanosAfter(0, options().retry_after)) {}
 
-  Handle RefreshIfStale(Handle old) override {
+  // Refreshes the value that the handle pins, or has the executor do so, if it
+  // is old enough and nobody else does. Returns the new value, or the old one.
+  Handle RefreshIfStale(Handle old) {
     if (!IsStale(engine_.EntryOf(old))) return old;
     engine_.engine().CountEvent(Count::kStaleHits);
-    return Begin(std::move(old), RefreshBoard::Patience::kWaits).handle;
+    // Most find that, and have written nothing so far.
+    if (engine_.IsKeptFromRefresh(old.key())) return old;
+    return Begin(std::move(old), /*at_once=*/false).handle;
   }
 
-  bool RefreshNow(Handle old) override {
-    return Begin(std::move(old), RefreshBoard::Patience::kWaitsNot).began;
+  // The same, however young it is and whatever has failed before. Returns
+  // whether a refresh has begun.
+  bool RefreshNow(Handle old) {
+    return Begin(std::move(old), /*at_once=*/true).began;
   }
 
  private:
   using Lead = TypedLead<Key, Value, Hash, Equal>;
-  using LoadType = TypedLoad<Key, Value, Equal>;
 
   // A refresh that is queued. What it has not done when it is dropped, nobody
   // does.
   struct Task {
-    Task(Lead task_lead, Handle old_value, RefreshBoard::Claim task_claim)
-        : home(task_lead.home()),
-          lead(std::move(task_lead)),
-          old(std::move(old_value)),
-          claim(std::move(task_claim)) {}
-
-    const std::shared_ptr<LoadHome> home;  // Of the claim.
+    std::shared_ptr<void> slot;  // One of those that may run at a time.
     Lead lead;
     const Handle old;
-    RefreshBoard::Claim claim;
   };
 
   bool IsStale(const EntryHeader& entry) const {
@@ -99,7 +95,21 @@ class TypedRefreshes final : public RefreshAhead<Key, Value> {
     Handle handle;
     bool began = false;
   };
-  Begun Begin(Handle old, RefreshBoard::Patience patience);
+  Begun Begin(Handle old, bool at_once);
+
+  // Returns null if too many refreshes run, or are queued.
+  std::shared_ptr<void> TakeSlot() {
+    const std::shared_ptr<LoadGates>& gates = engine_.engine().load_gates();
+    std::atomic<int>& taken = gates->refreshes_begun;
+    if (taken.fetch_add(1, std::memory_order_relaxed) >=
+        options().max_refreshes) {
+      taken.fetch_sub(1, std::memory_order_relaxed);
+      return nullptr;
+    }
+    return std::shared_ptr<void>(&taken, [gates](void*) {
+      gates->refreshes_begun.fetch_sub(1, std::memory_order_relaxed);
+    });
+  }
 
   // Runs a task, unless that was done before. Returns the new value, or an
   // empty handle, and whether it has called reload. `refreshes` may have ended.
@@ -117,27 +127,25 @@ class TypedRefreshes final : public RefreshAhead<Key, Value> {
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 typename TypedRefreshes<Key, Value, Hash, Equal>::Begun
-TypedRefreshes<Key, Value, Hash, Equal>::Begin(
-    Handle old, RefreshBoard::Patience patience) {
-  const auto& home = engine_.engine().load_home();
-  const int64_t now_nanos = clock().NowNanos();
-  const KeyHash hash = HashKey<Hash>(old.key());
-  RefreshBoard::Claim claim = home->board->TryClaim(
-      hash.for_index, now_nanos, Clock::NanosAfter(now_nanos, retry_nanos_),
-      patience);
-  if (!claim || home->refreshes.closed()) return {std::move(old), false};
-  const auto load = std::make_shared<LoadType>(
-      Key(old.key()), hash,
-      typename LoadType::Setting{home->pool, now_nanos, Load::Leader::kTicket});
-  Interleave("refresh: between claim and queue");
-  if (!engine_.engine().ShardOf(hash).QueueRefresh(Engine::Query(load->key()),
-                                                   load, Engine::RefOf(old))) {
-    claim.Release();
+TypedRefreshes<Key, Value, Hash, Equal>::Begin(Handle old, bool at_once) {
+  std::shared_ptr<void> slot = TakeSlot();
+  if (slot == nullptr || engine_.engine().load_gates()->refreshes.closed()) {
     return {std::move(old), false};
   }
-  const auto task =
-      std::make_shared<Task>(Lead(&engine_, load, LoadOptions()),
-                             engine_.Share(old), std::move(claim));
+  Handle mine = engine_.NewPlaceholder(old.key(), Load::Leader::kTicket);
+  Interleave("refresh: between claim and queue");
+  Shard::NewLoad load;
+  load.placeholder = Engine::RefOf(mine);
+  load.refreshes = Engine::RefOf(old);
+  load.at_once = at_once;
+  const View<Key> key = old.key();
+  if (engine_.engine().BeginLoad(Engine::Query(key), load) == 0) {
+    return {std::move(old), false};
+  }
+  // First: it ends the load even where there is no memory for the task.
+  Lead lead(&engine_, std::move(mine), LoadOptions(), retry_nanos_);
+  const std::shared_ptr<Task> task(
+      new Task{std::move(slot), std::move(lead), Engine::Share(old)});
   if (executor_ == nullptr) {
     Begun begun = Run(this, task.get());
     if (!begun.handle) begun.handle = std::move(old);
@@ -152,40 +160,35 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 typename TypedRefreshes<Key, Value, Hash, Equal>::Begun
 TypedRefreshes<Key, Value, Hash, Equal>::Run(TypedRefreshes* refreshes,
                                              Task* task) {
+  // In this order: the slot is free when the load has ended.
+  const std::shared_ptr<void> slot = std::move(task->slot);
   Lead lead = std::move(task->lead);
   if (lead.empty()) return {};
-  const auto& home = task->home;
-  const auto load = lead.load();
+  const Handle placeholder = Engine::Share(lead.placeholder());
+  Load& load = Engine::LoadOf(placeholder);
   Interleave("refresh: before it starts");
-  const Gate::Visit visit(&home->refreshes);
+  const Gate::Visit visit(&load.gates().refreshes);
   if (!visit.admitted()) return {};
-  Engine& engine = refreshes->engine_;
-  if (!engine.engine().ShardOf(load->key_hash()).StartRefresh(load)) {
-    task->claim.Release();
+  internal::Engine& engine = refreshes->engine_.engine();
+  const KeyHash hash = Engine::HashOf(placeholder);
+  if (!engine.ShardOf(hash).StartRefresh(Engine::RefOf(placeholder),
+                                         hash.for_index)) {
     return {};
   }
-  load->LeadFromThisThread();
-  engine.engine().CountEvent(Count::kRefreshes);
+  load.LeadFromThisThread();
+  engine.CountEvent(Count::kRefreshes);
   Interleave("refresh: before reload");
   std::optional<Result> result;  // Values need not be assignable.
   Contain([&] {
     result.emplace(refreshes->reload_(task->old.key(), task->old.value()));
   });
   if (!result.has_value()) result.emplace(Load::Thrown());
-  const int64_t retry_nanos =
-      Clock::NanosAfter(refreshes->clock().NowNanos(), refreshes->retry_nanos_);
   Interleave("refresh: after reload");
   const bool loaded = result->ok();
-  bool stored = false;
   // Even if that throws, the load ends. Then the cache may, too.
-  const bool ended = Contain([&] { stored = lead.Finish(*std::move(result)); });
-  if (stored) {
-    task->claim.Release();
-  } else {
-    task->claim.RetryAt(retry_nanos);
-  }
+  const bool ended = Contain([&] { lead.Finish(*std::move(result)); });
   if (!loaded || !ended) return {Handle(), true};
-  return {*Lead::ResultOf(*load, *home), true};
+  return {*Lead::ResultOf(placeholder), true};
 }
 
 }  // namespace wheelcache::internal

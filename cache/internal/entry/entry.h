@@ -8,6 +8,10 @@
 // The engine does not know the types of key and value. It handles them through
 // a table of functions, EntryOperations, one for each type of cache.
 //
+// A placeholder is an entry with a key and a load in the place of a value. It
+// is in the index besides the entry of its key, if there is one, under a hash
+// that no read looks up.
+//
 // Threads. `birth`, key, value and charge are written before the entry is
 // published and constant from then on; readers read these and the atomic
 // fields, in a ReadSection or under a pin. The links belong to the lock
@@ -77,6 +81,16 @@ constexpr int64_t AgeNanos(CreationTime created, int64_t now_nanos) {
 
 using EntryRef = GranuleRef;  // The number of its block; 0 is null.
 
+// What a placeholder has in the place of a value, to those who only destroy it:
+// a Load (cache/internal/loads/load.h).
+class AnyLoad {
+ public:
+  AnyLoad() = default;
+  AnyLoad(const AnyLoad&) = delete;
+  AnyLoad& operator=(const AnyLoad&) = delete;
+  virtual ~AnyLoad() = default;
+};
+
 // What index, wheel and list need.
 struct EntryHeader {
   LruLinks<EntryRef> lru;
@@ -92,7 +106,10 @@ struct EntryHeader {
   // the last one with acquire: all reads come before the destruction. kMoved is
   // set when a copy has taken the entry's place: nobody may keep a pin that is
   // added after that.
+  // kPlaceholder is set from the beginning or never.
   static constexpr uint32_t kMoved = uint32_t{1} << 31;
+  static constexpr uint32_t kPlaceholder = uint32_t{1} << 30;
+  static constexpr uint32_t kPins = kPlaceholder - 1;
   std::atomic<uint32_t> pins{0};
 
   // When the entry was last used, as cache/internal/engine/recency.h says.
@@ -118,6 +135,10 @@ struct EntryHeader {
   bool in_main() const { return (created() & kInMain) != 0; }
   void EnterMain() {
     created_and_list.store(created() | kInMain, std::memory_order_relaxed);
+  }
+
+  bool is_placeholder() const {
+    return (pins.load(std::memory_order_relaxed) & kPlaceholder) != 0;
   }
 
   int64_t deadline() const {
@@ -161,11 +182,12 @@ class Entry : public EntryHeader {
   }
 
   template <typename K, typename V>
-  void Construct(K&& key, V&& value) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Construct(K&& key, V&& value) {
     LayoutType::Construct(begin(), std::forward<K>(key),
                           std::forward<V>(value));
   }
   void Destroy() { LayoutType::Destroy(begin()); }
+  void DestroyKey() { LayoutType::DestroyKey(begin()); }
 
  private:
   std::byte* begin() { return reinterpret_cast<std::byte*>(this + 1); }
@@ -180,6 +202,7 @@ struct EntryOperations {
   bool (*same_key)(const EntryHeader& a, const EntryHeader& b);
   Footprint (*footprint)(const EntryHeader& entry);
   void (*destroy)(EntryHeader* entry);  // Key and value, not the block.
+  void (*destroy_key)(EntryHeader* entry);
 
   size_t least_bytes;  // Of the smallest entry's block.
   // Where an entry takes nothing outside its block: whether `destroy` does
@@ -204,6 +227,9 @@ inline constexpr EntryOperations kEntryOperations = {
     },
     [](EntryHeader* entry) {
       static_cast<Entry<Key, Value>*>(entry)->Destroy();
+    },
+    [](EntryHeader* entry) {
+      static_cast<Entry<Key, Value>*>(entry)->DestroyKey();
     },
     Entry<Key, Value>::kLeastBytes,
     Entry<Key, Value>::LayoutType::kPlain,

@@ -94,7 +94,7 @@ void EntryPool::UnpinMovedOrPinned(EntryRef ref) {
   Interleave("unpin: before the pin is dropped");
   if (DropPin(ref)) {
     Count(orphan_bytes_, footprint, -1);
-    Delete(ref);
+    DeleteAny(ref);
   } else {
     owners_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -110,7 +110,7 @@ void EntryPool::Count(std::atomic<int64_t>& bytes, Footprint footprint,
 void EntryPool::UnpinOutside(EntryRef ref) {
   if (!DropPin(ref)) return;
   Count(orphan_bytes_, FootprintOf(ref), -1);
-  Delete(ref);
+  DeleteAny(ref);
   DropOwners(1);
 }
 
@@ -118,7 +118,19 @@ void EntryPool::UnpinOutside(EntryRef ref) {
 // NOLINTNEXTLINE(readability-make-member-function-const): it changes an entry.
 bool EntryPool::DropPin(EntryRef ref) {
   const uint32_t before = At(ref).pins.fetch_sub(1, std::memory_order_acq_rel);
-  return (before & ~EntryHeader::kMoved) == 1;
+  return (before & EntryHeader::kPins) == 1;
+}
+
+// As Delete, of an entry that may be a placeholder.
+void EntryPool::DeleteAny(EntryRef ref) {
+  EntryHeader& entry = At(ref);
+  if (!entry.is_placeholder()) return Delete(ref);
+  const Footprint footprint = FootprintOf(ref);
+  delete LoadOf(ref);
+  outside_.fetch_sub(static_cast<int64_t>(footprint.outside),
+                     std::memory_order_relaxed);
+  operations_.destroy_key(&entry);
+  Free(ref, footprint.inside + kPointerBytes);
 }
 
 void EntryPool::Delete(EntryRef ref) {

@@ -30,6 +30,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <utility>
 
@@ -37,6 +38,7 @@
 #include "absl/base/optimization.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/layout.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/cache/types/weigh.h"
 #include "wheelcache/wheel/base/export.h"
@@ -102,6 +104,17 @@ class WHEELCACHE_EXPORT EntryPool {
     if (charge_bytes_ != 0) SetCharge(ref, 0);
   }
 
+  // The load of a placeholder, which owns it. Set once, by MakePlaceholder,
+  // below; a stored charge is the least there is then.
+  AnyLoad* LoadOf(EntryRef ref) const {
+    return LoadPointer<AnyLoad>(BehindCharge(ref));
+  }
+  void SetLoad(EntryRef ref, AnyLoad* load) {
+    if (charge_bytes_ != 0) SetCharge(ref, kEntryOverhead);
+    StorePointer(BehindCharge(ref), load);
+    At(ref).pins.fetch_or(EntryHeader::kPlaceholder, std::memory_order_relaxed);
+  }
+
   // Whether an entry takes at most `most_bytes`, all of them in its block, and
   // destroying it only frees that.
   bool IsPlain(Footprint footprint, size_t most_bytes) const {
@@ -140,14 +153,9 @@ class WHEELCACHE_EXPORT EntryPool {
   void UnpinOutside(EntryRef ref);
 
   // Ends the pool as soon as the last orphan has ended, now if there is none.
-  // REQUIRES: the cache has given up all of its pins, and from now on no method
-  // but UnpinOutside is called, unless by an owner.
+  // REQUIRES: the cache has given up all of its pins. From now on only who has
+  // a pin may call methods.
   void Abandon() { DropOwners(kCache); }
-
-  // Keep the pool, with all its methods, beyond Abandon. REQUIRES of the first:
-  // the cache has not called that yet.
-  void AddOwner() { owners_.fetch_add(1, std::memory_order_relaxed); }
-  void DropOwner() { DropOwners(1); }
 
   // Where the entries lie.
   Arena& arena() { return arena_; }
@@ -175,10 +183,15 @@ class WHEELCACHE_EXPORT EntryPool {
   ~EntryPool() = default;
 
   int64_t StoredCharge(EntryRef ref, Footprint footprint) const;
+  std::byte* BehindCharge(EntryRef ref) const {
+    return reinterpret_cast<std::byte*>(&At(ref)) + FootprintOf(ref).inside +
+           charge_bytes_;
+  }
   ABSL_ATTRIBUTE_NOINLINE void UnpinMovedOrPinned(EntryRef ref);
   bool DropPin(EntryRef ref);
   static void Count(std::atomic<int64_t>& bytes, Footprint footprint, int sign);
   void Delete(EntryRef ref);
+  void DeleteAny(EntryRef ref);
   void DropOwners(int64_t owners);
 
   const EntryOperations& operations_;
@@ -205,14 +218,15 @@ struct AbandonPool {
 // Makes an entry with one pin, the cache's, and says what it takes. Throws what
 // the constructors of key and value throw, or std::bad_alloc.
 // REQUIRES: the pool is one of entries of this key and value.
-template <typename Key, typename Value, typename K, typename V>
+template <typename Key, typename Value, size_t kBytesBehind = 0, typename K,
+          typename V>
 EntryRef MakeEntry(EntryPool* pool, K&& key, V&& value,
                    Footprint* footprint = nullptr) {
   using EntryType = Entry<Key, Value>;
   // Frees the block if the construction throws.
   struct NewBlock {
     ~NewBlock() {
-      if (ref != 0) pool->Free(ref, bytes);
+      if (ref != 0) pool->Free(ref, bytes + kBytesBehind);
     }
     EntryPool* pool;
     size_t bytes;
@@ -221,7 +235,7 @@ EntryRef MakeEntry(EntryPool* pool, K&& key, V&& value,
   auto&& key_source = Stored<Key>::Source(std::forward<K>(key));
   auto&& value_source = Stored<Value>::Source(std::forward<V>(value));
   const size_t bytes = EntryType::Bytes(key_source, value_source);
-  NewBlock block{pool, bytes, pool->Allocate(bytes)};
+  NewBlock block{pool, bytes, pool->Allocate(bytes + kBytesBehind)};
   const uint64_t outside = EntryType::Outside(key_source, value_source);
   auto* entry = ::new (static_cast<void*>(&pool->At(block.ref))) EntryType;
   entry->Construct(std::forward<decltype(key_source)>(key_source),
@@ -232,6 +246,51 @@ EntryRef MakeEntry(EntryPool* pool, K&& key, V&& value,
   if (footprint != nullptr) *footprint = {bytes, outside};
   return std::exchange(block.ref, 0);
 }
+
+// The same for a placeholder with this load.
+template <typename Key, typename Value, typename K>
+EntryRef MakePlaceholder(EntryPool* pool, K&& key,
+                         std::unique_ptr<AnyLoad> load) {
+  const EntryRef ref = MakeEntry<Key, Value, kPointerBytes>(
+      pool, std::forward<K>(key), NoValue());
+  pool->SetLoad(ref, load.release());
+  return ref;
+}
+
+class KeyQuery {
+ public:
+  explicit KeyQuery(KeyHash hash) : hash_(hash) {}
+  KeyQuery(const KeyQuery&) = delete;
+  KeyQuery& operator=(const KeyQuery&) = delete;
+
+  KeyHash hash() const { return hash_; }
+
+  // Whether the key is that of the entry.
+  virtual bool Matches(const EntryHeader& entry) const = 0;
+
+ protected:
+  ~KeyQuery() = default;
+
+ private:
+  const KeyHash hash_;
+};
+
+// The key of an entry.
+class EntryKeyQuery final : public KeyQuery {
+ public:
+  EntryKeyQuery(const EntryPool& pool, EntryRef ref, KeyHash hash)
+      : KeyQuery(hash),
+        same_key_(pool.operations().same_key),
+        entry_(pool.At(ref)) {}
+
+  bool Matches(const EntryHeader& entry) const override {
+    return same_key_(entry, entry_);
+  }
+
+ private:
+  bool (*const same_key_)(const EntryHeader&, const EntryHeader&);
+  const EntryHeader& entry_;
+};
 
 }  // namespace wheelcache::internal
 

@@ -58,6 +58,12 @@ struct Footprint {
   uint64_t outside;
 };
 
+// In the place of a value that there is not: the bytes of an object are left as
+// they are, and a string is empty.
+struct NoValue {
+  operator std::string_view() const { return {}; }
+};
+
 // How one T is stored: here, an object.
 template <typename T>
 class Stored {
@@ -96,7 +102,8 @@ class Stored {
 
   template <typename From>
   static void Construct(std::byte* at, From&& from) {
-    if constexpr (kInside) {
+    if constexpr (std::is_same_v<From, NoValue>) {
+    } else if constexpr (kInside) {
       ::new (static_cast<void*>(at)) T(std::forward<From>(from));
     } else {
       StorePointer(at, new T(std::forward<From>(from)));
@@ -247,9 +254,11 @@ class Layout {
             first.outside + second.outside};
   }
 
-  // Makes a pair from their Sources, or throws and leaves nothing.
+  // Makes a pair from their Sources, or throws and leaves nothing. Inlined into
+  // each Set.
   template <typename K, typename V>
-  static void Construct(std::byte* begin, K&& key, V&& value) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE static void Construct(std::byte* begin, K&& key,
+                                                     V&& value) {
     std::byte* const first = Align(begin);
     std::byte* const second =
         first + SecondOffset(kKeyFirst ? StoredKey::Bytes(key)
@@ -262,6 +271,9 @@ class Layout {
   }
   static void Destroy(std::byte* begin) {
     StoredValue::Destroy(const_cast<std::byte*>(ValueAt(begin)));
+    DestroyKey(begin);
+  }
+  static void DestroyKey(std::byte* begin) {
     StoredKey::Destroy(const_cast<std::byte*>(KeyAt(begin)));
   }
 

@@ -24,6 +24,11 @@ struct KeyHash {
   Hash32 for_index;
 };
 
+// The placeholder of a key (cache/internal/entry/entry.h) is in the index under
+// a hash of its own. That has another tag, so that look-ups of the key never
+// see the placeholder, and the same home bucket.
+constexpr Hash32 PlaceholderHash(Hash32 of_key) { return of_key ^ (1 << 7); }
+
 // Mixes the bits of the user's hash, which may be the identity; our own are
 // mixed.
 template <typename Hash, typename K>

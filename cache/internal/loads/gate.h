@@ -13,15 +13,12 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_LOADS_GATE_H_
 #define WHEELCACHE_CACHE_INTERNAL_LOADS_GATE_H_
 
-#include <memory>
+#include <atomic>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
-#include "wheelcache/cache/internal/entry/entry_pool.h"
-#include "wheelcache/cache/internal/loads/refresh_board.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
-#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 
@@ -73,24 +70,11 @@ class WHEELCACHE_EXPORT Gate {
   Visit* inside_ ABSL_GUARDED_BY(mu_) = nullptr;  // The list of visits.
 };
 
-// The part of a cache that its loads share. A ticket may outlive the cache, and
-// keeps this.
-//
-// Threads. Thread-safe.
-struct WHEELCACHE_EXPORT LoadHome {
-  LoadHome(EntryPool* entry_pool, Clock* cache_clock)
-      : pool(entry_pool), clock(cache_clock) {
-    pool->AddOwner();
-  }
-  LoadHome(const LoadHome&) = delete;
-  LoadHome& operator=(const LoadHome&) = delete;
-  ~LoadHome() { pool->DropOwner(); }
-
-  Gate gate;       // Closed when the cache ends: whoever is inside may use it.
+// What the loads of a cache share, and keep beyond its end.
+struct LoadGates {
+  Gate whole;      // Closed when the cache ends: whoever is inside may use it.
   Gate refreshes;  // Closed when it is stopped.
-  EntryPool* const pool;
-  Clock* const clock;                   // Not read after the end of the cache.
-  std::unique_ptr<RefreshBoard> board;  // Null without refreshes.
+  std::atomic<int> refreshes_begun{0};  // Those that run, or are queued.
 };
 
 }  // namespace wheelcache::internal

@@ -43,10 +43,11 @@ struct Load::Waiter {
 // is one.
 thread_local Load* Load::waits_for = nullptr;
 
-Load::Load(EntryPool* pool, int64_t now_nanos, Leader leader, Hash32 hash)
+Load::Load(EntryPool* pool, std::shared_ptr<LoadGates> gates, int64_t now_nanos,
+           Leader leader)
     : pool_(*pool),
+      gates_(std::move(gates)),
       begin_nanos_(now_nanos),
-      hash_(hash),
       leader_waits_for_(leader == Leader::kThisThread ? &waits_for : nullptr) {}
 
 Load::~Load() {
@@ -77,8 +78,8 @@ void Load::EndLocked(absl::Status status, EntryRef ref,
   done->swap(done_);
 }
 
-void Load::Tell(std::vector<Done>* done) const {
-  for (Done& tell : *done) Contain([&] { tell(*this); });
+void Load::Tell(std::vector<Done>* done) {
+  for (Done& tell : *done) Contain([&] { tell(); });
 }
 
 void Load::End(absl::Status status, EntryRef ref) {
@@ -113,7 +114,7 @@ void Load::WhenDone(Done done) {
       return;
     }
   }
-  Contain([&] { done(*this); });
+  Contain([&] { done(); });
 }
 
 Load::Waited Load::Wait(Clock* clock, int64_t deadline_nanos) {

@@ -2,12 +2,12 @@
 // (single-flight).
 //
 // One caller leads: it runs its loader, or has a ticket, and ends the load.
-// The others block in Wait, or leave a callback. A load that ends may stay in
-// the table of its shard (cache/internal/loads/loads.h) as a failure that is
-// remembered.
+// The others block in Wait, or leave a callback.
 //
-// This is what the engine knows of a load; TypedLoad
-// (cache/internal/loads/typed_load.h) has the key.
+// A load belongs to a placeholder (cache/internal/entry/entry.h), which has its
+// key and is in the index while the load is the current one of the key. It is
+// superseded by taking the placeholder out. The leader and those who wait pin
+// the placeholder. One that has failed may stay in the index for a while.
 //
 // Loaders may load other keys, and so wait for each other. Each thread notes
 // which load it waits for without a limit, over all caches of the process, and
@@ -18,6 +18,7 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_LOADS_LOAD_H_
 #define WHEELCACHE_CACHE_INTERNAL_LOADS_LOAD_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -29,32 +30,43 @@
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
-#include "wheelcache/cache/internal/index/key_hash.h"
+#include "wheelcache/cache/internal/loads/gate.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 
-class WHEELCACHE_EXPORT Load {
+class WHEELCACHE_EXPORT Load final : public AnyLoad {
  public:
   // Who leads at first: the calling thread, or whoever has a ticket.
   enum class Leader { kThisThread, kTicket };
 
   // Is told of the end.
-  using Done = absl::AnyInvocable<void(const Load&)>;
+  using Done = absl::AnyInvocable<void()>;
 
-  // A load for the cache with this pool, which began at `now_nanos`.
-  Load(EntryPool* pool, int64_t now_nanos, Leader leader, Hash32 hash);
-  Load(const Load&) = delete;
-  Load& operator=(const Load&) = delete;
-  virtual ~Load();
+  // A load that begins at `now_nanos`, for a cache with this pool and gates.
+  Load(EntryPool* pool, std::shared_ptr<LoadGates> gates, int64_t now_nanos,
+       Leader leader);
+  ~Load() override;
 
-  Hash32 hash() const { return hash_; }  // Of its key.
+  LoadGates& gates() const { return *gates_; }
   int64_t begin_nanos() const { return begin_nanos_; }
 
-  // Whether the entry has the key of this load.
-  virtual bool HasKeyOf(const EntryHeader& entry) const = 0;
+  // What the shard keeps of it, under its lock.
+  struct InShard {
+    enum State {
+      kQueued,   // A refresh that nobody has begun to run.
+      kJoined,   // Callers of the key get its result.
+      kFailure,  // The same of a failure, which counts as an entry.
+      kRetry,    // A refresh that has failed, and keeps the next one waiting.
+    };
+    State state = kQueued;
+    // Of the shard, when it was added; see Shard::SupersedeLoads. Relaxed: to
+    // readers without the lock a hint.
+    std::atomic<uint32_t> era{0};
+  };
+  InShard in_shard;
 
   // Why a load has failed whose loader threw, or whose leader gave it up. Made
   // beforehand: at that time there may be no memory.
@@ -73,7 +85,7 @@ class WHEELCACHE_EXPORT Load {
   bool EndOrHandOver(const absl::Status& cancelled, std::vector<Done>* done);
 
   // Runs callbacks of a load that has ended.
-  void Tell(std::vector<Done>* done) const;
+  static void Tell(std::vector<Done>* done);
 
   // How a wait has ended.
   enum class Waited {
@@ -85,11 +97,6 @@ class WHEELCACHE_EXPORT Load {
 
   // Makes the calling thread the leader of a load that has none but a ticket.
   void LeadFromThisThread();
-
-  // Whether this is a refresh that nobody has begun to run: nobody joins it,
-  // and a load for the same key takes its place. Under the lock of the shard.
-  bool is_queued() const { return queued_; }
-  void set_queued(bool queued) { queued_ = queued; }
 
   // Blocks until the load ends, or until `deadline_nanos`, kNever for no limit.
   Waited Wait(Clock* clock, int64_t deadline_nanos);
@@ -119,9 +126,8 @@ class WHEELCACHE_EXPORT Load {
   void UnlistLocked(Waiter* waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   EntryPool& pool_;
+  const std::shared_ptr<LoadGates> gates_;
   const int64_t begin_nanos_;
-  const Hash32 hash_;
-  bool queued_ = false;
 
   mutable Mutex mu_;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
@@ -136,77 +142,8 @@ class WHEELCACHE_EXPORT Load {
   EntryRef ref_ = 0;
 };
 
-using LoadPtr = std::shared_ptr<Load>;
-
-class KeyQuery {
- public:
-  explicit KeyQuery(KeyHash hash) : hash_(hash) {}
-  KeyQuery(const KeyQuery&) = delete;
-  KeyQuery& operator=(const KeyQuery&) = delete;
-
-  KeyHash hash() const { return hash_; }
-
-  // Whether the key is that of the entry, or of the load.
-  virtual bool Matches(const EntryHeader& entry) const = 0;
-  virtual bool Matches(const Load& load) const = 0;
-
- protected:
-  ~KeyQuery() = default;
-
- private:
-  const KeyHash hash_;
-};
-
-// The key of an entry.
-class EntryKeyQuery final : public KeyQuery {
- public:
-  EntryKeyQuery(const EntryPool& pool, EntryRef ref, KeyHash hash)
-      : KeyQuery(hash),
-        same_key_(pool.operations().same_key),
-        entry_(pool.At(ref)) {}
-
-  bool Matches(const EntryHeader& entry) const override {
-    return same_key_(entry, entry_);
-  }
-  bool Matches(const Load& load) const override {
-    return load.HasKeyOf(entry_);
-  }
-
- private:
-  bool (*const same_key_)(const EntryHeader&, const EntryHeader&);
-  const EntryHeader& entry_;
-};
-
 // Of a loader that returns another number of results than it got keys.
 WHEELCACHE_EXPORT absl::Status WrongCount(size_t results, size_t keys);
-
-// A load with its key.
-template <typename Key, typename Value, typename Equal>
-class TypedLoad final : public Load {
- public:
-  // What a load needs besides its key.
-  struct Setting {
-    EntryPool* pool;
-    int64_t now_nanos;
-    Leader leader;
-  };
-
-  TypedLoad(Key key, KeyHash hash, const Setting& setting)
-      : Load(setting.pool, setting.now_nanos, setting.leader, hash.for_index),
-        key_(std::move(key)),
-        key_hash_(hash) {}
-
-  const Key& key() const { return key_; }
-  KeyHash key_hash() const { return key_hash_; }
-
-  bool HasKeyOf(const EntryHeader& entry) const override {
-    return Equal()(static_cast<const Entry<Key, Value>&>(entry).key(), key_);
-  }
-
- private:
-  const Key key_;
-  const KeyHash key_hash_;
-};
 
 }  // namespace wheelcache::internal
 
