@@ -147,11 +147,20 @@ class Cache final : public AnyCache {
   }
 
   // As FindOrLoad, without blocking: `done` gets the result. Where the caller
-  // is the one who has to load, returns a ticket for that; see cache/ticket.h.
+  // is the one who has to load, returns a ticket for that; and where it waits
+  // for one that is given up, `lead` may get that. See cache/ticket.h.
   template <typename K>
   Ticket BeginLoad(const K& key, const LoadOptions& options,
-                   LoadDone<Handle> done) {
-    return Ticket(loads().BeginLoad(key, options, std::move(done)));
+                   LoadDone<Handle> done, TakeTicket<Ticket> lead = nullptr) {
+    using Lead = typename Ticket::Lead;
+    absl::AnyInvocable<void(Lead)> take_lead;
+    if (lead != nullptr) {
+      take_lead = [lead = std::move(lead)](Lead taken) mutable {
+        lead(Ticket(std::move(taken)));
+      };
+    }
+    return Ticket(
+        loads().BeginLoad(key, options, std::move(done), std::move(take_lead)));
   }
 
   // As FindOrLoad for each key, in their order, with at most one call of

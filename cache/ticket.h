@@ -14,7 +14,9 @@
 // A ticket is empty, unless its caller is the one who has to load. Finish hands
 // the result to all who wait, and stores it if nothing has superseded the load
 // (cache/load.h). A ticket that is dropped ends its load as cancelled, so that
-// no key stays stuck.
+// no key stays stuck. Or it goes to the first of those who wait that can load:
+// to BeginLoad's callers by their `lead`, which is called with it, once at
+// most, on the thread that drops the ticket; `done` is still called at the end.
 //
 // Invalidation feeds. Take the ticket before the read is sent; Del on each
 // message; Clear on a lost connection. Then no value is stored that was read
@@ -22,9 +24,9 @@
 //
 // Waiting. FindOrLoad blocks for a load with a ticket as for any other; a
 // thread that has a ticket and asks FindOrLoad for the same key waits for
-// itself, if LoadOptions::wait has no end. BeginLoad itself never waits: with a
-// `wait` of zero, `done` gets kDeadlineExceeded where another caller loads;
-// with any other it is called when that load ends.
+// itself, if LoadOptions::wait has no end. BeginLoad itself never waits. Where
+// another caller loads, `done` is called when that load ends, or when `wait`
+// is over: then maintenance calls it, with kDeadlineExceeded.
 //
 // Lifetime. A ticket may be finished on any thread, and after the end of the
 // cache: then it hands out the result and stores nothing. The end of the cache
@@ -44,10 +46,12 @@
 
 namespace wheelcache {
 
-// `Lead` is an internal matter: name it Cache<Key, Value>::Ticket.
-template <typename Key, typename Value, typename Lead>
+// `InternalLead` is what it says: name it Cache<Key, Value>::Ticket.
+template <typename Key, typename Value, typename InternalLead>
 class CacheTicket {
  public:
+  using Lead = InternalLead;
+
   // An empty ticket.
   CacheTicket() = default;
   explicit CacheTicket(Lead lead) : lead_(std::move(lead)) {}

@@ -25,6 +25,7 @@ set(wheelcache_SOURCES
   cache/internal/epoch/epoch.cc
   cache/internal/index/index.cc
   cache/internal/loads/gate.cc
+  cache/internal/loads/limited_waits.cc
   cache/internal/loads/load.cc
   cache/internal/memory/arena.cc
   cache/internal/memory/block_heap.cc
@@ -99,6 +100,7 @@ set(wheelcache_HEADERS
   cache/internal/index/index_table.h
   cache/internal/index/key_hash.h
   cache/internal/loads/gate.h
+  cache/internal/loads/limited_waits.h
   cache/internal/loads/load.h
   cache/internal/memory/arena.h
   cache/internal/memory/block_heap.h

@@ -25,9 +25,10 @@
 // such user.
 //
 // Cancelled. kCancelled from a loader means "for my own reasons, not the
-// source's", as when its client has gone away: it is not handed on, and the
-// blocked caller that has waited longest runs its own loader instead. Callers
-// of BeginLoad get it if no blocked one is there.
+// source's", as when its client has gone away: it is not handed on, and of
+// those who wait the first one leads instead: a blocked caller runs its own
+// loader, and a caller of BeginLoad that gave a `lead` gets the ticket. Callers
+// of BeginLoad get kCancelled if there is none.
 //
 // Refresh-ahead. With Hooks::reload, a call that finds a value older than
 // CacheOptions::refresh_after, or beyond refresh_at of its life, has it
@@ -81,9 +82,13 @@ using BatchLoader =
     absl::FunctionRef<std::vector<absl::StatusOr<Loaded<Value>>>(
         absl::Span<const size_t> missing)>;
 
-// What BeginLoad calls with the result, once.
+// What BeginLoad calls with the result, once. Each handle has a pin of its own.
 template <typename Handle>
-using LoadDone = absl::AnyInvocable<void(const absl::StatusOr<Handle>&)>;
+using LoadDone = absl::AnyInvocable<void(absl::StatusOr<Handle>)>;
+
+// What BeginLoad calls with the ticket of a load that was given up.
+template <typename Ticket>
+using TakeTicket = absl::AnyInvocable<void(Ticket)>;
 
 struct LoadOptions {
   // The TTL where the loader names none. None: CacheOptions::default_ttl.

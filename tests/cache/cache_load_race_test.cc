@@ -245,6 +245,170 @@ TEST_P(CacheLoadWaitersTest, CallbacksAreToldByTheHeir) {
   EXPECT_EQ(Told(), Strings(2, "taken over"));
 }
 
+// Callers of BeginLoad that can lead, among others that wait.
+class CacheLoadHeirsTest : public LoadRaceEnvironment {
+ protected:
+  // A caller without a ticket, whose `lead` keeps it in taken_.
+  void Wait(const LoadOptions& options = {}) {
+    EXPECT_FALSE(cache_->BeginLoad(
+        1, options,
+        [this](const auto& result) { told_.push_back(TextOf(result)); },
+        [this](Ticket ticket) { taken_ = std::move(ticket); }));
+  }
+
+  Ticket taken_;
+};
+
+// Promise: One load per key
+TEST_P(CacheLoadHeirsTest, TicketGoesToTheFirstCallbackThatCanLead) {
+  Ticket ticket = Begin();
+  EXPECT_FALSE(Begin());
+  Wait();
+  EXPECT_FALSE(Begin());
+  ticket = Ticket();
+  EXPECT_EQ(Told(), Strings{});
+  ASSERT_TRUE(taken_);
+  EXPECT_EQ(taken_.key(), 1);
+  EXPECT_FALSE(Begin()) << "the load goes on";
+  EXPECT_TRUE(taken_.Finish(Value("taken over")));
+  EXPECT_EQ(Told(), Strings(5, "taken over"));
+  EXPECT_EQ(cache_->Get(1), "taken over");
+}
+
+TEST_P(CacheLoadHeirsTest, CallbackTakesTheOptionsOfItsOwnCall) {
+  LoadOptions options;
+  options.ttl = absl::Seconds(7);
+  Ticket ticket = Begin();
+  Wait(options);
+  ticket = Ticket();
+  EXPECT_TRUE(taken_.Finish(Value("brief")));
+  EXPECT_EQ(cache_->TimeToLive(1), absl::Seconds(7));
+}
+
+TEST_P(CacheLoadHeirsTest, ThreadsAndCallbacksTakeTurnsAsTheyCame) {
+  for (const bool thread_is_first : {false, true}) {
+    cache_->Del(1);
+    Ticket ticket = Begin();
+    if (!thread_is_first) Wait();
+    Waiter waiter(cache_.get(), {}, Gives("of the thread"));
+    if (thread_is_first) Wait();
+    ticket = Ticket();
+    EXPECT_EQ(static_cast<bool>(taken_), !thread_is_first);
+    if (taken_) taken_.Finish(Value("of the callback"));
+    const char* const value =
+        thread_is_first ? "of the thread" : "of the callback";
+    EXPECT_EQ(waiter.Text(), value);
+    EXPECT_EQ(Told(), Strings(2, value));
+  }
+}
+
+TEST_P(CacheLoadHeirsTest, LeadThatThrowsOrDropsTheTicketPassesItOn) {
+  Ticket ticket = Begin();
+  int leads = 0;
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_FALSE(cache_->BeginLoad(
+        1, {}, [this](const auto& result) { told_.push_back(TextOf(result)); },
+        [&, i](const Ticket& taken) {
+          EXPECT_EQ(leads++, i);
+          EXPECT_TRUE(taken);
+          if (i % 2 == 0) throw std::runtime_error("lost");
+        }));
+  }
+  ticket = Ticket();
+  EXPECT_EQ(leads, 4);
+  EXPECT_EQ(Told(), Strings(5, "CANCELLED"));
+  EXPECT_EQ(TextOf(cache_->FindOrLoad(1, {}, Gives("next"))), "next");
+}
+
+TEST_P(CacheLoadHeirsTest, CallbackOfASupersededLoadDoesNotStore) {
+  Ticket ticket = Begin();
+  Wait();
+  cache_->Del(1);
+  ticket = Ticket();
+  EXPECT_FALSE(taken_.Finish(Value("too old")));
+  EXPECT_EQ(Told(), Strings(2, "too old"));
+  EXPECT_EQ(cache_->Get(1), std::nullopt);
+}
+
+TEST_P(CacheLoadHeirsTest, TicketIsHandedOverAfterTheEndOfTheCache) {
+  Ticket ticket = Begin();
+  Wait();
+  cache_ = nullptr;
+  ticket = Ticket();
+  EXPECT_FALSE(taken_.Finish(Value("late")));
+  EXPECT_EQ(Told(), Strings(2, "late"));
+}
+
+TEST_P(CacheLoadHeirsTest, EachCallbackGetsAResultThatItMayKeep) {
+  std::vector<absl::StatusOr<Handle>> kept;
+  const auto keep = [&](absl::StatusOr<Handle> result) {
+    kept.push_back(std::move(result));
+  };
+  Ticket ticket = cache_->BeginLoad(1, {}, keep);
+  EXPECT_FALSE(cache_->BeginLoad(1, {}, keep));
+  ticket.Finish(Value("kept"));
+  EXPECT_FALSE(cache_->BeginLoad(1, {}, keep));  // A hit.
+  cache_ = nullptr;
+  ASSERT_EQ(kept.size(), 3U);
+  while (!kept.empty()) {
+    EXPECT_EQ(TextOf(kept.back()), "kept");
+    kept.pop_back();
+  }
+}
+
+// Promise: One load per key
+// That of a caller that does not block is ended by maintenance.
+TEST_P(CacheLoadHeirsTest, WaitOfACallbackEndsByTheClockOfTheCache) {
+  Ticket ticket = Begin();
+  Wait(Limit(absl::Seconds(2)));
+  Wait(Limit(absl::Seconds(1)));
+  EXPECT_EQ(cache_->NextDeadline() - clock_.Now(), absl::Seconds(1));
+  clock_.Advance(absl::Seconds(1) - absl::Nanoseconds(1));
+  cache_->RunMaintenance();
+  EXPECT_EQ(Told(), Strings{});
+  clock_.Advance(absl::Nanoseconds(1));
+  cache_->RunMaintenance();
+  EXPECT_EQ(Told(), Strings{"DEADLINE_EXCEEDED"});
+  EXPECT_TRUE(ticket.Finish(Value("one"))) << "the load goes on";
+  EXPECT_EQ(Told(), Strings(2, "one"));
+  clock_.Advance(absl::Seconds(1));
+  cache_->RunMaintenance();
+  EXPECT_EQ(Told(), Strings{});
+}
+
+TEST_P(CacheLoadHeirsTest, CallbackThatWaitedTooLongDoesNotLead) {
+  Ticket ticket = Begin();
+  Wait(Limit(absl::Seconds(1)));
+  clock_.Advance(absl::Seconds(1));
+  cache_->RunMaintenance();
+  EXPECT_EQ(Told(), Strings{"DEADLINE_EXCEEDED"});
+  ticket = Ticket();
+  EXPECT_FALSE(taken_);
+  EXPECT_EQ(Told(), Strings{"CANCELLED"});
+}
+
+// Its wait is over when it leads, as that for others.
+TEST_P(CacheLoadHeirsTest, WaitLimitsNotWhatTheCallbackLoadsItself) {
+  Ticket ticket = Begin();
+  Wait(Limit(absl::Seconds(1)));
+  ticket = Ticket();
+  ASSERT_TRUE(taken_);
+  clock_.Advance(absl::Seconds(1));
+  cache_->RunMaintenance();
+  EXPECT_EQ(Told(), Strings{});
+  EXPECT_TRUE(taken_.Finish(Value("slow")));
+  EXPECT_EQ(Told(), Strings(2, "slow"));
+}
+
+TEST_P(CacheLoadHeirsTest, LimitEndsWithTheCache) {
+  Ticket ticket = Begin();
+  Wait(Limit(absl::Seconds(1)));
+  cache_ = nullptr;
+  clock_.Advance(absl::Seconds(1));
+  ticket.Finish(Value("late"));
+  EXPECT_EQ(Told(), Strings(2, "late"));
+}
+
 // Promise: One load per key
 TEST_P(CacheLoadWaitersTest, WaitEndsByTheClockOfTheCache) {
   Ticket ticket = Begin();
@@ -883,6 +1047,7 @@ TEST_P(CacheLoadForkTest, QueuedRefreshIsTheChildsAsWell) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, CacheLoadWaitersTest, testing::EachPolicy());
+INSTANTIATE_TEST_SUITE_P(Policies, CacheLoadHeirsTest, testing::EachPolicy());
 INSTANTIATE_TEST_SUITE_P(Policies, CacheLoadInterleavingTest,
                          testing::EachPolicy());
 INSTANTIATE_TEST_SUITE_P(Policies, CacheLoadWaitTest, testing::EachPolicy());

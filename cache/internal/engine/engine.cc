@@ -94,6 +94,10 @@ Engine::~Engine() {
   CheckCopy(shared_.copy);
   Stop();
   load_gates_->whole.Close();
+  // From here on only the end of their loads ends the waits.
+  while (const auto wait = waits_.TakeLate(Clock::kNever)) {
+    pool().UnpinOutside(wait->placeholder);
+  }
   // While the cache is whole, for destructors of values may call it; and again
   // for what they have Set.
   do {
@@ -300,6 +304,42 @@ EntryRef Engine::BeginLoad(const KeyQuery& key, const Shard::NewLoad& load) {
   const EntryRef found = shard.BeginLoad(key, load, &call.departures);
   if (found == load.placeholder) pin.ref = 0;
   return found;
+}
+
+LimitedWaits::Id Engine::LimitWait(int64_t deadline_nanos,
+                                   EntryRef placeholder) {
+  struct Pin {
+    ~Pin() {
+      if (ref != 0) pool.UnpinOutside(ref);
+    }
+    EntryPool& pool;
+    EntryRef ref;
+  } pin{pool(), placeholder};
+  pool().Pin(placeholder);
+  const LimitedWaits::Id wait = waits_.Add(deadline_nanos, placeholder);
+  pin.ref = 0;
+  if (options_.reaper != nullptr) {
+    options_.reaper->WakeAt(&client_, deadline_nanos);
+  }
+  return wait;
+}
+
+void Engine::EndWait(LimitedWaits::Id wait) {
+  const EntryRef placeholder = waits_.Remove(wait);
+  if (placeholder != 0) pool().UnpinOutside(placeholder);
+}
+
+absl::Status Engine::WaitedTooLong() {
+  return absl::DeadlineExceededError(
+      "another caller loads this key, for longer than LoadOptions::wait");
+}
+
+void Engine::GiveUpLateWaits(int64_t now_nanos) {
+  while (const auto late = waits_.TakeLate(now_nanos)) {
+    auto& load = static_cast<Load&>(*pool().LoadOf(late->placeholder));
+    load.GiveUpWait(late->id, WaitedTooLong());
+    pool().UnpinOutside(late->placeholder);
+  }
 }
 
 void Engine::EndLoad(const Shard::EndedLoad& ended) {

@@ -37,6 +37,7 @@
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/loads/gate.h"
+#include "wheelcache/cache/internal/loads/limited_waits.h"
 #include "wheelcache/cache/internal/loads/load.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/internal/threads/thread_record.h"
@@ -147,6 +148,13 @@ class WHEELCACHE_EXPORT Engine {
   // See Shard::BeginLoad. Takes over the pin in any case.
   EntryRef BeginLoad(const KeyQuery& key, const Shard::NewLoad& load);
 
+  // Has maintenance give up the wait for a load at that time, with this status.
+  // For a placeholder that the caller has pinned. The second, for one that has
+  // been told.
+  LimitedWaits::Id LimitWait(int64_t deadline_nanos, EntryRef placeholder);
+  void EndWait(LimitedWaits::Id wait);
+  static absl::Status WaitedTooLong();
+
   // A load has ended that was not stored.
   void EndLoad(const Shard::EndedLoad& ended);
 
@@ -213,6 +221,7 @@ class WHEELCACHE_EXPORT Engine {
   ABSL_ATTRIBUTE_ALWAYS_INLINE Put StoreInShard(const Shard::Write& write);
   ABSL_ATTRIBUTE_NOINLINE Put Refuse(const Shard::Write& write,
                                      RemovalCause cause);
+  void GiveUpLateWaits(int64_t now_nanos);
   bool RememberFailure(const Shard::EndedLoad& ended);
   void ReclaimAll(int64_t now_nanos, Departures* departures);
   void EvictFromOthers(const Shard& home, Departures* departures);
@@ -266,6 +275,7 @@ class WHEELCACHE_EXPORT Engine {
   Compactor compactor_{shared_.pool.get(), &shared_.limbo, &shards_};
   StatsLogger logger_;
 
+  LimitedWaits waits_;
   const std::shared_ptr<LoadGates> load_gates_ = std::make_shared<LoadGates>();
 
   Client client_{this};

@@ -127,6 +127,7 @@ int64_t Engine::RunMaintenance(int64_t budget) {
   CheckCopy(shared_.copy);
   const int64_t now_nanos = clock_.NowNanos();
   Interleave("maintenance: between clock and lock");
+  GiveUpLateWaits(now_nanos);
   int64_t done = 0;
   for (size_t i = 0; i < shards_.size() && done < budget;) {
     if (shared_.due.Get(static_cast<int>(i)) > now_nanos) {
@@ -159,7 +160,8 @@ int64_t Engine::RunMaintenance(int64_t budget) {
 }
 
 absl::Duration Engine::NextDeadline() const {
-  int64_t next = std::min(shared_.due.Earliest(), logger_.due_nanos());
+  int64_t next = std::min(
+      {shared_.due.Earliest(), logger_.due_nanos(), waits_.due_nanos()});
   if (!shared_.limbo.empty() || compactor_.needed()) {
     next = std::min(next, next_flush_nanos_.load(std::memory_order_relaxed));
   }
@@ -185,7 +187,7 @@ int64_t Engine::RunDue(int64_t now_nanos) {
   if (!shared_.limbo.empty() || compactor_.needed()) {
     next = std::min(next, LimboDue(now_nanos));
   }
-  return std::min(next, logger_.due_nanos());
+  return std::min({next, logger_.due_nanos(), waits_.due_nanos()});
 }
 
 // When a thread should look at what waits in limbo.

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -31,6 +32,7 @@
 #include "wheelcache/cache/types/conditional.h"
 #include "wheelcache/cache/types/load.h"
 #include "wheelcache/cache/types/view.h"
+#include "wheelcache/wheel/base/contain.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
@@ -241,14 +243,18 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 void TypedLead<Key, Value, Hash, Equal>::Cancel(const Handle& placeholder,
                                                 const absl::Status& status) {
   Load& load = Engine::LoadOf(placeholder);
-  std::vector<Load::Done> done;
-  if (!load.EndOrHandOver(status, &done)) return;
+  std::vector<Load::Callbacks> told;
+  absl::AnyInvocable<void()> lead;
+  if (!load.EndOrHandOver(status, &told, &lead)) {
+    if (lead != nullptr) Contain([&] { lead(); });
+    return;
+  }
   Interleave("load: cancelled");
   {
     Ending ending(this, placeholder);
     ending.has_ended = true;
   }
-  Load::Tell(&done);
+  Load::Tell(&told);
 }
 
 }  // namespace wheelcache::internal

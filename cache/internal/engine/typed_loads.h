@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -56,6 +57,7 @@ class TypedLoads {
   using Done = LoadDone<Handle>;
 
   using Lead = TypedLead<Key, Value, Hash, Equal>;
+  using TakeLead = absl::AnyInvocable<void(Lead)>;
 
   using Refreshes = TypedRefreshes<Key, Value, Hash, Equal>;
 
@@ -75,7 +77,8 @@ class TypedLoads {
                                   wheelcache::Loader<Value> loader);
 
   template <typename K>
-  Lead BeginLoad(const K& key, const LoadOptions& options, Done done);
+  Lead BeginLoad(const K& key, const LoadOptions& options, Done done,
+                 TakeLead take_lead);
 
   template <typename K>
   bool Refresh(const K& key) {
@@ -127,10 +130,6 @@ class TypedLoads {
   };
   bool Await(const Waiting& waiting, Loader loader,
              absl::StatusOr<Handle>* result);
-  static absl::Status WaitedTooLong() {
-    return absl::DeadlineExceededError(
-        "another caller loads this key, for longer than LoadOptions::wait");
-  }
   int64_t DeadlineOf(const LoadOptions& options) const {
     return options.wait == absl::InfiniteDuration()
                ? Clock::kNever
@@ -143,13 +142,33 @@ class TypedLoads {
                  absl::Span<absl::StatusOr<Handle>> results);
   static Result LoadOne(size_t position, BatchLoader loader);
 
-  // Has `done` told of the end of a load.
-  static void WhenDone(const Handle& placeholder, Done done) {
-    Engine::LoadOf(placeholder)
-        .WhenDone([done = std::move(done),
-                   pin = Engine::Share(placeholder)]() mutable {
-          done(Lead::ResultOf(pin));
-        });
+  // Has a caller that does not block told of the end of a load.
+  static Load::Callbacks Telling(const Handle& placeholder, Done done) {
+    Load::Callbacks callbacks;
+    callbacks.done = [done = std::move(done), pin = Engine::Share(placeholder)](
+                         const absl::Status* instead) mutable {
+      if (instead != nullptr) return done(*instead);
+      done(Lead::ResultOf(pin));
+    };
+    return callbacks;
+  }
+  // Limits the wait by the options.
+  void Limit(const Handle& placeholder, const LoadOptions& options,
+             Load::Callbacks* callbacks) {
+    const int64_t deadline = DeadlineOf(options);
+    if (deadline == Clock::kNever) return;
+    callbacks->wait =
+        engine_.engine().LimitWait(deadline, Engine::RefOf(placeholder));
+    callbacks->done = [done = std::move(callbacks->done), engine = &engine_,
+                       wait = callbacks->wait,
+                       pin = Engine::Share(placeholder)](
+                          const absl::Status* instead) mutable {
+      {
+        const Gate::Visit visit(&Engine::LoadOf(pin).gates().whole);
+        if (visit.admitted()) engine->engine().EndWait(wait);
+      }
+      done(instead);
+    };
   }
   // For loads that nobody will lead: those who come later start another.
   void Forget(const Handle& placeholder) {
@@ -247,7 +266,7 @@ bool TypedLoads<Key, Value, Hash, Equal>::Await(
               .Run(loader);
       return true;
     case Load::Waited::kInVain:
-      *result = WaitedTooLong();
+      *result = internal::Engine::WaitedTooLong();
       return true;
     case Load::Waited::kNotAtAll:
       break;
@@ -283,7 +302,7 @@ template <typename K>
 typename TypedLoads<Key, Value, Hash, Equal>::Lead
 TypedLoads<Key, Value, Hash, Equal>::BeginLoad(const K& key,
                                                const LoadOptions& options,
-                                               Done done) {
+                                               Done done, TakeLead take_lead) {
   absl::StatusOr<Handle> result = FindAndRefresh(key, options);
   while (result.ok() && !*result) {
     Joined joined = Join(key, options, Load::Leader::kTicket);
@@ -292,22 +311,37 @@ TypedLoads<Key, Value, Hash, Equal>::BeginLoad(const K& key,
       break;
     }
     if (!joined.other) {
-      WhenDone(joined.lead.placeholder(), std::move(done));
+      const Handle& mine = joined.lead.placeholder();
+      Engine::LoadOf(mine).WhenDone(Telling(mine, std::move(done)));
       return std::move(joined.lead);
     }
-    const Load& other = Engine::LoadOf(joined.other);
+    Load& other = Engine::LoadOf(joined.other);
     const bool has_ended = other.has_ended();
     if (has_ended && absl::IsCancelled(other.status())) {
       Forget(joined.other);
     } else if (!has_ended && options.wait <= absl::ZeroDuration()) {
-      result = WaitedTooLong();
+      result = internal::Engine::WaitedTooLong();
     } else {
       engine_.engine().CountEvent(Count::kLoadWaits);
-      WhenDone(joined.other, std::move(done));
+      Load::Callbacks callbacks = Telling(joined.other, std::move(done));
+      if (!has_ended) Limit(joined.other, options, &callbacks);
+      if (take_lead != nullptr) {
+        callbacks.lead = [take_lead = std::move(take_lead), engine = &engine_,
+                          pin = Engine::Share(joined.other),
+                          options]() mutable {
+          take_lead(Lead(engine, std::move(pin), options));
+        };
+      }
+      const LimitedWaits::Id wait = callbacks.wait;
+      other.WhenDone(std::move(callbacks));
+      // Maintenance may have looked for it before it was there.
+      if (wait.first != 0 && clock().NowNanos() >= wait.first) {
+        other.GiveUpWait(wait, internal::Engine::WaitedTooLong());
+      }
       return {};
     }
   }
-  Contain([&] { done(result); });
+  Contain([&] { done(std::move(result)); });
   return {};
 }
 

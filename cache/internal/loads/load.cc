@@ -1,5 +1,6 @@
 #include "wheelcache/cache/internal/loads/load.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -34,7 +35,8 @@ struct Load::Waiter {
 
   std::unique_ptr<Sleeper> sleeper;  // Null for a wait without a limit.
   CondVar woken;
-  bool leads = false;  // From now on.
+  uint64_t number = 0;  // Among those who wait.
+  bool leads = false;   // From now on.
   Waiter* next = nullptr;
 };
 
@@ -67,7 +69,7 @@ const absl::Status& Load::GivenUp() {
 }
 
 void Load::EndLocked(absl::Status status, EntryRef ref,
-                     std::vector<Done>* done) {
+                     std::vector<Callbacks>* told) {
   status_ = std::move(status);
   ref_ = ref;
   ended_ = true;
@@ -75,46 +77,71 @@ void Load::EndLocked(absl::Status status, EntryRef ref,
     waiter->Wake();
   }
   first_ = nullptr;
-  done->swap(done_);
+  told->swap(told_);
 }
 
-void Load::Tell(std::vector<Done>* done) {
-  for (Done& tell : *done) Contain([&] { tell(); });
+void Load::Tell(std::vector<Callbacks>* told) {
+  for (Callbacks& callbacks : *told) Contain([&] { callbacks.done(nullptr); });
 }
 
 void Load::End(absl::Status status, EntryRef ref) {
-  std::vector<Done> done;
+  std::vector<Callbacks> told;
   {
     MutexLock lock(&mu_);
-    EndLocked(std::move(status), ref, &done);
+    EndLocked(std::move(status), ref, &told);
   }
-  Tell(&done);
+  Tell(&told);
 }
 
 bool Load::EndOrHandOver(const absl::Status& cancelled,
-                         std::vector<Done>* done) {
+                         std::vector<Callbacks>* told,
+                         absl::AnyInvocable<void()>* lead) {
   MutexLock lock(&mu_);
-  Waiter* const heir = first_;
-  if (heir == nullptr) {
-    EndLocked(cancelled, 0, done);
+  Waiter* const thread = first_;
+  const auto callbacks =
+      std::find_if(told_.begin(), told_.end(),
+                   [](const auto& c) { return c.lead != nullptr; });
+  if (thread == nullptr && callbacks == told_.end()) {
+    EndLocked(cancelled, 0, told);
     return true;
   }
-  UnlistLocked(heir);
   leader_waits_for_ = nullptr;  // Until the heir has taken it up.
-  heir->leads = true;
-  heir->Wake();
+  if (thread == nullptr ||
+      (callbacks != told_.end() && callbacks->number < thread->number)) {
+    *lead = std::exchange(callbacks->lead, nullptr);
+    callbacks->wait = {};  // It does not wait for others any more.
+    return false;
+  }
+  UnlistLocked(thread);
+  thread->leads = true;
+  thread->Wake();
   return false;
 }
 
-void Load::WhenDone(Done done) {
+void Load::WhenDone(Callbacks callbacks) {
   {
     MutexLock lock(&mu_);
     if (!ended_) {
-      done_.push_back(std::move(done));
+      callbacks.number = ++waiters_;
+      told_.push_back(std::move(callbacks));
       return;
     }
   }
-  Contain([&] { done(); });
+  Contain([&] { callbacks.done(nullptr); });
+}
+
+void Load::GiveUpWait(LimitedWaits::Id wait, const absl::Status& why) {
+  Callbacks late;
+  {
+    MutexLock lock(&mu_);
+    const auto found =
+        std::find_if(told_.begin(), told_.end(),
+                     [&](const Callbacks& c) { return c.wait == wait; });
+    if (found == told_.end()) return;
+    late = std::move(*found);
+    told_.erase(found);
+  }
+  Contain([&] { late.done(&why); });
 }
 
 Load::Waited Load::Wait(Clock* clock, int64_t deadline_nanos) {
@@ -155,6 +182,7 @@ Load::Waited Load::WaitAsListed(Waiter* waiter, Clock* clock,
     Waiter** last = &first_;
     while (*last != nullptr) last = &(*last)->next;
     *last = waiter;
+    waiter->number = ++waiters_;
     Interleave("load: before it blocks");
   }
   while (!ended_ && !waiter->leads) {

@@ -31,6 +31,7 @@
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/loads/gate.h"
+#include "wheelcache/cache/internal/loads/limited_waits.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
@@ -42,8 +43,15 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   // Who leads at first: the calling thread, or whoever has a ticket.
   enum class Leader { kThisThread, kTicket };
 
-  // Is told of the end.
-  using Done = absl::AnyInvocable<void()>;
+  // What a caller leaves that does not block. Called without a lock; what they
+  // throw goes no further.
+  struct Callbacks {
+    // Is told of the end; or why it is not waited for any longer.
+    absl::AnyInvocable<void(const absl::Status* instead)> done;
+    absl::AnyInvocable<void()> lead;  // Leads from now on; may be empty.
+    LimitedWaits::Id wait = {};       // If it has a limit.
+    uint64_t number = 0;              // Among those who wait.
+  };
 
   // A load that begins at `now_nanos`, for a cache with this pool and gates.
   Load(EntryPool* pool, std::shared_ptr<LoadGates> gates, int64_t now_nanos,
@@ -80,12 +88,15 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   void End(absl::Status status, EntryRef ref = 0);
 
   // As End with this status, and returns true, but leaves it to the caller to
-  // Tell. Where other threads wait, hands the load over to the one that has
-  // waited longest instead.
-  bool EndOrHandOver(const absl::Status& cancelled, std::vector<Done>* done);
+  // Tell. Where others wait that can lead, hands the load over to the one that
+  // has waited longest instead: to a thread, or by the callback *lead, which
+  // the caller has to call.
+  bool EndOrHandOver(const absl::Status& cancelled,
+                     std::vector<Callbacks>* told,
+                     absl::AnyInvocable<void()>* lead);
 
-  // Runs callbacks of a load that has ended.
-  static void Tell(std::vector<Done>* done);
+  // Tells of the end of a load.
+  static void Tell(std::vector<Callbacks>* told);
 
   // How a wait has ended.
   enum class Waited {
@@ -101,8 +112,13 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   // Blocks until the load ends, or until `deadline_nanos`, kNever for no limit.
   Waited Wait(Clock* clock, int64_t deadline_nanos);
 
-  // Calls `done` when the load ends, on that thread; now, if it has ended.
-  void WhenDone(Done done);
+  // Has `done` told when the load ends, on that thread; now, if it has ended.
+  // Until then it may be handed over by `lead`.
+  void WhenDone(Callbacks callbacks);
+
+  // Tells the callbacks of that wait why they wait no longer, unless the load
+  // has ended.
+  void GiveUpWait(LimitedWaits::Id wait, const absl::Status& why);
 
   // The result of a load that has ended: the entry, in which the load has a
   // pin; or if that is null, the failure.
@@ -121,7 +137,8 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
 
   Waited WaitAsListed(Waiter* waiter, Clock* clock, int64_t deadline_nanos);
   bool WaitsForThisThread();
-  void EndLocked(absl::Status status, EntryRef ref, std::vector<Done>* done)
+  void EndLocked(absl::Status status, EntryRef ref,
+                 std::vector<Callbacks>* told)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void UnlistLocked(Waiter* waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -131,8 +148,9 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
 
   mutable Mutex mu_;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t waiters_ ABSL_GUARDED_BY(mu_) = 0;  // That have come.
   Waiter* first_ ABSL_GUARDED_BY(mu_) = nullptr;
-  std::vector<Done> done_ ABSL_GUARDED_BY(mu_);
+  std::vector<Callbacks> told_ ABSL_GUARDED_BY(mu_);
   // What the leading thread waits for. Valid until the load has ended or was
   // handed over. Null if the leader is no thread that is known.
   Load** leader_waits_for_ ABSL_GUARDED_BY(mu_);
