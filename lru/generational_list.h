@@ -14,7 +14,9 @@
 //     uint32_t Ended(uint32_t) { return 0; }  // No time is kept.
 //   };
 //   Page index, news;
-//   wheelcache::GenerationalList<Pages> list;
+//   using List = wheelcache::GenerationalList<Pages>;
+//   List::Generations generations = {};
+//   List list(&generations);
 //   list.PushFront(&index);
 //   list.PushFront(&news);
 //   index.last_use = list.number();  // Used: the list is not touched.
@@ -72,16 +74,22 @@ namespace wheelcache {
 //                         multiple of four;
 //   set_number(Ref, uint32_t);
 //   Publish(uint32_t)     the list has another number();
-//   Ended(uint32_t)       a generation ends after so many appends: returns the
-//                         time, in a unit that the owner chooses.
+//   Ended(uint32_t)       a generation ends after so many appends, none before
+//                         the first: returns the time, in the owner's unit.
 // Of about `kParts` generations.
 template <typename Store, uint32_t kParts = 16>
 class GenerationalList {
  public:
   using Ref = typename Store::Ref;
 
-  explicit GenerationalList(Store store = Store(), bool exact = false)
-      : exact_(exact), store_(store), list_(store) {}
+  // What is known of the generations that have ended.
+  struct Generations;
+
+  // A list that keeps its generations in zeroed memory, which must outlive it:
+  // a list of few elements need not take the room of many.
+  explicit GenerationalList(Generations* generations, Store store = Store(),
+                            bool exact = false)
+      : exact_(exact), store_(store), list_(store), of_(*generations) {}
 
   GenerationalList(const GenerationalList&) = delete;
   GenerationalList& operator=(const GenerationalList&) = delete;
@@ -99,7 +107,8 @@ class GenerationalList {
   // Adds an element as the most recently used.
   // REQUIRES: it is in no list.
   void PushFront(Ref ref) {
-    ++size_;
+    // The oldest generation begins now.
+    if (ABSL_PREDICT_FALSE(size_++ == 0)) before_oldest_.time = store_.Ended(0);
     Append(ref);
   }
 
@@ -120,7 +129,7 @@ class GenerationalList {
   // Puts an element with the same number in the place of another one.
   // REQUIRES: `old` is in this list, and `ref` in none.
   void Substitute(Ref old, Ref ref) {
-    std::replace(newest_.begin(), newest_.end(), old, ref);
+    std::replace(of_.newest.begin(), of_.newest.end(), old, ref);
     list_.Substitute(old, ref);
   }
 
@@ -136,7 +145,8 @@ class GenerationalList {
   // Whether the element at the back was used after the oldest generation ended.
   // REQUIRES: the list is not empty.
   bool BackWasUsed() const {
-    return ended_ > 0 && IsBefore(ends_[0].number, store_.number(list_.back()));
+    return ended_ > 0 &&
+           IsBefore(of_.ends[0].number, store_.number(list_.back()));
   }
 
   // Counts uses as so many appends, where elements are used that are not moved.
@@ -151,7 +161,7 @@ class GenerationalList {
   // the back.
   uint32_t BackTime(uint32_t now, uint32_t each) const {
     if (ended_ == 0) return now;
-    const uint32_t whole = ends_[0].time - before_oldest_.time;
+    const uint32_t whole = of_.ends[0].time - before_oldest_.time;
     const uint64_t passed = uint64_t{left_} * each;
     return before_oldest_.time +
            static_cast<uint32_t>(std::min<uint64_t>(passed, whole));
@@ -160,9 +170,10 @@ class GenerationalList {
   // Empties the list without touching its elements, whose `older` links still
   // lead from the returned front to the back.
   Ref TakeAll() {
-    newest_.fill(Ref{});
+    of_.newest.fill(Ref{});
     ended_ = 0;
     appends_ = 0;
+    left_ = 0;
     size_ = 0;
     return list_.TakeAll();
   }
@@ -210,7 +221,7 @@ class GenerationalList {
     if (ref == list_.back()) {
       ++left_;
       // It can be that of the oldest generation first of all.
-      if (ABSL_PREDICT_FALSE(ref == newest_[0])) HandOn(ref);
+      if (ABSL_PREDICT_FALSE(ref == of_.newest[0])) HandOn(ref);
     } else if (ABSL_PREDICT_FALSE(IsNewest(ref))) {
       HandOn(ref);
     }
@@ -220,7 +231,8 @@ class GenerationalList {
   // Branchless: rarely one is.
   bool IsNewest(Ref ref) const {
     uint32_t found = 0;
-    for (const Ref newest : newest_) found |= newest == ref ? ~uint32_t{0} : 0;
+    for (const Ref newest : of_.newest)
+      found |= newest == ref ? ~uint32_t{0} : 0;
     return found != 0;
   }
 
@@ -244,14 +256,21 @@ class GenerationalList {
   uint32_t number_ = 0;
   uint32_t appends_ = 0;  // Since it began.
 
-  // Those that have ended, the oldest first. The oldest is not empty.
+  // How many have ended.
   uint32_t ended_ = 0;
-  // The newest element up to the end of each: its own, or if it is empty, that
-  // of an older one. Null beyond ended_.
-  std::array<Ref, kNewest> newest_ = {};
-  std::array<End, kMostEnded> ends_ = {};
   End before_oldest_ = {0 - kStep, 0};  // Of the last one that was forgotten.
   uint32_t left_ = 0;  // The elements that have left the oldest at the back.
+
+  Generations& of_;
+};
+
+// The oldest first, which is not empty.
+template <typename Store, uint32_t kParts>
+struct GenerationalList<Store, kParts>::Generations {
+  // The newest element up to the end of each: its own, or if it is empty, that
+  // of an older one. Null beyond those that have ended.
+  std::array<Ref, kNewest> newest;
+  std::array<End, kMostEnded> ends;
 };
 
 // Ends the youngest generation and begins the next. If there are too many,
@@ -259,8 +278,8 @@ class GenerationalList {
 template <typename Store, uint32_t kParts>
 void GenerationalList<Store, kParts>::EndYoungest() {
   if (ended_ == kMostEnded) Forget(Shortest(), 1);
-  newest_[ended_] = list_.front();
-  ends_[ended_] = {number_, store_.Ended(appends_)};
+  of_.newest[ended_] = list_.front();
+  of_.ends[ended_] = {number_, store_.Ended(appends_)};
   ++ended_;
   appends_ = 0;
   NextNumber();
@@ -271,9 +290,9 @@ void GenerationalList<Store, kParts>::EndYoungest() {
 template <typename Store, uint32_t kParts>
 void GenerationalList<Store, kParts>::HandOn(Ref ref) {
   const Ref older = store_.lru_links(ref).older;
-  std::replace(newest_.begin(), newest_.begin() + ended_, ref, older);
+  std::replace(of_.newest.begin(), of_.newest.begin() + ended_, ref, older);
   uint32_t empty = 0;
-  while (empty < ended_ && newest_[empty] == Ref{}) ++empty;
+  while (empty < ended_ && of_.newest[empty] == Ref{}) ++empty;
   if (empty > 0) ForgetOldest(empty);
 }
 
@@ -295,10 +314,10 @@ void GenerationalList<Store, kParts>::MoveBack() {
   const uint32_t number = store_.number(ref);
   if (IsBefore(number_, number)) store_.set_number(ref, number_);
   uint32_t generation = 1;
-  while (generation < ended_ && IsBefore(ends_[generation].number, number)) {
+  while (generation < ended_ && IsBefore(of_.ends[generation].number, number)) {
     ++generation;
   }
-  if (generation < ended_ && newest_[generation] == ref) {
+  if (generation < ended_ && of_.newest[generation] == ref) {
     ForgetOldest(generation);  // It is the only one up to there.
   } else {
     const uint32_t younger = ended_ - generation;
@@ -316,10 +335,10 @@ void GenerationalList<Store, kParts>::InsertIn(uint32_t generation, Ref ref) {
     return;
   }
   // Also that of the empty ones that follow.
-  const Ref older = newest_[generation];
+  const Ref older = of_.newest[generation];
   list_.InsertNewer(older, ref);
-  std::replace(newest_.begin() + generation, newest_.begin() + ended_, older,
-               ref);
+  std::replace(of_.newest.begin() + generation, of_.newest.begin() + ended_,
+               older, ref);
 }
 
 // Forgets some generations. What belongs to them belongs to the next younger
@@ -330,15 +349,16 @@ void GenerationalList<Store, kParts>::Forget(uint32_t begin, uint32_t count) {
     std::copy(array->begin() + begin + count, array->begin() + ended_,
               array->begin() + begin);
   };
-  erase(&newest_);
-  erase(&ends_);
-  std::fill(newest_.begin() + ended_ - count, newest_.begin() + ended_, Ref{});
+  erase(&of_.newest);
+  erase(&of_.ends);
+  std::fill(of_.newest.begin() + ended_ - count, of_.newest.begin() + ended_,
+            Ref{});
   ended_ -= count;
 }
 
 template <typename Store, uint32_t kParts>
 void GenerationalList<Store, kParts>::ForgetOldest(uint32_t count) {
-  before_oldest_ = ends_[count - 1];
+  before_oldest_ = of_.ends[count - 1];
   left_ = 0;
   Forget(0, count);
 }
@@ -347,9 +367,9 @@ void GenerationalList<Store, kParts>::ForgetOldest(uint32_t count) {
 template <typename Store, uint32_t kParts>
 uint32_t GenerationalList<Store, kParts>::Shortest() const {
   uint32_t shortest = 0;
-  uint32_t least = ends_[1].number - before_oldest_.number;
+  uint32_t least = of_.ends[1].number - before_oldest_.number;
   for (uint32_t i = 1; i + 1 < ended_; ++i) {
-    const uint32_t span = ends_[i + 1].number - ends_[i - 1].number;
+    const uint32_t span = of_.ends[i + 1].number - of_.ends[i - 1].number;
     if (span < least) {
       least = span;
       shortest = i;
@@ -366,7 +386,8 @@ absl::Status GenerationalList<Store, kParts>::CheckInvariants() {
   for (Ref ref = list_.front(); ref != Ref{};
        ref = store_.lru_links(ref).older) {
     ++size;
-    while (younger < ended_ && newest_[ended_ - younger - 1] == ref) ++younger;
+    while (younger < ended_ && of_.newest[ended_ - younger - 1] == ref)
+      ++younger;
   }
   if (size != size_) {
     return absl::InternalError("LRU list: size() is not that of the list");
@@ -375,16 +396,16 @@ absl::Status GenerationalList<Store, kParts>::CheckInvariants() {
     return absl::InternalError("LRU list: a generation is not in the list");
   }
   for (uint32_t i = 0; i < kMostEnded; ++i) {
-    if ((newest_[i] != Ref{}) != (i < ended_)) {
+    if ((of_.newest[i] != Ref{}) != (i < ended_)) {
       return absl::InternalError("LRU list: a wrong number of generations");
     }
     const uint32_t before =
-        i == 0 ? before_oldest_.number : ends_[i - 1].number;
-    if (i < ended_ && !IsBefore(before, ends_[i].number)) {
+        i == 0 ? before_oldest_.number : of_.ends[i - 1].number;
+    if (i < ended_ && !IsBefore(before, of_.ends[i].number)) {
       return absl::InternalError("LRU list: generations out of order");
     }
   }
-  if (ended_ > 0 && !IsBefore(ends_[ended_ - 1].number, number_)) {
+  if (ended_ > 0 && !IsBefore(of_.ends[ended_ - 1].number, number_)) {
     return absl::InternalError("LRU list: the number is that of the past");
   }
   return absl::OkStatus();

@@ -70,7 +70,9 @@ TEST(LruExamples, GenerationalList) {
     uint32_t Ended(uint32_t) { return 0; }  // No time is kept.
   };
   Page index, news;
-  wheelcache::GenerationalList<Pages> list;
+  using List = wheelcache::GenerationalList<Pages>;
+  List::Generations generations = {};
+  List list(&generations);
   list.PushFront(&index);
   list.PushFront(&news);
   index.last_use = list.number();  // Used: the list is not touched.

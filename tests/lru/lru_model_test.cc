@@ -251,7 +251,9 @@ class GenerationalListModelTest : public ::testing::Test {
   uint32_t mood_ = 0;
   std::mt19937 random_{static_cast<uint32_t>(TestSeed())};
   std::vector<Page> pages_ = std::vector<Page>(kPages + 1);
-  GenerationalList<Pages, kParts> list_{Pages{pages_.data()}};
+  using List = GenerationalList<Pages, kParts>;
+  typename List::Generations generations_ = {};
+  List list_{&generations_, Pages{pages_.data()}};
   ReferenceGenerations model_{kParts};
 };
 

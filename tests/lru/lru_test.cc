@@ -68,7 +68,9 @@ class GenerationalListTest : public testing::Test {
   std::vector<Page> pages_ = std::vector<Page>(kPages + 1);
   uint32_t published_ = 0;
   uint32_t time_ = 0;
-  GenerationalList<Pages> list_{Pages{pages_.data(), &published_, &time_}};
+  GenerationalList<Pages>::Generations generations_ = {};
+  GenerationalList<Pages> list_{&generations_,
+                                Pages{pages_.data(), &published_, &time_}};
   std::vector<uint64_t> last_use_ = std::vector<uint64_t>(kPages + 1);
   uint64_t uses_ = 0;
   uint64_t stores_ = 0;

@@ -14,7 +14,7 @@ THREADS = [1, 2]
 POLICIES = {"lru": "LRU", OURS: "scan-resistant", "belady": "Belady's bound"}
 
 ADVERSARIES = {
-    "collisions": "a flood of keys that collide in the sketch",
+    "collisions": "a flood of keys that collide",
     "scans": "scans that reset each hot key",
     "loop": "a loop that fits, between scans",
     "change": "an abrupt change of the keys",
@@ -22,6 +22,9 @@ ADVERSARIES = {
     "sessions": "sessions",
     "too_many_sessions": "more sessions than fit",
     "news": "news",
+    "pairs": "pairs",
+    "heated_then_loop": "a set that is heated, then a loop",
+    "hot_set_dies": "a hot set that dies",
 }
 
 # Compared with LRU: points of hit ratio that an adversary may cost, bytes per entry, throughput of Sets of new keys.

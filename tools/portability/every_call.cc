@@ -34,9 +34,8 @@
 #include "wheelcache/cache/ticket.h"
 #include "wheelcache/cache/view.h"
 #include "wheelcache/cache/weigh.h"
-#include "wheelcache/lru/frequency_sketch.h"
+#include "wheelcache/lru/generational_list.h"
 #include "wheelcache/lru/ghost_list.h"
-#include "wheelcache/lru/lazy_lru_list.h"
 #include "wheelcache/lru/lru_list.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
 #include "wheelcache/wheel/clock.h"
@@ -201,7 +200,10 @@ struct Pages {
   TimerLinks<Ref>& links(Ref ref) const { return all[ref].timer; }
   LruLinks<Ref>& lru_links(Ref ref) const { return all[ref].lru; }
   static uint64_t deadline(Ref ref) { return ref; }
-  static uint32_t stamp(Ref ref) { return ref; }
+  static uint32_t number(Ref ref) { return ref & ~Ref{3}; }
+  static void set_number(Ref, uint32_t) {}
+  static void Publish(uint32_t) {}
+  static uint32_t Ended(uint32_t appends) { return appends; }
   Page* all;
 };
 
@@ -215,5 +217,5 @@ template class Cache<std::string, std::vector<int>>;
 template class TimerService<std::string, std::string>;
 template class BasicTimingWheel<portability::Pages>;
 template class LruList<portability::Pages>;
-template class LazyLruList<portability::Pages>;
+template class GenerationalList<portability::Pages>;
 }  // namespace wheelcache

@@ -14,6 +14,7 @@
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
+#include "wheelcache/lru/generational_list.h"
 #include "wheelcache/lru/lru_list.h"
 
 namespace wheelcache::internal {
@@ -44,6 +45,9 @@ struct EvictionLinks {
   ListId list;
   ShardTail* tail;  // Null if the list's tail is not compared.
 };
+
+// The only list, or the main one.
+using EvictionList = GenerationalList<EvictionLinks>;
 
 inline ListId ListOf(const EntryHeader& entry) {
   return entry.in_main() ? kMain : kWindow;

@@ -21,17 +21,18 @@
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
-#include "wheelcache/lru/generational_list.h"
 
 namespace wheelcache::internal {
 
 class OneList {
  public:
-  OneList(EntryPool* pool, Recency* recency, ShardTail* tail)
+  OneList(EvictionList::Generations* generations, EntryPool* pool,
+          Recency* recency, ShardTail* tail)
       : pool_(*pool),
         recency_(*recency),
         tail_(*tail),
-        list_({pool, recency, kOnlyList, tail}, recency->exact()) {}
+        list_(generations, {pool, recency, kOnlyList, tail}, recency->exact()) {
+  }
 
   bool empty() const { return list_.empty(); }
 
@@ -78,7 +79,7 @@ class OneList {
   EntryPool& pool_;
   Recency& recency_;
   ShardTail& tail_;
-  GenerationalList<EvictionLinks> list_;
+  EvictionList list_;
 };
 
 }  // namespace wheelcache::internal

@@ -13,7 +13,8 @@ RemovalOrder::RemovalOrder(const Owner& shard, int64_t now_nanos)
       wheel_(Links{&pool_, ticks()}, ticks().Floor(now_nanos),
              WheelSlots(shared_.PagesOf(shard_).slots())),
       tail_(&shared_.tails, shard_),
-      lists_(std::in_place_type<OneList>, &pool_, shard.recency, &tail_) {
+      lists_(std::in_place_type<OneList>, shared_.PagesOf(shard_).generations(),
+             &pool_, shard.recency, &tail_) {
   if (shared_.scan_resistant) {
     lists_.emplace<std::unique_ptr<TwoLists>>(new TwoLists(
         {&pool_, &recency_, &tail_, &shared_.budget,

@@ -420,7 +420,7 @@ class WHEELCACHE_EXPORT Shard {
 
   // From here on, what only the holder of the lock looks at, away from what
   // readers do. PrefetchForStore prefetches these lines, all of it on x86-64.
-  static constexpr size_t kWriterLines = 10;
+  static constexpr size_t kWriterLines = 8;
   alignas(ABSL_CACHELINE_SIZE) mutable Mutex mu_;
   Jitter jitter_ ABSL_GUARDED_BY(mu_);
   // The number of those in the index, and the newest of those that are no

@@ -17,6 +17,7 @@
 #include "wheelcache/cache/internal/engine/advisor.h"
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/counters.h"
+#include "wheelcache/cache/internal/engine/eviction_links.h"
 #include "wheelcache/cache/internal/engine/eviction_record.h"
 #include "wheelcache/cache/internal/engine/tail_board.h"
 #include "wheelcache/cache/internal/entry/entry.h"
@@ -114,13 +115,21 @@ using WheelSlots = BorrowedTimerSlots<EntryRef>;
 // What a shard has in zero pages, so that it takes no memory before its use.
 struct ShardPages {
   static constexpr size_t kRecord = WheelSlots::kBytes;
-  static constexpr size_t kBytes = kRecord + sizeof(EvictionRecord);
+  static constexpr size_t kGenerations = kRecord + sizeof(EvictionRecord);
+  static constexpr size_t kBytes =
+      kGenerations +
+      (sizeof(EvictionList::Generations) + alignof(EvictionRecord) - 1) /
+          alignof(EvictionRecord) * alignof(EvictionRecord);
 
   std::byte* begin;
 
   void* slots() const { return begin; }
   EvictionRecord* eviction_record() const {
     return reinterpret_cast<EvictionRecord*>(begin + kRecord);
+  }
+  // Of the only list, if there is one.
+  EvictionList::Generations* generations() const {
+    return reinterpret_cast<EvictionList::Generations*>(begin + kGenerations);
   }
 };
 static_assert(ShardPages::kRecord % alignof(EvictionRecord) == 0);

@@ -26,8 +26,10 @@ TwoLists::TwoLists(const Owner& owner)
       target_(*owner.target),
       ghosts_(reinterpret_cast<GhostList::Bucket*>(owner.ghosts.begin),
               GhostList::BucketsFor(GhostMemory::GhostsFor(most_entries_))),
-      window_({owner.pool, owner.recency, kWindow, nullptr}),
-      main_({owner.pool, owner.recency, kMain, owner.tail}) {
+      window_(&window_generations_,
+              {owner.pool, owner.recency, kWindow, nullptr}),
+      main_(&main_generations_,
+            {owner.pool, owner.recency, kMain, owner.tail}) {
   SetShare(owner.share);
 }
 

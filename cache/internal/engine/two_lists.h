@@ -145,7 +145,6 @@ class WHEELCACHE_EXPORT TwoLists {
 
  private:
   using Window = GenerationalList<EvictionLinks, 1>;
-  using Main = GenerationalList<EvictionLinks>;
 
   EntryHeader& At(EntryRef ref) const { return pool_.At(ref); }
 
@@ -171,8 +170,10 @@ class WHEELCACHE_EXPORT TwoLists {
   const uint64_t most_entries_;  // That the ghosts have memory for.
   WindowTarget& target_;
   GhostList ghosts_;
+  Window::Generations window_generations_ = {};
+  EvictionList::Generations main_generations_ = {};
   Window window_;
-  Main main_;
+  EvictionList main_;
   std::array<Room, 2> sizes_ = {};  // By ListId.
   uint32_t sets_ = 0;
   // Of what fits, the part that one entry or byte is; 0 if unlimited.
