@@ -78,6 +78,7 @@ set(wheelcache_HEADERS
   cache/internal/engine/one_list.h
   cache/internal/engine/recency.h
   cache/internal/engine/removal_order.h
+  cache/internal/engine/removal_order_impl.h
   cache/internal/engine/report_source.h
   cache/internal/engine/shard.h
   cache/internal/engine/shared_state.h

@@ -76,8 +76,8 @@ namespace wheelcache {
 //   Publish(uint32_t)     the list has another number();
 //   Ended(uint32_t)       a generation ends after so many appends, none before
 //                         the first: returns the time, in the owner's unit.
-// Of about `kParts` generations.
-template <typename Store, uint32_t kParts = 16>
+// Of about `Parts` generations.
+template <typename Store, uint32_t Parts = 16>
 class GenerationalList {
  public:
   using Ref = typename Store::Ref;
@@ -183,7 +183,7 @@ class GenerationalList {
 
  private:
   static constexpr uint32_t kStep = 4;  // From a number to the next.
-  static constexpr uint32_t kMostEnded = 2 * kParts + 1;
+  static constexpr uint32_t kMostEnded = 2 * Parts + 1;
   // So many that compilers compare them four at a time.
   static constexpr uint32_t kNewest = (kMostEnded + 3) / 4 * 4;
 
@@ -207,10 +207,11 @@ class GenerationalList {
     ++appends_;
     EndIfLong();
   }
-  // Ends the youngest generation after size_ / kParts appends.
+  // Ends the youngest generation after size_ / Parts appends.
   void EndIfLong() {
-    if (ABSL_PREDICT_FALSE((uint64_t{appends_} + 1) * kParts > size_))
+    if (ABSL_PREDICT_FALSE((uint64_t{appends_} + 1) * Parts > size_)) {
       EndYoungest();
+    }
   }
   void NextNumber() {
     number_ += kStep;
@@ -231,8 +232,9 @@ class GenerationalList {
   // Branchless: rarely one is.
   bool IsNewest(Ref ref) const {
     uint32_t found = 0;
-    for (const Ref newest : of_.newest)
+    for (const Ref newest : of_.newest) {
       found |= newest == ref ? ~uint32_t{0} : 0;
+    }
     return found != 0;
   }
 
@@ -265,8 +267,8 @@ class GenerationalList {
 };
 
 // The oldest first, which is not empty.
-template <typename Store, uint32_t kParts>
-struct GenerationalList<Store, kParts>::Generations {
+template <typename Store, uint32_t Parts>
+struct GenerationalList<Store, Parts>::Generations {
   // The newest element up to the end of each: its own, or if it is empty, that
   // of an older one. Null beyond those that have ended.
   std::array<Ref, kNewest> newest;
@@ -275,8 +277,8 @@ struct GenerationalList<Store, kParts>::Generations {
 
 // Ends the youngest generation and begins the next. If there are too many,
 // joins two neighbours, under the name of the younger one.
-template <typename Store, uint32_t kParts>
-void GenerationalList<Store, kParts>::EndYoungest() {
+template <typename Store, uint32_t Parts>
+void GenerationalList<Store, Parts>::EndYoungest() {
   if (ended_ == kMostEnded) Forget(Shortest(), 1);
   of_.newest[ended_] = list_.front();
   of_.ends[ended_] = {number_, store_.Ended(appends_)};
@@ -287,8 +289,8 @@ void GenerationalList<Store, kParts>::EndYoungest() {
 
 // Makes the next older element the newest of the generations whose newest one
 // is about to leave. The oldest ones may be empty then, and are forgotten.
-template <typename Store, uint32_t kParts>
-void GenerationalList<Store, kParts>::HandOn(Ref ref) {
+template <typename Store, uint32_t Parts>
+void GenerationalList<Store, Parts>::HandOn(Ref ref) {
   const Ref older = store_.lru_links(ref).older;
   std::replace(of_.newest.begin(), of_.newest.begin() + ended_, ref, older);
   uint32_t empty = 0;
@@ -296,8 +298,8 @@ void GenerationalList<Store, kParts>::HandOn(Ref ref) {
   if (empty > 0) ForgetOldest(empty);
 }
 
-template <typename Store, uint32_t kParts>
-auto GenerationalList<Store, kParts>::MoveUntilOldest(uint64_t* budget) -> Ref {
+template <typename Store, uint32_t Parts>
+auto GenerationalList<Store, Parts>::MoveUntilOldest(uint64_t* budget) -> Ref {
   while (BackWasUsed()) {
     if (*budget == 0) return Ref{};
     --*budget;
@@ -308,8 +310,8 @@ auto GenerationalList<Store, kParts>::MoveUntilOldest(uint64_t* budget) -> Ref {
 
 // Appends the element at the back to the generation of its last use.
 // REQUIRES: that is not the oldest one.
-template <typename Store, uint32_t kParts>
-void GenerationalList<Store, kParts>::MoveBack() {
+template <typename Store, uint32_t Parts>
+void GenerationalList<Store, Parts>::MoveBack() {
   const Ref ref = list_.back();
   const uint32_t number = store_.number(ref);
   if (IsBefore(number_, number)) store_.set_number(ref, number_);
@@ -328,8 +330,8 @@ void GenerationalList<Store, kParts>::MoveBack() {
 }
 
 // Adds an element as the newest of a generation.
-template <typename Store, uint32_t kParts>
-void GenerationalList<Store, kParts>::InsertIn(uint32_t generation, Ref ref) {
+template <typename Store, uint32_t Parts>
+void GenerationalList<Store, Parts>::InsertIn(uint32_t generation, Ref ref) {
   if (generation == ended_) {
     list_.PushFront(ref);
     return;
@@ -343,8 +345,8 @@ void GenerationalList<Store, kParts>::InsertIn(uint32_t generation, Ref ref) {
 
 // Forgets some generations. What belongs to them belongs to the next younger
 // one then.
-template <typename Store, uint32_t kParts>
-void GenerationalList<Store, kParts>::Forget(uint32_t begin, uint32_t count) {
+template <typename Store, uint32_t Parts>
+void GenerationalList<Store, Parts>::Forget(uint32_t begin, uint32_t count) {
   const auto erase = [&](auto* array) {
     std::copy(array->begin() + begin + count, array->begin() + ended_,
               array->begin() + begin);
@@ -356,16 +358,16 @@ void GenerationalList<Store, kParts>::Forget(uint32_t begin, uint32_t count) {
   ended_ -= count;
 }
 
-template <typename Store, uint32_t kParts>
-void GenerationalList<Store, kParts>::ForgetOldest(uint32_t count) {
+template <typename Store, uint32_t Parts>
+void GenerationalList<Store, Parts>::ForgetOldest(uint32_t count) {
   before_oldest_ = of_.ends[count - 1];
   left_ = 0;
   Forget(0, count);
 }
 
 // The older of the two neighbours that span the fewest numbers together.
-template <typename Store, uint32_t kParts>
-uint32_t GenerationalList<Store, kParts>::Shortest() const {
+template <typename Store, uint32_t Parts>
+uint32_t GenerationalList<Store, Parts>::Shortest() const {
   uint32_t shortest = 0;
   uint32_t least = of_.ends[1].number - before_oldest_.number;
   for (uint32_t i = 1; i + 1 < ended_; ++i) {
@@ -378,16 +380,17 @@ uint32_t GenerationalList<Store, kParts>::Shortest() const {
   return shortest;
 }
 
-template <typename Store, uint32_t kParts>
-absl::Status GenerationalList<Store, kParts>::CheckInvariants() {
+template <typename Store, uint32_t Parts>
+absl::Status GenerationalList<Store, Parts>::CheckInvariants() {
   if (auto status = list_.CheckInvariants(); !status.ok()) return status;
   uint64_t size = 0;
   uint32_t younger = 0;
   for (Ref ref = list_.front(); ref != Ref{};
        ref = store_.lru_links(ref).older) {
     ++size;
-    while (younger < ended_ && of_.newest[ended_ - younger - 1] == ref)
+    while (younger < ended_ && of_.newest[ended_ - younger - 1] == ref) {
       ++younger;
+    }
   }
   if (size != size_) {
     return absl::InternalError("LRU list: size() is not that of the list");

@@ -1,5 +1,6 @@
 #include "wheelcache/cache/internal/engine/engine.h"
 
+#include <algorithm>
 #include <limits>
 #include <thread>
 #include <utility>
@@ -99,7 +100,7 @@ Engine::~Engine() {
     pool().UnpinOutside(wait->placeholder);
   }
   // While the cache is whole, for destructors of values may call it; and again
-  // for what they have Set.
+  // for what they have Set, or begun to load.
   do {
     Departures departures(&shared_);
     for (auto& shard : shards_) {
@@ -109,7 +110,9 @@ Engine::~Engine() {
     }
     departures.End();
     shared_.limbo.DestroyAll();
-  } while (used().entries > 0 || !shared_.limbo.empty());
+  } while (!shared_.limbo.empty() ||
+           std::any_of(shards_.begin(), shards_.end(),
+                       [](const Shard& shard) { return !shard.empty(); }));
 }
 
 void Engine::Stop() {

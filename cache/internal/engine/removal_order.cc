@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "wheelcache/cache/internal/engine/removal_order_impl.h"
+#include "wheelcache/cache/internal/engine/two_lists.h"
+
 namespace wheelcache::internal {
 
 RemovalOrder::RemovalOrder(const Owner& shard, int64_t now_nanos)
@@ -13,15 +16,16 @@ RemovalOrder::RemovalOrder(const Owner& shard, int64_t now_nanos)
       wheel_(Links{&pool_, ticks()}, ticks().Floor(now_nanos),
              WheelSlots(shared_.PagesOf(shard_).slots())),
       tail_(&shared_.tails, shard_),
-      lists_(std::in_place_type<OneList>, shared_.PagesOf(shard_).generations(),
-             &pool_, shard.recency, &tail_) {
-  if (shared_.scan_resistant) {
-    lists_.emplace<std::unique_ptr<TwoLists>>(new TwoLists(
-        {&pool_, &recency_, &tail_, &shared_.budget,
-         shared_.window_target.get(), shared_.GhostMemoryOf(shard_),
-         shared_.ShareOf(shared_.budget.limit())}));
-  }
-}
+      one_list_(shared_.PagesOf(shard_).generations(), &pool_, shard.recency,
+                &tail_),
+      two_lists_(shared_.scan_resistant
+                     ? new TwoLists({&pool_, &recency_, &tail_, &shared_.budget,
+                                     shared_.window_target.get(),
+                                     shared_.GhostMemoryOf(shard_),
+                                     shared_.ShareOf(shared_.budget.limit())})
+                     : nullptr) {}
+
+RemovalOrder::~RemovalOrder() = default;
 
 bool RemovalOrder::empty() const {
   return WithLists([](const auto& lists) { return lists.empty(); });

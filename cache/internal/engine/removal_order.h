@@ -31,16 +31,13 @@
 
 #include <array>
 #include <atomic>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>
-#include <variant>
 
 #include "absl/base/attributes.h"
-#include "absl/base/optimization.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/engine/budget.h"
@@ -50,22 +47,22 @@
 #include "wheelcache/cache/internal/engine/shared_state.h"
 #include "wheelcache/cache/internal/engine/tail_board.h"
 #include "wheelcache/cache/internal/engine/ticks.h"
-#include "wheelcache/cache/internal/engine/two_lists.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/index.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/memory/chunks.h"
-#include "wheelcache/cache/internal/threads/thread_record.h"
 #include "wheelcache/lru/lru_list.h"
 #include "wheelcache/wheel/base/export.h"
-#include "wheelcache/wheel/base/prefetch.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/timer_links.h"
 
 namespace wheelcache::internal {
 
+class TwoLists;
+
+// What is inlined into the shard's calls is in removal_order_impl.h.
 class WHEELCACHE_EXPORT RemovalOrder {
  public:
   // The largest block that a replaced entry may keep until UnlinkReplaced, in
@@ -82,6 +79,7 @@ class WHEELCACHE_EXPORT RemovalOrder {
 
   // An empty one, at this time.
   RemovalOrder(const Owner& shard, int64_t now_nanos);
+  ~RemovalOrder();
 
   RemovalOrder(const RemovalOrder&) = delete;
   RemovalOrder& operator=(const RemovalOrder&) = delete;
@@ -118,10 +116,7 @@ class WHEELCACHE_EXPORT RemovalOrder {
   // of the entry `next`; the third, before evictions for others.
   ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef UnlinkReplaced();
   ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef UnlinkReplacedForSet(EntryRef next);
-  EntryRef UnlinkReplacedForEviction() {
-    last_writer_ = ThreadIndex();
-    return UnlinkReplaced();
-  }
+  ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef UnlinkReplacedForEviction();
 
   // Puts a copy of an entry in its place. REQUIRES: UnlinkReplaced was called
   // since the last Replace.
@@ -211,18 +206,11 @@ class WHEELCACHE_EXPORT RemovalOrder {
     Neighbours neighbours = {};
   };
 
-  // The policy is chosen here, and nowhere else.
+  // Calls `f(lists)`: the policy is chosen here, and nowhere else.
   template <typename F>
-  ABSL_ATTRIBUTE_ALWAYS_INLINE decltype(auto) WithLists(F&& f) {
-    auto* const one = std::get_if<OneList>(&lists_);
-    if (ABSL_PREDICT_TRUE(one != nullptr)) return f(*one);
-    return f(**std::get_if<std::unique_ptr<TwoLists>>(&lists_));
-  }
+  ABSL_ATTRIBUTE_ALWAYS_INLINE decltype(auto) WithLists(F&& f);
   template <typename F>
-  ABSL_ATTRIBUTE_ALWAYS_INLINE decltype(auto) WithLists(F&& f) const {
-    return const_cast<RemovalOrder*>(this)->WithLists(
-        [&](const auto& lists) { return f(lists); });
-  }
+  ABSL_ATTRIBUTE_ALWAYS_INLINE decltype(auto) WithLists(F&& f) const;
 
   EntryHeader& At(EntryRef ref) const { return pool_.At(ref); }
   Ticks ticks() const { return Ticks(shared_.tick_nanos); }
@@ -259,146 +247,10 @@ class WHEELCACHE_EXPORT RemovalOrder {
   Wheel wheel_;
   ShardTail tail_;
   Standing standing_ = {};  // When FindVictim was called last.
-  std::variant<OneList, std::unique_ptr<TwoLists>> lists_;
+  // The lists are two, if that is not null, and else the one.
+  OneList one_list_;
+  const std::unique_ptr<TwoLists> two_lists_;
 };
-
-// Inlined into the shard's Set and eviction: each has one call site or two.
-
-inline void RemovalOrder::PrefetchNew(Hash32 hash) const {
-  WithLists([&](const auto& lists) { lists.PrefetchGhosts(hash); });
-}
-
-inline Hash32 RemovalOrder::HashOf(EntryRef ref) const {
-  for (const Tail& tail : tails_) {
-    if (ref == tail.ref) return tail.hash;
-  }
-  return pool_.operations().hash(At(ref));
-}
-
-inline void RemovalOrder::ForgetTail(EntryRef ref) {
-  for (Tail& tail : tails_) {
-    if (ref == tail.ref) tail.ref = 0;
-  }
-}
-
-inline void RemovalOrder::Add(const Added& added, const Room& room) {
-  WithLists([&](auto& lists) { lists.Add(added, room); });
-  if (At(added.ref).deadline() != Clock::kNever) Schedule(added.ref);
-}
-
-inline void RemovalOrder::Remove(EntryRef ref, int64_t charge) {
-  assert(ref != replaced_);
-  Unlink(ref, charge);
-}
-
-inline void RemovalOrder::RemoveVictim(EntryRef ref, Hash32 hash,
-                                       int64_t charge) {
-  assert(ref != replaced_);
-  if (At(ref).timer.scheduled()) wheel_.Cancel(ref);
-  ForgetTail(ref);
-  WithLists([&](auto& lists) { lists.RemoveVictim(ref, hash, charge); });
-  // There is no room, or nothing would be evicted.
-  PrefetchVictims();
-}
-
-inline bool RemovalOrder::Replace(EntryRef old, bool plain) {
-  assert(replaced_ == 0);
-  replaced_neighbours_ = NeighboursOf(old);
-  if (!shared_.has_listener && plain) {
-    replaced_ = old;
-    return false;
-  }
-  Unlink(old, pool_.Charge(old));
-  return true;
-}
-
-inline EntryRef RemovalOrder::UnlinkReplaced() {
-  if (replaced_ != 0) Unlink(replaced_, pool_.Charge(replaced_));
-  return std::exchange(replaced_, 0);
-}
-
-inline EntryRef RemovalOrder::UnlinkReplacedForSet(EntryRef next) {
-  const size_t thread = ThreadIndex();
-  if (std::exchange(last_writer_, thread) != thread) {
-    PrefetchForThisThread(next);
-  }
-  const EntryRef unlinked = UnlinkReplaced();
-  if (!VictimsAreKnown() && !shared_.budget.HasRoom()) PrefetchVictims();
-  return unlinked;
-}
-
-inline void RemovalOrder::Unlink(EntryRef ref, int64_t charge) {
-  ForgetTail(ref);
-  WithLists([&](auto& lists) { lists.Remove(ref, charge); });
-  if (At(ref).timer.scheduled()) wheel_.Cancel(ref);
-}
-
-inline void RemovalOrder::Schedule(EntryRef ref) {
-  wheel_.Schedule(ref);
-  if (At(ref).deadline() < due_nanos_) SetDue(wheel_.NextWakeup());
-}
-
-inline EntryRef RemovalOrder::FindVictim(EntryRef keep, const Room& incoming,
-                                         uint64_t* budget) {
-  return WithLists([&](auto& lists) {
-    const EntryRef victim = lists.FindVictim(keep, incoming, budget);
-    if (victim != 0 || *budget > 0) {
-      standing_ = lists.standing();
-      // Exactly of an empty list: a Set that was sent to this shard for an
-      // older entry must not be sent here again.
-      tail_.Publish(standing_.tail, victim == 0 ? 0 : standing_.margin / 8);
-    }
-    return victim;
-  });
-}
-
-inline bool RemovalOrder::AnotherShardHasOlder(EntryRef victim) {
-  const bool may_trade =
-      WithLists([&](const auto& lists) { return lists.MayTrade(victim); });
-  return may_trade && tail_.PeerIsOlder(standing_.tail, standing_.margin);
-}
-
-inline auto RemovalOrder::NeighboursOf(EntryRef ref) const -> Neighbours {
-  const EntryHeader& entry = At(ref);
-  return {entry.lru, entry.timer};
-}
-
-inline void RemovalOrder::Prefetch(const Neighbours& neighbours) const {
-  const auto [newer, older] = neighbours.lru;
-  if (newer != 0) PrefetchLineToWrite(&At(newer));
-  if (older != 0) PrefetchLineToWrite(&At(older));
-  wheel_.PrefetchNeighbours(neighbours.timer);
-}
-
-inline bool RemovalOrder::VictimsAreKnown() const {
-  return WithLists([&](const auto& lists) {
-    const auto backs = lists.backs();
-    bool known = true;
-    for (size_t i = 0; i < backs.size(); ++i) {
-      known = known && backs[i] == tails_[i].ref;
-    }
-    return known;
-  });
-}
-
-// Prefetches what the eviction of the entries at the tails will touch, unless
-// that was done before.
-// REQUIRES: no replaced entry is linked; a replaced entry is no victim.
-inline void RemovalOrder::PrefetchVictims() {
-  assert(replaced_ == 0);
-  WithLists([&](const auto& lists) {
-    const auto backs = lists.backs();
-    for (size_t i = 0; i < backs.size(); ++i) {
-      Tail& tail = tails_[i];
-      if (backs[i] == 0 || backs[i] == tail.ref) continue;
-      tail = {backs[i], pool_.operations().hash(At(backs[i])),
-              NeighboursOf(backs[i])};
-      index_.Prefetch(tail.hash);
-      Prefetch(tail.neighbours);
-      lists.PrefetchGhosts(tail.hash);
-    }
-  });
-}
 
 }  // namespace wheelcache::internal
 

@@ -5,6 +5,7 @@
 #include "wheelcache/cache/internal/advice/reuse_sample.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/departures.h"
+#include "wheelcache/cache/internal/engine/removal_order_impl.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/wheel/base/prefetch.h"
 

@@ -174,6 +174,12 @@ class WHEELCACHE_EXPORT Shard {
   // Counts as a hit or miss.
   EntryRef Take(const KeyQuery& key, Departures* departures);
 
+  // Whether there is no entry, nor a load in flight.
+  bool empty() const {
+    MutexLock lock(&mu_);
+    return index_.size() == 0;
+  }
+
   // Calls `look(index)` under the lock, for a few buckets at a time.
   void Look(absl::FunctionRef<void(const Index&)> look) const {
     MutexLock lock(&mu_);

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "wheelcache/cache/internal/engine/departures.h"
+#include "wheelcache/cache/internal/engine/removal_order_impl.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/loads/load.h"

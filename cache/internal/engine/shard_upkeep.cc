@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "wheelcache/cache/internal/engine/departures.h"
+#include "wheelcache/cache/internal/engine/removal_order_impl.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/cache/internal/threads/interleave.h"

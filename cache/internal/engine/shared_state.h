@@ -113,25 +113,24 @@ class DueBoard {
 using WheelSlots = BorrowedTimerSlots<EntryRef>;
 
 // What a shard has in zero pages, so that it takes no memory before its use.
+// What the first entries touch lies in the first page.
 struct ShardPages {
-  static constexpr size_t kRecord = WheelSlots::kBytes;
-  static constexpr size_t kGenerations = kRecord + sizeof(EvictionRecord);
-  static constexpr size_t kBytes =
-      kGenerations +
-      (sizeof(EvictionList::Generations) + alignof(EvictionRecord) - 1) /
-          alignof(EvictionRecord) * alignof(EvictionRecord);
+  static constexpr size_t kGenerations = 448;
+  static constexpr size_t kRecord = kGenerations + WheelSlots::kBytes;
+  static constexpr size_t kBytes = kRecord + sizeof(EvictionRecord);
 
   std::byte* begin;
 
-  void* slots() const { return begin; }
+  // Of the only list, if there is one.
+  EvictionList::Generations* generations() const {
+    return reinterpret_cast<EvictionList::Generations*>(begin);
+  }
+  void* slots() const { return begin + kGenerations; }
   EvictionRecord* eviction_record() const {
     return reinterpret_cast<EvictionRecord*>(begin + kRecord);
   }
-  // Of the only list, if there is one.
-  EvictionList::Generations* generations() const {
-    return reinterpret_cast<EvictionList::Generations*>(begin + kGenerations);
-  }
 };
+static_assert(sizeof(EvictionList::Generations) <= ShardPages::kGenerations);
 static_assert(ShardPages::kRecord % alignof(EvictionRecord) == 0);
 static_assert(ShardPages::kBytes % alignof(EvictionRecord) == 0);
 

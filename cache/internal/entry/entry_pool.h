@@ -218,7 +218,7 @@ struct AbandonPool {
 // Makes an entry with one pin, the cache's, and says what it takes. Throws what
 // the constructors of key and value throw, or std::bad_alloc.
 // REQUIRES: the pool is one of entries of this key and value.
-template <typename Key, typename Value, size_t kBytesBehind = 0, typename K,
+template <typename Key, typename Value, size_t BytesBehind = 0, typename K,
           typename V>
 EntryRef MakeEntry(EntryPool* pool, K&& key, V&& value,
                    Footprint* footprint = nullptr) {
@@ -226,7 +226,7 @@ EntryRef MakeEntry(EntryPool* pool, K&& key, V&& value,
   // Frees the block if the construction throws.
   struct NewBlock {
     ~NewBlock() {
-      if (ref != 0) pool->Free(ref, bytes + kBytesBehind);
+      if (ref != 0) pool->Free(ref, bytes + BytesBehind);
     }
     EntryPool* pool;
     size_t bytes;
@@ -235,7 +235,7 @@ EntryRef MakeEntry(EntryPool* pool, K&& key, V&& value,
   auto&& key_source = Stored<Key>::Source(std::forward<K>(key));
   auto&& value_source = Stored<Value>::Source(std::forward<V>(value));
   const size_t bytes = EntryType::Bytes(key_source, value_source);
-  NewBlock block{pool, bytes, pool->Allocate(bytes + kBytesBehind)};
+  NewBlock block{pool, bytes, pool->Allocate(bytes + BytesBehind)};
   const uint64_t outside = EntryType::Outside(key_source, value_source);
   auto* entry = ::new (static_cast<void*>(&pool->At(block.ref))) EntryType;
   entry->Construct(std::forward<decltype(key_source)>(key_source),

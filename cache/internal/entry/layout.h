@@ -61,6 +61,7 @@ struct Footprint {
 // In the place of a value that there is not: the bytes of an object are left as
 // they are, and a string is empty.
 struct NoValue {
+  // NOLINTNEXTLINE(google-explicit-constructor): it is used as a string.
   operator std::string_view() const { return {}; }
 };
 
