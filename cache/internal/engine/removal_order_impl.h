@@ -18,13 +18,13 @@
 namespace wheelcache::internal {
 
 template <typename F>
-decltype(auto) RemovalOrder::WithLists(F&& f) {
+inline decltype(auto) RemovalOrder::WithLists(F&& f) {
   if (ABSL_PREDICT_TRUE(two_lists_ == nullptr)) return f(one_list_);
   return f(*two_lists_);
 }
 
 template <typename F>
-decltype(auto) RemovalOrder::WithLists(F&& f) const {
+inline decltype(auto) RemovalOrder::WithLists(F&& f) const {
   return const_cast<RemovalOrder*>(this)->WithLists(
       [&](const auto& lists) { return f(lists); });
 }

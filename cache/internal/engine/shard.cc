@@ -80,7 +80,7 @@ EntryRef Shard::FindAndPin(const KeyQuery& key, Use use) {
 
 void Shard::PrefetchForStore(Hash32 hash) const {
   PrefetchLinesToWrite(&mu_, std::make_index_sequence<kWriterLines>());
-  PrefetchLinesToWrite(shared_.PagesOf(number_).generations(),
+  PrefetchLinesToWrite(shared_.GenerationsOf(number_),
                        std::make_index_sequence<3>());
   index_.Prefetch(hash);
 }

@@ -69,6 +69,9 @@ SharedState::SharedState(const CacheOptions& options, int number_of_shards,
       shard_pages(tables.ahead() == nullptr
                       ? own_pages.begin()
                       : tables.ahead() + shard_count() * shard_bytes),
+      own_generations(shards == 1
+                          ? std::make_unique<EvictionList::Generations>()
+                          : nullptr),
       ghost_entries(scan_resistant
                         ? MostEntries(options, entries) / shard_count() + 1
                         : 0),

@@ -113,26 +113,25 @@ class DueBoard {
 using WheelSlots = BorrowedTimerSlots<EntryRef>;
 
 // What a shard has in zero pages, so that it takes no memory before its use.
-// What the first entries touch lies in the first page.
 struct ShardPages {
-  static constexpr size_t kGenerations = 448;
-  static constexpr size_t kRecord = kGenerations + WheelSlots::kBytes;
-  static constexpr size_t kBytes = kRecord + sizeof(EvictionRecord);
+  static constexpr size_t kRecord = WheelSlots::kBytes;
+  static constexpr size_t kGenerations = kRecord + sizeof(EvictionRecord);
+  static constexpr size_t kBytes = kGenerations + 448;
 
   std::byte* begin;
 
-  // Of the only list, if there is one.
-  EvictionList::Generations* generations() const {
-    return reinterpret_cast<EvictionList::Generations*>(begin);
-  }
-  void* slots() const { return begin + kGenerations; }
+  void* slots() const { return begin; }
   EvictionRecord* eviction_record() const {
     return reinterpret_cast<EvictionRecord*>(begin + kRecord);
   }
+  EvictionList::Generations* generations() const {
+    return reinterpret_cast<EvictionList::Generations*>(begin + kGenerations);
+  }
 };
-static_assert(sizeof(EvictionList::Generations) <= ShardPages::kGenerations);
 static_assert(ShardPages::kRecord % alignof(EvictionRecord) == 0);
 static_assert(ShardPages::kBytes % alignof(EvictionRecord) == 0);
+static_assert(sizeof(EvictionList::Generations) <=
+              ShardPages::kBytes - ShardPages::kGenerations);
 
 // How many entries there are in a full cache; 0 where the bytes decide.
 WHEELCACHE_EXPORT uint64_t ExpectedEntries(Room limits);
@@ -186,6 +185,14 @@ struct WHEELCACHE_EXPORT SharedState {
   std::byte* const shard_pages;
   ShardPages PagesOf(int shard) const {
     return {shard_pages + static_cast<size_t>(shard) * ShardPages::kBytes};
+  }
+
+  // Of the only list of a shard, if it has one. Where there is one shard, on
+  // the heap: a page for them would show in a small cache.
+  const std::unique_ptr<EvictionList::Generations> own_generations;
+  EvictionList::Generations* GenerationsOf(int shard) const {
+    return own_generations != nullptr ? own_generations.get()
+                                      : PagesOf(shard).generations();
   }
 
   // Of a scan-resistant cache, for each shard the same. Sized by the limits at
