@@ -47,7 +47,7 @@ class StripedCounters {
 
   // The same, given the index of the calling thread, or kSharedThreadIndex if
   // it has none yet.
-  Mine ForThread(size_t thread);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Mine ForThread(size_t thread);
 
   // As Mine::Add.
   int64_t Add(Count what, int64_t times = 1) {
