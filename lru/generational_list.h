@@ -10,8 +10,8 @@
 //     wheelcache::LruLinks<Ref>& lru_links(Ref page) { return page->links; }
 //     uint32_t number(Ref page) const { return page->last_use; }
 //     void set_number(Ref page, uint32_t number) { page->last_use = number; }
-//     void Publish(uint32_t) {}               // Asked for by number().
-//     uint32_t Ended(uint32_t) { return 0; }  // No time is kept.
+//     void Publish(uint32_t) {}     // Asked for by number().
+//     uint32_t Now() { return 0; }  // No time is kept.
 //   };
 //   Page index, news;
 //   using List = wheelcache::GenerationalList<Pages>;
@@ -74,8 +74,7 @@ namespace wheelcache {
 //                         multiple of four;
 //   set_number(Ref, uint32_t);
 //   Publish(uint32_t)     the list has another number();
-//   Ended(uint32_t)       a generation ends after so many appends, none before
-//                         the first: returns the time, in the owner's unit.
+//   Now()                 the uint32_t time, in a unit that the owner chooses.
 // Of about `Parts` generations.
 template <typename Store, uint32_t Parts = 16>
 class GenerationalList {
@@ -108,7 +107,7 @@ class GenerationalList {
   // REQUIRES: it is in no list.
   void PushFront(Ref ref) {
     // The oldest generation begins now.
-    if (ABSL_PREDICT_FALSE(size_++ == 0)) before_oldest_.time = store_.Ended(0);
+    if (ABSL_PREDICT_FALSE(size_++ == 0)) before_oldest_.time = store_.Now();
     Append(ref);
   }
 
@@ -155,7 +154,7 @@ class GenerationalList {
     if (!list_.empty()) EndIfLong();
   }
 
-  // When the element at the back was appended, as Ended tells the time, or
+  // When the element at the back was appended, as Now tells the time, or
   // `now` if no generation has ended. Estimated: from where the oldest
   // generation began on, `each` has passed for each element that has left it at
   // the back.
@@ -190,7 +189,7 @@ class GenerationalList {
   // Of a generation.
   struct End {
     uint32_t number;  // Its last one. It covers all since the one before.
-    uint32_t time;    // As Ended said.
+    uint32_t time;    // As Now said.
   };
 
   static bool IsBefore(uint32_t a, uint32_t b) {
@@ -281,7 +280,7 @@ template <typename Store, uint32_t Parts>
 void GenerationalList<Store, Parts>::EndYoungest() {
   if (ended_ == kMostEnded) Forget(Shortest(), 1);
   of_.newest[ended_] = list_.front();
-  of_.ends[ended_] = {number_, store_.Ended(appends_)};
+  of_.ends[ended_] = {number_, store_.Now()};
   ++ended_;
   appends_ = 0;
   NextNumber();

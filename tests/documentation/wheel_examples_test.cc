@@ -66,8 +66,8 @@ TEST(LruExamples, GenerationalList) {
     wheelcache::LruLinks<Ref>& lru_links(Ref page) { return page->links; }
     uint32_t number(Ref page) const { return page->last_use; }
     void set_number(Ref page, uint32_t number) { page->last_use = number; }
-    void Publish(uint32_t) {}               // Asked for by number().
-    uint32_t Ended(uint32_t) { return 0; }  // No time is kept.
+    void Publish(uint32_t) {}     // Asked for by number().
+    uint32_t Now() { return 0; }  // No time is kept.
   };
   Page index, news;
   using List = wheelcache::GenerationalList<Pages>;

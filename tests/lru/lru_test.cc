@@ -33,7 +33,7 @@ struct Pages {
   uint32_t number(Ref ref) const { return all[ref].number; }
   void set_number(Ref ref, uint32_t number) const { all[ref].number = number; }
   void Publish(uint32_t number) const { *published = number; }
-  uint32_t Ended(uint32_t appends) const { return *time += appends; }
+  uint32_t Now() const { return *time; }
   Page* all;
   uint32_t* published;
   uint32_t* time;
@@ -45,6 +45,7 @@ class GenerationalListTest : public testing::Test {
 
   void Push(uint32_t page) {
     last_use_[page] = ++uses_;
+    ++time_;
     list_.PushFront(page);
   }
   void PushAll() {

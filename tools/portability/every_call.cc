@@ -203,7 +203,7 @@ struct Pages {
   static uint32_t number(Ref ref) { return ref & ~Ref{3}; }
   static void set_number(Ref, uint32_t) {}
   static void Publish(uint32_t) {}
-  static uint32_t Ended(uint32_t appends) { return appends; }
+  static uint32_t Now() { return 0; }
   Page* all;
 };
 

@@ -36,9 +36,7 @@ struct EvictionLinks {
     stamp.store(number | of_list | mark, std::memory_order_relaxed);
   }
   void Publish(uint32_t number) const { recency->SetNow(list, number); }
-  uint32_t Ended(uint32_t appends) const {
-    return tail == nullptr ? 0 : tail->Pass(appends);
-  }
+  uint32_t Now() const { return tail == nullptr ? 0 : tail->Now(); }
 
   EntryPool* pool;
   Recency* recency;

@@ -45,6 +45,7 @@ class OneList {
   void Add(const Added& added, const Room&) {
     if (const uint32_t uses = recency_.TakeUses()) list_.CountUses(uses);
     list_.PushFront(added.ref);
+    tail_.Pass(1);
   }
   void Remove(EntryRef ref, int64_t) { list_.Remove(ref); }
   void RemoveVictim(EntryRef ref, Hash32, int64_t) { list_.Remove(ref); }

@@ -1,8 +1,9 @@
 // How old the tail of each shard of a cache is, so that a shard which has to
 // evict can leave that to one with an older tail.
 //
-// Time is a count of what was appended to the lists of all shards. Each tells
-// of its own when one of its generations ends, for many appends at a time. A
+// Time is a count of what was Set in all shards. Each tells of its own, of many
+// at a time, but not of a whole generation: shards end theirs at about the same
+// time, and those that end first would look older than the others. A
 // tail is as old as the end of the generation that it was last used in.
 // Where a limit of bytes makes shards trade by size, a tail stands for how much
 // its shard holds: see TwoLists.

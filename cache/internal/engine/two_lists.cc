@@ -54,6 +54,7 @@ void TwoLists::Add(const Added& added, const Room& room) {
     window_.PushFront(added.ref);
   }
   sizes_[to_main ? kMain : kWindow] += room;
+  tail_.Pass(1);
   if (added.old == 0 && ABSL_PREDICT_FALSE(MainHasRoomFor({1, 0}))) {
     FillMain(added.ref);
   }

@@ -1,4 +1,4 @@
-// Who waits for a load with a limit, without blocking: callers of BeginLoad.
+// The callers of BeginLoad that wait for a load no longer than a limit.
 //
 //   const uint64_t id = waits.Add(deadline_nanos, placeholder);
 //   while (auto late = waits.TakeLate(now_nanos)) Tell(*late);
