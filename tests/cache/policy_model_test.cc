@@ -276,20 +276,26 @@ TEST(PolicyModelTest, ScanResistantHasTheHitRatioOfItsReference) {
 
 // Workloads made to defeat the scan-resistant policy: with each of these, in a
 // cache of 1,000 entries or more and over some fifty requests an entry, its hit
-// ratio is not more than two points below that of LRU. docs/policy.md has one
-// with which it is.
-class PolicyAdversaryTest : public ::testing::TestWithParam<int64_t> {
+// ratio is not more than two points below that of exact LRU. docs/policy.md has
+// one with which it is.
+struct CacheSize {
+  int64_t entries;
+  int shards;
+};
+
+class PolicyAdversaryTest : public ::testing::TestWithParam<CacheSize> {
  protected:
   void ExpectNoLossOn(const Workload& keys) {
-    const double lru = HitRatio(keys, GetParam(), EvictionPolicy::kLru);
+    const auto [entries, shards] = GetParam();
+    const double lru = HitRatio(keys, entries, EvictionPolicy::kLru, 1);
     const double policy =
-        HitRatio(keys, GetParam(), EvictionPolicy::kScanResistant);
+        HitRatio(keys, entries, EvictionPolicy::kScanResistant, shards);
     RecordProperty("lru", std::to_string(lru));
     RecordProperty("scan_resistant", std::to_string(policy));
     EXPECT_GE(policy, lru - 0.02) << "LRU: " << lru;
   }
 
-  PolicyAdversary adversary_{GetParam(), TestSeed()};
+  PolicyAdversary adversary_{GetParam().entries, TestSeed()};
 };
 
 // Promise: Expired entries go first
@@ -331,12 +337,13 @@ TEST_P(PolicyAdversaryTest, HotSetThatDies) {
   ExpectNoLossOn(adversary_.HotSetThatDies());
 }
 
-// A large cache is for optimized builds.
-std::vector<int64_t> Sizes() {
+// Shards exchange room, and share a target. A large cache is for optimized
+// builds.
+std::vector<CacheSize> Sizes() {
 #ifdef NDEBUG
-  return {1'000, 10'000};
+  return {{1'000, 1}, {4'000, 4}, {10'000, 1}, {10'000, 8}};
 #else
-  return {1'000};
+  return {{1'000, 1}, {4'000, 4}};
 #endif
 }
 

@@ -34,15 +34,16 @@ struct KnownHash {
 
 using Workload = std::vector<uint64_t>;
 
-// That of a cache which the keys are read through.
+// That of a cache which the keys are read through; 0 shards for the default.
 inline double HitRatio(const Workload& keys, int64_t entries,
-                       EvictionPolicy policy) {
+                       EvictionPolicy policy, int shards = 0) {
   SimulatedClock clock;
   CacheOptions options;
   options.clock = &clock;
   options.reaper = nullptr;
   options.max_entries = entries;
   options.policy = policy;
+  options.shards = shards;
   auto cache = *Cache<uint64_t, int, KnownHash>::Create(options);
   double hits = 0;
   for (const uint64_t key : keys) {

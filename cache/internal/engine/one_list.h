@@ -58,7 +58,6 @@ class OneList {
   }
 
   Standing standing() const { return StandingOf(list_, tail_); }
-  bool MayTrade(EntryRef) const { return true; }
   void SetShare(Room) {}
 
   std::pair<EntryRef, EntryRef> TakeAll() {

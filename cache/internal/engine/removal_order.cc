@@ -18,7 +18,7 @@ RemovalOrder::RemovalOrder(const Owner& shard, int64_t now_nanos)
       tail_(&shared_.tails, shard_),
       one_list_(shared_.GenerationsOf(shard_), &pool_, shard.recency, &tail_),
       two_lists_(shared_.scan_resistant
-                     ? new TwoLists({&pool_, &recency_, &tail_, &shared_.budget,
+                     ? new TwoLists({&pool_, &recency_, &shared_.budget,
                                      shared_.window_target.get(),
                                      shared_.GhostMemoryOf(shard_),
                                      shared_.ShareOf(shared_.budget.limit())})

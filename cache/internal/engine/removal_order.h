@@ -144,10 +144,12 @@ class WHEELCACHE_EXPORT RemovalOrder {
                                                    uint64_t* budget);
 
   // Whether another shard is to evict in place of this one: if it has an entry
-  // that was clearly longer unused. To be called after FindVictim. Looks at one
-  // shard, the next in turn each time: shares of the limits that have drifted
-  // come back bit by bit.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE bool AnotherShardHasOlder(EntryRef victim);
+  // that was clearly longer unused or, with two lists, holds clearly more. To
+  // be called after FindVictim. Looks at one shard, the next in turn each time:
+  // shares of the limits that have drifted come back bit by bit.
+  bool AnotherShardHasOlder() {
+    return tail_.PeerIsOlder(standing_.tail, standing_.margin);
+  }
 
   // Changes the room that the shard is expected to have.
   void SetShare(Room share);

@@ -122,12 +122,6 @@ inline EntryRef RemovalOrder::FindVictim(EntryRef keep, const Room& incoming,
   });
 }
 
-inline bool RemovalOrder::AnotherShardHasOlder(EntryRef victim) {
-  const bool may_trade =
-      WithLists([&](const auto& lists) { return lists.MayTrade(victim); });
-  return may_trade && tail_.PeerIsOlder(standing_.tail, standing_.margin);
-}
-
 inline auto RemovalOrder::NeighboursOf(EntryRef ref) const -> Neighbours {
   const EntryHeader& entry = At(ref);
   return {entry.lru, entry.timer};

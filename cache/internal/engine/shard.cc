@@ -165,7 +165,7 @@ inline StoreOutcome Shard::MakeRoomLocked(Step* step) {
         order_.FindVictim(step->old, step->write.room, &step->budget);
     if (step->budget == 0) continue;
     if (victim == 0) return StoreOutcome::kEvictOthers;
-    if (order_.AnotherShardHasOlder(victim)) return StoreOutcome::kEvictOlder;
+    if (order_.AnotherShardHasOlder()) return StoreOutcome::kEvictOlder;
     EvictLocked(victim, {now_nanos, At(step->write.ref).created()},
                 step->departures);
     --step->budget;

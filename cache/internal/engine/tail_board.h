@@ -5,8 +5,7 @@
 // at a time, but not of a whole generation: shards end theirs at about the same
 // time, and those that end first would look older than the others. A
 // tail is as old as the end of the generation that it was last used in.
-// Where a limit of bytes makes shards trade by size, a tail stands for how much
-// its shard holds: see TwoLists.
+// Where there are two lists, a tail stands for how much its shard holds.
 //
 // Threads. Thread-safe. All relaxed: what is read decides which shard evicts,
 // never what is there.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "wheelcache/cache/internal/engine/tail_board.h"
 #include "wheelcache/cache/types/options.h"
 
 namespace wheelcache::internal {
@@ -19,17 +20,14 @@ double PartOfOne(int64_t used, int64_t limit, int64_t of_shard) {
 
 TwoLists::TwoLists(const Owner& owner)
     : pool_(*owner.pool),
-      tail_(*owner.tail),
       budget_(*owner.budget),
-      trades_by_size_(owner.budget->limit().bytes != kUnlimited),
       most_entries_(owner.ghosts.entries),
       target_(*owner.target),
       ghosts_(reinterpret_cast<GhostList::Bucket*>(owner.ghosts.begin),
               GhostList::BucketsFor(GhostMemory::GhostsFor(most_entries_))),
       window_(&window_generations_,
               {owner.pool, owner.recency, kWindow, nullptr}),
-      main_(&main_generations_,
-            {owner.pool, owner.recency, kMain, owner.tail}) {
+      main_(&main_generations_, {owner.pool, owner.recency, kMain, nullptr}) {
   SetShare(owner.share);
 }
 
@@ -54,7 +52,6 @@ void TwoLists::Add(const Added& added, const Room& room) {
     window_.PushFront(added.ref);
   }
   sizes_[to_main ? kMain : kWindow] += room;
-  tail_.Pass(1);
   if (added.old == 0 && ABSL_PREDICT_FALSE(MainHasRoomFor({1, 0}))) {
     FillMain(added.ref);
   }
@@ -210,14 +207,9 @@ bool TwoLists::MainHasRoomFor(Room room) const {
   return PartOf(room) <= (1 - target) * all && PartOf(sizes_[kWindow]) > target;
 }
 
-Standing TwoLists::standing() const {
-  if (trades_by_size_) return StandingBySize();
-  return StandingOf(main_, tail_);
-}
-
 // As a tail that is the older the more the shard holds of the cache. The margin
 // is a 64th of the shard, and a few entries of the mean size.
-Standing TwoLists::StandingBySize() const {
+Standing TwoLists::standing() const {
   constexpr double kWhole = 1 << 30;  // Half of what tails can tell apart.
   constexpr double kMarginInEntries = 4;
   const Room limit = budget_.limit();

@@ -38,7 +38,6 @@
 #include "wheelcache/cache/internal/engine/budget.h"
 #include "wheelcache/cache/internal/engine/eviction_links.h"
 #include "wheelcache/cache/internal/engine/recency.h"
-#include "wheelcache/cache/internal/engine/tail_board.h"
 #include "wheelcache/cache/internal/engine/window_target.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
@@ -72,7 +71,6 @@ class WHEELCACHE_EXPORT TwoLists {
   struct Owner {
     EntryPool* pool;
     Recency* recency;
-    ShardTail* tail;
     const Budget* budget;
     WindowTarget* target;  // That of all shards.
     GhostMemory ghosts;
@@ -119,18 +117,9 @@ class WHEELCACHE_EXPORT TwoLists {
   // if it must move one and *budget is 0.
   EntryRef FindVictim(EntryRef keep, const Room& incoming, uint64_t* budget);
 
-  // What shards compare: the tails of their main lists or, where the bytes are
-  // limited, how much they hold. A victim may be larger than what needs its
-  // room, and other shards take the rest: their shares drift faster than ages
-  // bring them back.
+  // What shards compare: how much of the cache they hold. Of two tails of one
+  // shard, neither tells how long the cache keeps an entry.
   Standing standing() const;
-
-  // Whether another shard may evict in place of this victim. Not if that is of
-  // the window: a shard keeps its own share of new entries, except where shards
-  // compare how much they hold.
-  bool MayTrade(EntryRef victim) const {
-    return trades_by_size_ || At(victim).in_main();
-  }
 
   // Changes the room that the shard is expected to have.
   void SetShare(Room share);
@@ -158,15 +147,12 @@ class WHEELCACHE_EXPORT TwoLists {
   double EntriesThatFit() const;
   bool WindowIsOver(Room incoming) const;
   bool MainHasRoomFor(Room room) const;
-  Standing StandingBySize() const;
   template <typename List>
   absl::Status CheckList(List* list, ListId id,
                          absl::FunctionRef<absl::Status(EntryRef)> visit);
 
   EntryPool& pool_;
-  ShardTail& tail_;
   const Budget& budget_;
-  const bool trades_by_size_;
   const uint64_t most_entries_;  // That the ghosts have memory for.
   WindowTarget& target_;
   GhostList ghosts_;

@@ -530,10 +530,11 @@ class ScanResistantShardsInEntriesTest : public ScanResistantShardsTest {
       : ScanResistantShardsTest({kMost, kUnlimited}) {}
 };
 
-TEST_F(ScanResistantShardsInEntriesTest, SmallerShardEvictsItsOwnNewEntry) {
+TEST_F(ScanResistantShardsInEntriesTest, OfAFullCacheTheLargerShardEvicts) {
   Fill(&first_, 400);
   Fill(&second_, 600);
-  EXPECT_EQ(Store(&first_), StoreOutcome::kStored);
+  EXPECT_EQ(Store(&first_), StoreOutcome::kEvictOlder);
+  EXPECT_EQ(Store(&second_), StoreOutcome::kStored);
 }
 
 using Destroyed = std::vector<size_t>;

@@ -46,7 +46,6 @@ class TwoListsTest : public ::testing::Test {
     lists_ = std::make_unique<TwoLists>(TwoLists::Owner{
         pool_.get(),
         &recency_,
-        &tail_,
         &budget_,
         &target_,
         {reinterpret_cast<std::byte*>(memory_.data()), kEntries},
@@ -130,8 +129,6 @@ class TwoListsTest : public ::testing::Test {
       new EntryPool(&kIntEntries, Charges::kStored, /*expected=*/100)};
   Budget budget_;
   WindowTarget target_{/*shards=*/1};
-  TailBoard board_{/*shards=*/1};
-  ShardTail tail_{&board_, 0};
   Recency recency_{Recency::Order::kTwoLists};
   std::vector<GhostList::Bucket> memory_ = std::vector<GhostList::Bucket>(
       GhostMemory::BytesFor(kEntries) / sizeof(GhostList::Bucket));
