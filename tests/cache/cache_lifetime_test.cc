@@ -34,6 +34,7 @@
 namespace wheelcache {
 namespace {
 
+using testing::AwaitSleepOfOthers;
 using testing::Counted;
 using ::testing::ElementsAre;
 using testing::EndInAMinute;
@@ -478,6 +479,7 @@ TEST_F(CacheLifetimeTest, HandlersOfAtForkMayUseTheCache) {
       ++uses;
       cache->Set(uses, uses, absl::Seconds(5));
       if (cache->Get(uses) == uses) cache->Del(-uses);
+      AwaitSleepOfOthers();  // In a child, Set starts the reaper's thread.
     };
     const auto goes_on = [&] {
       cache->Set(-1, 0, absl::Seconds(1));

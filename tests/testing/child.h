@@ -42,21 +42,20 @@ enum class Others {
   kRun,    // Their work, in which no other than the library's allocate.
 };
 
+// Returns once no other thread runs, so that none is in AddressSanitizer's
+// allocator, which would then be locked for ever in the child. Other
+// allocators take care of themselves.
 #ifdef ABSL_HAVE_ADDRESS_SANITIZER
-// Returns once no other thread runs, so that none is in the allocator, which
-// may then be locked for ever in the child.
 void AwaitSleepOfOthers();
+#else
+inline void AwaitSleepOfOthers() {}
 #endif
 
 // Returns whether the child of a fork() came to an end within a minute, and
 // `holds` returned true there.
 template <typename Predicate>
 bool HoldsInChild(Predicate&& holds, Others others = Others::kSleep) {
-#ifdef ABSL_HAVE_ADDRESS_SANITIZER
   if (others == Others::kSleep) AwaitSleepOfOthers();
-#else
-  static_cast<void>(others);
-#endif
   const pid_t child = fork();
   if (child == 0) {
     EndInAMinute();
