@@ -179,6 +179,25 @@ TEST_F(CacheMemoryTest, PinnedEntriesStayWhereTheyAre) {
   ExpectValid(cache.get());
 }
 
+// What was deleted or replaced is no memory that evicting others gives back.
+TEST_F(CacheMemoryTest, WhatOnlyHandlesKeepEvictsNothing) {
+  constexpr uint64_t kEntries = 4'000;  // 16 MiB.
+  const auto cache = New<uint64_t, std::string>();
+  const std::string_view value = values_.Of(0, 4'000);
+  std::vector<StringCache::Handle> handles;
+  for (uint64_t key = 0; key < kEntries; ++key) {
+    cache->Set(key, value);
+    handles.push_back(cache->Find(key));
+    ASSERT_TRUE(handles.back());
+  }
+  for (uint64_t key = 0; key < kEntries; key += 2) cache->Del(key);
+  for (uint64_t key = 0; key < kEntries; ++key) cache->Set(key, value);
+  EXPECT_GT(cache->stats().resident_bytes, 2 * int64_t{kEntries} * 4'000);
+  EXPECT_EQ(cache->size(), kEntries);
+  EXPECT_EQ(cache->stats().evictions, 0);
+  for (const auto& handle : handles) EXPECT_EQ(*handle, value);
+}
+
 // Promise: Memory comes back by itself
 // A half of the entries of each page leaves, and the other half moves together:
 // at once, or by way of limbo where another thread may read.
