@@ -2,10 +2,7 @@
 // limited to 100 entries, with the default options, while they are empty and
 // when they are full. tools/sizes compares it with its limits.
 //
-// Prints bytes per cache: resident as the system counts them, and what malloc
-// has handed out, which includes no memory that a cache maps by itself.
-
-#include <malloc.h>
+// Prints the resident bytes per cache: of an empty one, and of a full one.
 
 #include <cstddef>
 #include <cstdint>
@@ -48,27 +45,6 @@ void Fill(StringCache& cache) {
   }
 }
 
-// What the process has in use.
-struct Memory {
-  static Memory Now() {
-    const struct mallinfo2 info = mallinfo2();
-    return {ResidentBytes(), static_cast<int64_t>(info.uordblks + info.hblkhd)};
-  }
-
-  int64_t resident;
-  int64_t allocated;
-};
-
-void Print(const char* name, const Memory& before) {
-  const Memory now = Memory::Now();
-  std::printf(
-      "%s_resident\t%lld\n", name,
-      static_cast<long long>((now.resident - before.resident) / kCaches));
-  std::printf(
-      "%s_malloc\t%lld\n", name,
-      static_cast<long long>((now.allocated - before.allocated) / kCaches));
-}
-
 void Main() {
   // What a process has once: the reaper's thread, the code, the tables that
   // all caches share.
@@ -76,11 +52,12 @@ void Main() {
   Fill(*first);
   std::vector<std::unique_ptr<StringCache>> caches(kCaches);
 
-  const Memory before = Memory::Now();
+  const int64_t before = ResidentBytes();
+  const auto per_cache = [&] { return (ResidentBytes() - before) / kCaches; };
   for (auto& cache : caches) cache = MakeCache();
-  Print("empty", before);
+  const int64_t empty = per_cache();
   for (auto& cache : caches) Fill(*cache);
-  Print("full", before);
+  std::puts(absl::StrCat(empty, " ", per_cache()).c_str());
 }
 
 }  // namespace

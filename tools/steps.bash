@@ -56,10 +56,6 @@ bazel() {
   ./bazelw "${command}" --noshow_progress --color=no "$@"
 }
 
-# Compiles the sources of targets, and neither links them nor compiles what they
-# depend on.
-compile() { bazel build --output_groups=compilation_outputs "$@"; }
-
 # The labels that a query gives; none if its package does not exist.
 labels() { ./bazelw query --noshow_progress "$1" 2>/dev/null; }
 
