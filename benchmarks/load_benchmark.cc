@@ -236,7 +236,7 @@ class Worker {
 
 void BM_RefreshStorm(benchmark::State& state) {
   using Clock = std::chrono::steady_clock;
-  constexpr int64_t kKeys = 100'000;
+  constexpr int64_t kKeys = kCapacity / 10;
   Worker worker;
   CacheOptions options;
   options.default_ttl = kTtl;

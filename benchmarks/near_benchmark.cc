@@ -333,3 +333,6 @@ BENCHMARK(BM_Recovery)->UseManualTime()->Iterations(3);
 
 }  // namespace
 }  // namespace wheelcache::benchmarks
+
+// GoogleTest, which the server's tests bring along, has a main of its own.
+BENCHMARK_MAIN();

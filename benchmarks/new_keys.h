@@ -50,7 +50,7 @@ class NewKeys {
 
  private:
   static constexpr size_t kBatch = 4096;
-  static constexpr size_t kRing = 1000 * kBatch;
+  static constexpr size_t kRing = (kMeasures ? 1000 : 10) * kBatch;
   static_assert(kRing >= 4 * kCapacity);
   static constexpr size_t kMarks = 4;  // Digits that a round changes.
 

@@ -28,8 +28,15 @@
 
 namespace wheelcache::benchmarks {
 
+// Builds for debugging measure nothing: there it is enough that programs run.
+#ifdef NDEBUG
+inline constexpr bool kMeasures = true;
+#else
+inline constexpr bool kMeasures = false;
+#endif
+
 // The entries that the caches under test may hold.
-inline constexpr int64_t kCapacity = 1'000'000;
+inline constexpr int64_t kCapacity = kMeasures ? 1'000'000 : 10'000;
 
 // The skew of the published traces of web caches.
 inline constexpr double kZipfSkew = 0.99;
@@ -73,7 +80,7 @@ struct AccessOptions {
   double writes = 0;         // Their fraction.
 };
 
-inline constexpr size_t kAccessCount = size_t{1} << 24;
+inline constexpr size_t kAccessCount = size_t{1} << (kMeasures ? 24 : 18);
 
 // Returns kAccessCount of them, which stay until others are asked for.
 const std::vector<Access>& AccessesOf(const AccessOptions& options);

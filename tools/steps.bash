@@ -134,7 +134,7 @@ find_programs() {
 start_benchmark() {
   local -r program="$1" separators="$2"
   local filter
-  filter="$("${program}" --benchmark_list_tests |
+  filter="$("${program}" --benchmark_list_tests | grep '^BM_' |
     awk -F "[${separators}]" '!seen[$1]++' |
     sed 's/[].[*^$+?(){}|\\]/\\&/g' | paste --serial --delimiters='|')"
   [[ -n "${filter}" ]] &&
