@@ -99,7 +99,7 @@ class ShardTestBase : public ::testing::Test {
   // Returns why entries have been removed since the last call.
   std::vector<RemovalCause> TakeCauses() {
     std::vector<RemovalCause> causes;
-    departures_.removed.Dispose(
+    departures_.Dispose(
         [&](EntryRef, RemovalCause cause) { causes.push_back(cause); });
     return causes;
   }

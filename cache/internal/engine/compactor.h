@@ -30,7 +30,7 @@
 
 namespace wheelcache::internal {
 
-struct Departures;
+class Departures;
 
 class WHEELCACHE_EXPORT Compactor {
  public:

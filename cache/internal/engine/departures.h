@@ -2,8 +2,9 @@
 // listener and to limbo, and the room that they leave. It counts them, too.
 //
 //   Departures departures(&shared);
-//   shard.Evict(&departures);  // Under the shard's lock.
-//   departures.End();          // Under none.
+//   shard.Evict(&departures);      // Under the shard's lock.
+//   departures.claim.GiveBack();   // Under none, as what follows.
+//   departures.Dispose([](EntryRef ref, RemovalCause cause) { ... });
 //
 // No user code may run under a shard's lock, so entries gather here, and are
 // disposed of after its release. They are linked through their own LRU links,
@@ -30,12 +31,15 @@
 
 namespace wheelcache::internal {
 
-// The entries, and why each of them was removed.
-class RemovedList {
+class Departures {
  public:
-  RemovedList(EntryPool* pool, Limbo* limbo) : pool_(*pool), limbo_(*limbo) {}
-  RemovedList(const RemovedList&) = delete;
-  RemovedList& operator=(const RemovedList&) = delete;
+  explicit Departures(SharedState* shared)
+      : claim(&shared->budget),
+        counts(shared->counters.ForThisThread()),
+        pool_(*shared->pool),
+        limbo_(shared->limbo) {}
+  Departures(const Departures&) = delete;
+  Departures& operator=(const Departures&) = delete;
 
   // Takes over the cache's pin on the entry.
   void Add(EntryRef ref, RemovalCause cause) {
@@ -49,17 +53,32 @@ class RemovedList {
     Append(&removed_, {ref, ref});
   }
 
+  // The same for one that was replaced before, and counted then; or null.
+  void AddUnlinked(EntryRef replaced) {
+    if (replaced != 0) AddUntold(replaced);
+  }
+
   // Takes over all entries from `newest` along the links to the older, up to
   // `oldest`, as deleted.
   void AddCleared(EntryRef newest, EntryRef oldest) {
     Append(&cleared_, {newest, oldest});
   }
 
+  // Counts what is removed now, but not evicted, under the lock of its shard.
+  void CountRemoved(RemovalCause cause, int64_t entries = 1) {
+    assert(cause != RemovalCause::kEvicted);
+    const Count count = cause == RemovalCause::kExpired    ? Count::kExpired
+                        : cause == RemovalCause::kReplaced ? Count::kReplaced
+                                                           : Count::kDeleted;
+    counts.Add(count, entries);
+  }
+
+  // Whether it has no entries.
   bool empty() const { return removed_.first == 0 && cleared_.first == 0; }
 
-  // Takes over all that `other` has, behind what is here. O(1), and O(n) of the
-  // cleared entries. May be called by the `tell` of Dispose.
-  void TakeOver(RemovedList* other) {
+  // Takes over all entries that `other` has, behind what is here. O(1), and
+  // O(n) of the cleared entries. May be called by the `tell` of Dispose.
+  void TakeOver(Departures* other) {
     for (EntryRef ref = other->cleared_.first; ref != 0;) {
       EntryHeader& entry = pool_.At(ref);
       entry.lru.newer = entry.is_placeholder()
@@ -96,6 +115,9 @@ class RemovedList {
     }
   }
 
+  Claim claim;
+  Counters::Mine counts;
+
  private:
   // In place of a cause.
   static constexpr EntryRef kUntold = ~EntryRef{0};
@@ -115,38 +137,6 @@ class RemovedList {
   Limbo& limbo_;
   Chain removed_;  // One by one.
   Chain cleared_;  // A shard's at once.
-};
-
-struct Departures {
-  explicit Departures(SharedState* shared)
-      : removed(shared->pool.get(), &shared->limbo),
-        claim(&shared->budget),
-        counts(shared->counters.ForThisThread()) {}
-
-  // Adds an entry that was replaced before, and counted then; or null.
-  void AddUnlinked(EntryRef settled) {
-    if (settled != 0) removed.AddUntold(settled);
-  }
-
-  // Counts what is removed now, but not evicted, under the lock of its shard.
-  void CountRemoved(RemovalCause cause, int64_t entries = 1) {
-    assert(cause != RemovalCause::kEvicted);
-    const Count count = cause == RemovalCause::kExpired    ? Count::kExpired
-                        : cause == RemovalCause::kReplaced ? Count::kReplaced
-                                                           : Count::kDeleted;
-    counts.Add(count, entries);
-  }
-
-  // Gives back the room that is left, and retires the entries of which nobody
-  // was told. To be called at the end, with no lock held.
-  void End() {
-    claim.GiveBack();
-    removed.Dispose([](EntryRef, RemovalCause) {});
-  }
-
-  RemovedList removed;
-  Claim claim;
-  Counters::Mine counts;
 };
 
 }  // namespace wheelcache::internal

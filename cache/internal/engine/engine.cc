@@ -10,50 +10,6 @@
 #include "wheelcache/cache/types/weigh.h"
 
 namespace wheelcache::internal {
-namespace {
-
-// The notifications of removal listeners that a thread is in. As long as one of
-// these exists, the thread is telling the listener of `cache` of what is in
-// `removed`.
-//
-// A call that runs within a notification of its cache leaves what it has
-// removed to the call that notifies, which tells of it when the listener has
-// returned. So notifications of a cache never nest on a thread, and a listener
-// may go on removing entries without taking stack or memory.
-//
-// There is a list for each cache, not one for the thread, so that a cache may
-// end within a notification of another: what a list has is told before the call
-// that it belongs to returns.
-class Telling {
- public:
-  Telling(const void* cache, RemovedList* removed)
-      : cache_(cache), removed_(removed), outer_(innermost) {
-    innermost = this;
-  }
-  ~Telling() { innermost = outer_; }
-  Telling(const Telling&) = delete;
-  Telling& operator=(const Telling&) = delete;
-
-  // The list of the call that is telling the listener of `cache`, or null.
-  // O(caches whose listeners this thread is in).
-  static RemovedList* ListOf(const void* cache) {
-    for (const Telling* t = innermost; t != nullptr; t = t->outer_) {
-      if (t->cache_ == cache) return t->removed_;
-    }
-    return nullptr;
-  }
-
- private:
-  static thread_local const Telling* innermost;
-
-  const void* const cache_;
-  RemovedList* const removed_;
-  const Telling* const outer_;
-};
-
-thread_local const Telling* Telling::innermost = nullptr;
-
-}  // namespace
 
 Engine::Engine(CacheOptions options, const EntryOperations* operations,
                Charges charges, Tell tell)
@@ -108,7 +64,7 @@ Engine::~Engine() {
       shard.TakeAllLocked(&departures);
       shard.Unlock();
     }
-    departures.End();
+    departures.Dispose([](EntryRef, RemovalCause) {});
     shared_.limbo.DestroyAll();
   } while (!shared_.limbo.empty() ||
            std::any_of(shards_.begin(), shards_.end(),
@@ -121,22 +77,31 @@ void Engine::Stop() {
 }
 
 // Tells the listener of what was removed, and of what is removed within that,
-// and retires it; or leaves that to the call of this thread that is doing so.
-void Engine::TellListener(Departures* departures) {
-  RemovedList& removed = departures->removed;
-  if (removed.empty()) return;
-  if (RemovedList* const outer = Telling::ListOf(this)) {
-    outer->TakeOver(&removed);
-    return;
+// and retires it. A call within a notification of its cache leaves what it has
+// removed to the call that notifies, which tells of it when the listener has
+// returned. So notifications of a cache never nest on a thread, and a listener
+// may go on removing entries without taking stack or memory.
+//
+// Caches are told apart, so that one may end within a notification of another:
+// what a call has removed is told before it returns.
+void Engine::Call::TellListener() {
+  thread_local Call* innermost = nullptr;  // Of those that notify.
+  if (departures.empty()) return;
+  for (Call* call = innermost; call != nullptr; call = call->outer_) {
+    if (&call->engine_ == &engine_) {
+      call->departures.TakeOver(&departures);
+      return;
+    }
   }
-  const Telling telling(this, &removed);
-  while (!removed.empty()) {
-    removed.Dispose([&](EntryRef ref, RemovalCause cause) {
-      if (!tell_(pool().At(ref), cause)) {
-        departures->counts.Add(Count::kListenerExceptions);
+  outer_ = std::exchange(innermost, this);
+  while (!departures.empty()) {
+    departures.Dispose([this](EntryRef ref, RemovalCause cause) {
+      if (!engine_.tell_(engine_.pool().At(ref), cause)) {
+        departures.counts.Add(Count::kListenerExceptions);
       }
     });
   }
+  innermost = outer_;
 }
 
 // Adds the overhead to what the weigher says, and stores that with the entry.

@@ -215,7 +215,6 @@ class WHEELCACHE_EXPORT Engine {
   };
 
   class Call;  // In engine_call.h.
-  ABSL_ATTRIBUTE_NOINLINE void TellListener(Departures* departures);
 
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool SetCharge(Shard::Write* write) const;
   ABSL_ATTRIBUTE_ALWAYS_INLINE Put StoreInShard(const Shard::Write& write);

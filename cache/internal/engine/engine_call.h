@@ -3,8 +3,9 @@
 //   Call call(this, &shard, clock_.NowNanos());
 //   shard.Touch(..., &call.departures);
 //
-// What it takes out gathers in `departures`, until no lock is held and the call
-// ends, by an exception for want of memory, too. The end throws nothing.
+// What it takes out gathers in `departures`. All that remains to be done, when
+// no lock is held any more, is in the destructor, so that it is done where the
+// call ends by an exception for want of memory, too.
 //
 // Not in engine.h, which every source that uses a cache includes.
 //
@@ -16,11 +17,14 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "wheelcache/cache/internal/engine/departures.h"
 #include "wheelcache/cache/internal/engine/engine.h"
 #include "wheelcache/cache/internal/engine/shard.h"
+#include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/threads/thread_record.h"
+#include "wheelcache/cache/types/removal.h"
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/reaper.h"
 
@@ -40,13 +44,12 @@ class Engine::Call {
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
+  // Throws nothing.
   ~Call() {
-    if (ABSL_PREDICT_FALSE(engine_.tell_ != nullptr)) {
-      // First: a listener that calls Set must find the room that is left.
-      departures.claim.GiveBack();
-      engine_.TellListener(&departures);
-    }
-    departures.End();
+    // First: a listener that calls Set must find the room that is left.
+    departures.claim.GiveBack();
+    if (ABSL_PREDICT_FALSE(engine_.tell_ != nullptr)) TellListener();
+    departures.Dispose([](EntryRef, RemovalCause) {});
     // Last, for what that has left in limbo.
     if (shard_ != nullptr) engine_.WakeReaperFor(*shard_, now_nanos_);
   }
@@ -54,9 +57,12 @@ class Engine::Call {
   Departures departures;
 
  private:
+  ABSL_ATTRIBUTE_NOINLINE void TellListener();
+
   Engine& engine_;
   const Shard* const shard_;
   const int64_t now_nanos_;
+  Call* outer_ = nullptr;  // See TellListener.
 };
 
 // Has the reaper come for what is due in the shard, or waits in limbo.

@@ -214,7 +214,7 @@ inline void Shard::LinkLocked(const Step& step) {
   if (old == 0) return;
   step.departures->CountRemoved(RemovalCause::kReplaced);
   if (order_.Replace(old, step.old_is_plain)) {
-    step.departures->removed.Add(old, RemovalCause::kReplaced);
+    step.departures->Add(old, RemovalCause::kReplaced);
   }
 }
 
@@ -233,7 +233,7 @@ void Shard::RemoveEntryLocked(EntryRef ref, RemovalCause cause,
     order_.Remove(ref, room.bytes);
     departures->CountRemoved(cause);
   }
-  departures->removed.Add(ref, cause);
+  departures->Add(ref, cause);
 }
 
 bool Shard::Remove(const KeyQuery& key, RemovalCause cause,

@@ -54,7 +54,7 @@
 
 namespace wheelcache::internal {
 
-struct Departures;
+class Departures;
 
 // What became of an entry that was to be stored.
 enum class StoreOutcome {

@@ -99,7 +99,7 @@ void Shard::RemovePlaceholderLocked(EntryRef placeholder,
   } else {
     LeaveRingLocked(placeholder);
   }
-  departures->removed.AddUntold(placeholder);
+  departures->AddUntold(placeholder);
 }
 
 void Shard::EnterRingLocked(EntryRef placeholder) {

@@ -124,7 +124,7 @@ bool Shard::MoveLocked(EntryRef ref, Departures* departures) {
   order_.Substitute(ref, copy);
   Interleave("move: between list and index");
   index_.Replace(hash, ref, copy);
-  departures->removed.AddUntold(ref);
+  departures->AddUntold(ref);
   return true;
 }
 
@@ -144,13 +144,13 @@ void Shard::TakeAllLocked(Departures* departures) {
     const EntryRef oldest = At(newest).lru.newer;
     At(oldest).lru.older = 0;
     erase(newest);
-    departures->removed.AddCleared(newest, oldest);
+    departures->AddCleared(newest, oldest);
   }
   if (order_.empty()) return;
   const auto [newest, oldest] = order_.TakeAll();
   erase(newest);
   departures->CountRemoved(RemovalCause::kDeleted, values);
-  departures->removed.AddCleared(newest, oldest);
+  departures->AddCleared(newest, oldest);
   shared_.budget.Give(std::exchange(used_, Room()));
 }
 

@@ -283,7 +283,7 @@ class ShardsTest : public ::testing::Test {
       shard->TakeAllLocked(&departures_);
       shard->Unlock();
     }
-    departures_.removed.Dispose([](EntryRef, RemovalCause) {});
+    departures_.Dispose([](EntryRef, RemovalCause) {});
     shared_.limbo.DestroyAll();
   }
 
