@@ -72,8 +72,8 @@ def wheelcache_test(name, srcs = None, copts = [], deps = [], size = "small", **
 
     Two tags say where .ci/run looks for what in the tests of the library; tools/nightly looks for all in all of them.
     threads: it starts threads, so that there may be data races. .ci/run checks that each such test has it.
-    modelled: it makes calls that cache_model_test makes as well, on caches of numbers mostly, so that AddressSanitizer
-    would see nothing that it does not see there.
+    modelled: it makes calls that cache_model_test makes as well, to count what they do, so that AddressSanitizer would
+    see nothing that it does not see there.
     """
     cc_test(
         name = name,
