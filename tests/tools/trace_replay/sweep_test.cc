@@ -261,6 +261,7 @@ TEST(SweepTest, SampleIsNearTheExactCurve) {
   SweepOptions options;
   options.ttls = {absl::Seconds(20), absl::InfiniteDuration()};
   options.replay = Exact();
+  options.sizes = 2;
   const Sweep sweep = SweepOf(text, options);
   for (const SweepSection& section : sweep.sections) {
     const SweepCurve& sample = section.sample.value();
