@@ -37,27 +37,37 @@
 #ifndef WHEELCACHE_CACHE_CACHE_H_
 #define WHEELCACHE_CACHE_CACHE_H_
 
+#include <cassert>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/base/attributes.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "wheelcache/cache/any_cache.h"
 #include "wheelcache/cache/hooks.h"
-#include "wheelcache/cache/internal/engine/typed_engine.h"
-#include "wheelcache/cache/internal/engine/typed_loads.h"
-#include "wheelcache/cache/internal/engine/typed_refreshes.h"
+#include "wheelcache/cache/internal/engine/engine.h"
+#include "wheelcache/cache/internal/engine/shard.h"
+#include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/entry/handle.h"
+#include "wheelcache/cache/internal/index/index.h"
+#include "wheelcache/cache/internal/index/key_hash.h"
+#include "wheelcache/cache/internal/threads/thread_record.h"
+#include "wheelcache/cache/internal/typed_lead.h"
+#include "wheelcache/cache/internal/typed_loads.h"
+#include "wheelcache/cache/internal/typed_refreshes.h"
 #include "wheelcache/cache/ticket.h"
 #include "wheelcache/cache/types/conditional.h"
 #include "wheelcache/cache/types/hash.h"
 #include "wheelcache/cache/types/load.h"
 #include "wheelcache/cache/types/options.h"
+#include "wheelcache/cache/types/removal.h"
+#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache {
 
@@ -68,63 +78,55 @@ class Cache final : public AnyCache {
   // See cache/hooks.h, cache/handle.h, cache/ticket.h and cache/conditional.h.
   using Hooks = CacheHooks<Key, Value>;
   using Handle = CacheHandle<Key, Value>;
-  using Ticket =
-      CacheTicket<Key, Value, internal::TypedLead<Key, Value, Hash, Equal>>;
+  using Ticket = CacheTicket<Key, Value, internal::TypedLead<Cache>>;
   using Decision = wheelcache::Decision<Value>;
 
   // Returns a cache, or InvalidArgument: which field breaks which rule.
   static absl::StatusOr<std::unique_ptr<Cache>> Create(CacheOptions options,
-                                                       Hooks hooks = {}) {
-    absl::Status status = internal::Validate(options, hooks.reload != nullptr);
-    if (!status.ok()) return status;
-    return std::unique_ptr<Cache>(
-        new Cache(std::move(options), std::move(hooks)));
-  }
+                                                       Hooks hooks = {});
+
+  ~Cache() { engine().Close(); }
 
   // Stores a value under a key, in the place of the one it had; without a TTL,
   // with default_ttl. Returns whether it is in the cache. It is not, nor is the
   // old one, if the TTL is zero or less, or if it exceeds max_bytes or 4 GiB.
   template <typename K = Key, typename V = Value>
-  bool Set(K&& key, V&& value, std::optional<absl::Duration> ttl = {}) {
-    return typed_.Set(std::forward<K>(key), std::forward<V>(value), ttl);
-  }
+  bool Set(K&& key, V&& value, std::optional<absl::Duration> ttl = {});
 
   // Returns a copy of the live value, which becomes the most recently used.
   template <typename K>
   std::optional<Value> Get(const K& key) {
-    return typed_.Copy(key, internal::Use::kCount);
+    return Copy(key, Use::kCount);
   }
 
   // As Get, but pins the value instead of copying it.
   template <typename K>
-  Handle Find(const K& key) {
-    return typed_.Find(key);
-  }
+  Handle Find(const K& key);
 
   // As Get, but calls `visit` with the value in place. For short functions:
   // while one runs, what leaves the cache is not destroyed.
   template <typename K, typename Function>
   bool Visit(const K& key, Function&& visit) {
-    return typed_.Visit(key, std::forward<Function>(visit));
+    return Read(key, Use::kCount, [&](EntryRef, const Entry& entry) {
+      std::forward<Function>(visit)(entry.value());
+    });
   }
 
   // As Get, but counts as no use and in no statistics.
   template <typename K>
   std::optional<Value> Peek(const K& key) const {
-    return typed_.Copy(key, internal::Use::kIgnore);
+    return Copy(key, Use::kIgnore);
   }
 
   // Returns whether the key has a live value. Counts as no use.
   template <typename K>
   bool Contains(const K& key) const {
-    return typed_.Contains(key);
+    return Read(key, Use::kIgnore, [](EntryRef, const Entry&) {});
   }
 
   // Returns how long the live value will live. Counts as no use.
   template <typename K>
-  std::optional<absl::Duration> TimeToLive(const K& key) const {
-    return typed_.TimeToLive(key);
-  }
+  std::optional<absl::Duration> TimeToLive(const K& key) const;
 
   // Returns the live value; or runs `loader`, stores what it returns, and
   // returns that. Calls for the same key that come meanwhile get that result,
@@ -132,18 +134,18 @@ class Cache final : public AnyCache {
   template <typename K>
   absl::StatusOr<Handle> FindOrLoad(const K& key, const LoadOptions& options,
                                     Loader<Loaded<Value>> loader) {
-    return loads().FindOrLoad(key, options, loader);
+    return Loads(this).FindOrLoad(key, options, loader);
   }
 
   // As FindOrLoad, without a handle and with less to say.
   template <typename K>
   absl::StatusOr<Value> GetOrLoad(const K& key, Loader<Value> loader) {
-    return loads().GetOrLoad(key, {}, loader);
+    return Loads(this).GetOrLoad(key, {}, loader);
   }
   template <typename K>
   absl::StatusOr<Value> GetOrLoad(const K& key, absl::Duration ttl,
                                   Loader<Value> loader) {
-    return loads().GetOrLoad(key, {ttl}, loader);
+    return Loads(this).GetOrLoad(key, {ttl}, loader);
   }
 
   // As FindOrLoad, without blocking: `done` gets the result. Where the caller
@@ -152,15 +154,8 @@ class Cache final : public AnyCache {
   template <typename K>
   Ticket BeginLoad(const K& key, const LoadOptions& options,
                    LoadDone<Handle> done, TakeTicket<Ticket> lead = nullptr) {
-    using Lead = typename Ticket::Lead;
-    absl::AnyInvocable<void(Lead)> take_lead;
-    if (lead != nullptr) {
-      take_lead = [lead = std::move(lead)](Lead taken) mutable {
-        lead(Ticket(std::move(taken)));
-      };
-    }
-    return Ticket(
-        loads().BeginLoad(key, options, std::move(done), std::move(take_lead)));
+    return Loads(this).BeginLoad(key, options, std::move(done),
+                                 std::move(lead));
   }
 
   // As FindOrLoad for each key, in their order, with at most one call of
@@ -168,26 +163,27 @@ class Cache final : public AnyCache {
   std::vector<absl::StatusOr<Handle>> FindOrLoadMany(
       absl::Span<const Key> keys, const LoadOptions& options,
       BatchLoader<Value> loader) {
-    return loads().FindOrLoadMany(keys, options, loader);
+    return Loads(this).FindOrLoadMany(keys, options, loader);
   }
 
   // Begins to refresh the live value by Hooks::reload. Returns whether it has.
   template <typename K>
   bool Refresh(const K& key) {
-    return loads().Refresh(key);
+    return Refreshes(this).Refresh(key);
   }
 
   // Gives the live value a new TTL from now on, and makes it the most recently
   // used. Returns whether there is one. A TTL of zero or less deletes it.
   template <typename K>
   bool Touch(const K& key, absl::Duration ttl) {
-    return typed_.Touch(key, ttl);
+    if (ttl <= absl::ZeroDuration()) return Del(key);
+    return engine().Touch(Query(key), Clock::NanosAfter(0, ttl));
   }
 
   // Removes the key's value. Returns whether it had a live one.
   template <typename K>
   bool Del(const K& key) {
-    return typed_.Del(key);
+    return engine().Remove(Query(key), RemovalCause::kDeleted);
   }
 
   // As Set, if `expected` pins the key's live value, or is empty and there is
@@ -195,74 +191,137 @@ class Cache final : public AnyCache {
   // gets default_ttl. See cache/conditional.h.
   template <typename K = Key, typename V = Value>
   Put SetIf(K&& key, const Handle& expected, V&& value,
-            std::optional<absl::Duration> ttl = {}) {
-    return typed_.SetIf(std::forward<K>(key), expected, std::forward<V>(value),
-                        ttl);
-  }
+            std::optional<absl::Duration> ttl = {});
 
   // Removes the key's live value if `expected` pins it. Returns whether it did.
   template <typename K>
   bool DelIf(const K& key, const Handle& expected) {
-    return typed_.DelIf(key, expected);
+    return expected && IsOwn(expected) &&
+           engine().RemoveIf(Query(key), expected.ref_, RemovalCause::kDeleted);
   }
 
   // Removes the key's live value and returns it. Counts as a Get and a Del.
   template <typename K>
   Handle Take(const K& key) {
-    return typed_.Take(key);
+    return HandleOf(engine().Take(Query(key)));
   }
 
   // Calls `decide` with a const Handle& of the key's live value, empty if there
   // is none, and carries out the Decision that it returns; see
   // cache/conditional.h. Returns whether a value was stored or deleted.
   template <typename K, typename Function>
-  bool Update(const K& key, Function&& decide) {
-    return typed_.Update(
-        key, [&](const Handle& old) -> Decision { return decide(old); });
-  }
+  bool Update(const K& key, Function&& decide);
 
   // Calls `function(handle)`, which returns whether to go on, with each live
   // value: once with one that lives throughout, at most once with any other.
   // Returns whether it went through all. No snapshot; counts as no use.
   template <typename Function>
-  bool ForEach(Function&& function) {
-    return typed_.ForEach(std::forward<Function>(function));
-  }
+  bool ForEach(Function&& function);
 
   // As ForEach, but removes each value for which `predicate(handle)` is true.
   // Returns how many it removed. Supersedes all loads in flight.
   template <typename Predicate>
-  int64_t EraseIf(Predicate&& predicate) {
-    return typed_.EraseIf(std::forward<Predicate>(predicate));
-  }
+  int64_t EraseIf(Predicate&& predicate);
 
  private:
-  // Looks a key up in its own way, and loads without another look-up.
-  template <typename, typename>
-  friend class NearCache;
+  using KeyType = Key;
+  using ValueType = Value;
+  using Entry = internal::Entry<Key, Value>;
+  using EntryRef = internal::EntryRef;
+  using KeyHash = internal::KeyHash;
+  using Shard = internal::Shard;
+  using Use = internal::Use;
+  using Loads = internal::TypedLoads<Cache>;
+  using Refreshes = internal::TypedRefreshes<Cache>;
 
-  Cache(CacheOptions options, Hooks hooks)
-      : typed_(std::move(options), std::move(hooks.weigher),
-               std::move(hooks.on_removal)) {
-    set_engine(&typed_.engine());
-    if (hooks.reload == nullptr) return;
-    refreshes_.reset(new Refreshes(&typed_, std::move(hooks.reload),
-                                   std::move(hooks.executor)));
+  friend Loads;
+  friend Refreshes;
+  friend internal::TypedLead<Cache>;
+
+  Cache(CacheOptions options, Hooks hooks);
+  static internal::Engine::Tell TellOf(const Hooks& hooks, Cache* cache);
+
+  // Calls `on_hit(ref, entry)` with the live entry of the key, and protects the
+  // entry meanwhile. Returns whether there is one. Counts as a hit or miss, and
+  // as a use of the entry, or not. Takes no lock, with these exceptions: the
+  // entry that it finds has expired; a Clear is under way; this is within
+  // another read of the thread. And in a cache of one shard it tries the lock,
+  // to make the entry the most recently used, and never waits for it.
+  template <typename K, typename OnHit>
+  bool Read(const K& key, Use use, OnHit&& on_hit) const;
+
+  template <typename K>
+  std::optional<Value> Copy(const K& key, Use use) const {
+    std::optional<Value> value;
+    Read(key, use,
+         [&](EntryRef, const Entry& entry) { value.emplace(entry.value()); });
+    return value;
   }
 
-  using Refreshes = internal::TypedRefreshes<Key, Value, Hash, Equal>;
+  // Where a look-up without a lock stands that FindAtHome did not decide.
+  // Passed in two registers.
+  struct Undecided {
+    internal::ThreadRecord* reader;
+    internal::Index::Rest rest;
+  };
+  // Out of line, to keep Read short.
+  template <typename K>
+  ABSL_ATTRIBUTE_NOINLINE static EntryRef FindBeyondHome(const K& key,
+                                                         const Shard& shard,
+                                                         internal::Hash32 hash,
+                                                         Undecided where);
+  template <typename K>
+  ABSL_ATTRIBUTE_NOINLINE EntryRef FindAndPin(const K& key, Use use) const;
 
-  internal::TypedLoads<Key, Value, Hash, Equal> loads(
-      internal::LookUp look_up = internal::LookUp::kNone) {
-    return {&typed_, refreshes_.get(), look_up};
+  // As Find, but counts as no use and in no statistics. Out of line, as it is
+  // rare: where an entry was moved, or a race was lost.
+  template <typename K>
+  ABSL_ATTRIBUTE_NOINLINE Handle FindUnderLock(const K& key) const {
+    return HandleOf(FindAndPin(key, Use::kIgnore));
   }
 
-  // Null without Hooks::reload.
-  std::unique_ptr<Refreshes> refreshes_;
-  // The last: destructors of values may call the cache until it ends.
-  internal::TypedEngine<Key, Value, Hash, Equal> typed_;
+  // Makes an entry that is to be stored.
+  template <typename K, typename V>
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Make(K&& key, V&& value,
+                                         Shard::Write* write) const;
+  // Stores an entry of the weight that is its footprint's, or what the weigher
+  // says; or gives up the cache's pin.
+  Put Store(Shard::Write* write);
+
+  const Entry& At(EntryRef ref) const {
+    return static_cast<const Entry&>(engine().pool().At(ref));
+  }
+  // Takes over a pin, if there is an entry.
+  Handle HandleOf(EntryRef ref) const {
+    if (ref == 0) return Handle();
+    return Handle(&engine().pool(), ref, &engine().clock());
+  }
+  // Whether a handle that is not empty pins an entry of this cache.
+  bool IsOwn(const Handle& handle) const {
+    const bool own = handle.pool_ == &engine().pool();
+    assert(own && "a handle of another cache");
+    return own;
+  }
+
+  template <typename K>
+  ABSL_ATTRIBUTE_ALWAYS_INLINE static KeyHash HashOf(const K& key) {
+    return internal::HashKey<Hash>(key);
+  }
+  template <typename K>
+  static auto Query(const K& key) {
+    return internal::TypedKeyQuery<Key, Value, Equal, K>(key, HashOf(key));
+  }
+  template <typename K>
+  ABSL_ATTRIBUTE_ALWAYS_INLINE static bool HasKey(
+      const internal::EntryHeader& entry, const K& key) {
+    return Equal()(static_cast<const Entry&>(entry).key(), key);
+  }
+
+  const Hooks hooks_;
 };
 
 }  // namespace wheelcache
+
+#include "wheelcache/cache/internal/cache_impl.h"
 
 #endif  // WHEELCACHE_CACHE_CACHE_H_

@@ -2,7 +2,6 @@
 # differ.
 
 set(wheelcache_SOURCES
-  cache/any_cache.cc
   cache/internal/advice/reuse_sample.cc
   cache/internal/advice/use_ranks.cc
   cache/internal/engine/advisor.cc
@@ -64,6 +63,7 @@ set(wheelcache_HEADERS
   cache/hooks.h
   cache/internal/advice/reuse_sample.h
   cache/internal/advice/use_ranks.h
+  cache/internal/cache_impl.h
   cache/internal/engine/advisor.h
   cache/internal/engine/budget.h
   cache/internal/engine/compactor.h
@@ -86,10 +86,6 @@ set(wheelcache_HEADERS
   cache/internal/engine/tail_board.h
   cache/internal/engine/ticks.h
   cache/internal/engine/two_lists.h
-  cache/internal/engine/typed_engine.h
-  cache/internal/engine/typed_lead.h
-  cache/internal/engine/typed_loads.h
-  cache/internal/engine/typed_refreshes.h
   cache/internal/engine/window_target.h
   cache/internal/entry/entry.h
   cache/internal/entry/entry_pool.h
@@ -113,6 +109,9 @@ set(wheelcache_HEADERS
   cache/internal/threads/interleave.h
   cache/internal/threads/striped_counters.h
   cache/internal/threads/thread_record.h
+  cache/internal/typed_lead.h
+  cache/internal/typed_loads.h
+  cache/internal/typed_refreshes.h
   cache/load.h
   cache/options.h
   cache/prometheus.h
@@ -171,7 +170,6 @@ set(wheelcache_LIBRARIES
   absl::function_ref
   absl::hash
   absl::int128
-  absl::memory
   absl::random_random
   absl::span
   absl::status

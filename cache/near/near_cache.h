@@ -158,8 +158,9 @@ class NearCache final {
   // Loads of the local tier after a look-up, to fetch.
   auto LoadsAfter(const Look& look) {
     const bool refused = look.session == 0 || look.outdated;
-    return local_->loads(refused ? internal::LookUp::kRefused
-                                 : internal::LookUp::kMissed);
+    return internal::TypedLoads<Local>(local_, refused
+                                                   ? internal::LookUp::kRefused
+                                                   : internal::LookUp::kMissed);
   }
   LoadOptions Options() const {
     LoadOptions load;

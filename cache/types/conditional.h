@@ -64,10 +64,9 @@
 #include "wheelcache/wheel/base/version.h"
 
 namespace wheelcache {
-namespace internal {
+
 template <typename, typename, typename, typename>
-class TypedEngine;
-}  // namespace internal
+class Cache;
 
 // What became of a value that was to be stored.
 enum class Put {
@@ -96,7 +95,7 @@ class Decision {
 
  private:
   template <typename, typename, typename, typename>
-  friend class internal::TypedEngine;
+  friend class Cache;
 
   enum class Kind { kKeep, kDelete, kSet };
 

@@ -17,7 +17,7 @@ class CachePeer {
  public:
   template <typename CacheType>
   static Arena& ArenaOf(CacheType* cache) {
-    return cache->engine_->pool().arena();
+    return cache->engine_.pool().arena();
   }
 };
 

@@ -18,7 +18,6 @@
 #include "wheelcache/cache/internal/engine/departures.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/engine/shared_state.h"
-#include "wheelcache/cache/internal/engine/typed_engine.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/index/key_hash.h"

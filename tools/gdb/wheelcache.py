@@ -137,16 +137,14 @@ class AnyCachePrinter:
         self.cache = cache
 
     def to_string(self):
-        if int(self.cache["engine_"]) == 0:
-            return "wheelcache::AnyCache under construction"
-        return describe(self.cache["engine_"].dereference())
+        return describe(self.cache["engine_"])
 
 
 class CachePrinter:
     """Shows the entries as a map, in no order; those that have expired and are not reclaimed yet are among them."""
 
     def __init__(self, cache):
-        self.engine = cache["typed_"]["engine_"]
+        self.engine = cache["engine_"]
         type_ = cache.type.strip_typedefs()
         self.types = type_.template_argument(0), type_.template_argument(1)
 

@@ -47,7 +47,9 @@ void Engine::Shown::Begin(const Engine* engine) {
 
 Engine::Shown::~Shown() { delete source_; }
 
-Engine::~Engine() {
+Engine::~Engine() = default;
+
+void Engine::Close() {
   CheckCopy(shared_.copy);
   Stop();
   load_gates_->whole.Close();

@@ -5,8 +5,7 @@
 // What a call removes, the engine tells the listener of and retires, when no
 // lock is held. It also serves the reaper, counts and logs.
 //
-// Entries are made, and hits are read, by TypedEngine
-// (cache/internal/engine/typed_engine.h), which knows the types.
+// Entries are made, and hits are read, by Cache, which knows the types.
 //
 // Threads. Thread-safe. Errors. As cache/cache.h says.
 
@@ -64,6 +63,7 @@ class WHEELCACHE_EXPORT Engine {
   // REQUIRES: the options are valid.
   Engine(CacheOptions options, const EntryOperations* operations,
          Charges charges, Tell tell);
+  // REQUIRES: Close() has returned.
   ~Engine();
 
   Engine(const Engine&) = delete;
@@ -184,6 +184,10 @@ class WHEELCACHE_EXPORT Engine {
   absl::Duration NextDeadline() const;
   void Stop();
   absl::Status CheckInvariants();
+
+  // Stops, and removes all entries. Destructors of values may call the cache
+  // until this returns.
+  void Close();
 
  private:
   using Shards = ShardArray<Shard>;

@@ -275,6 +275,20 @@ class KeyQuery {
   const KeyHash hash_;
 };
 
+// A key of any type that compares with the cache's; it must outlive the query.
+template <typename Key, typename Value, typename Equal, typename K>
+class TypedKeyQuery final : public KeyQuery {
+ public:
+  TypedKeyQuery(const K& key, KeyHash hash) : KeyQuery(hash), key_(key) {}
+
+  bool Matches(const EntryHeader& entry) const override {
+    return Equal()(static_cast<const Entry<Key, Value>&>(entry).key(), key_);
+  }
+
+ private:
+  const K& key_;
+};
+
 // The key of an entry.
 class EntryKeyQuery final : public KeyQuery {
  public:

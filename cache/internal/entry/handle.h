@@ -27,9 +27,15 @@
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache {
-namespace internal {
 template <typename, typename, typename, typename>
-class TypedEngine;
+class Cache;
+namespace internal {
+template <typename>
+class TypedLead;
+template <typename>
+class TypedLoads;
+template <typename>
+class TypedRefreshes;
 }  // namespace internal
 
 template <typename Key, typename Value>
@@ -93,7 +99,13 @@ class CacheHandle {
 
  private:
   template <typename, typename, typename, typename>
-  friend class internal::TypedEngine;
+  friend class Cache;
+  template <typename>
+  friend class internal::TypedLead;
+  template <typename>
+  friend class internal::TypedLoads;
+  template <typename>
+  friend class internal::TypedRefreshes;
 
   using Pool = internal::EntryPool;
 
@@ -106,6 +118,13 @@ class CacheHandle {
   // Takes over a pin.
   CacheHandle(Pool* pool, internal::EntryRef ref, const Clock* clock)
       : pool_(pool), ref_(ref), clock_(clock) {}
+
+  // Another handle of the entry, or of another one of its cache that is pinned.
+  CacheHandle Share() const { return Share(ref_); }
+  CacheHandle Share(internal::EntryRef other) const {
+    pool_->Pin(other);
+    return CacheHandle(pool_, other, clock_);
+  }
 
   const Pool& pool() const {
     assert(pool_ != nullptr && "an empty handle");

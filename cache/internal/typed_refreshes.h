@@ -7,8 +7,8 @@
 //
 // Threads. Thread-safe.
 
-#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_REFRESHES_H_
-#define WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_REFRESHES_H_
+#ifndef WHEELCACHE_CACHE_INTERNAL_TYPED_REFRESHES_H_
+#define WHEELCACHE_CACHE_INTERNAL_TYPED_REFRESHES_H_
 
 #include <atomic>
 #include <cstdint>
@@ -20,14 +20,13 @@
 #include "absl/status/statusor.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/shard.h"
-#include "wheelcache/cache/internal/engine/typed_engine.h"
-#include "wheelcache/cache/internal/engine/typed_lead.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/handle.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/loads/gate.h"
 #include "wheelcache/cache/internal/loads/load.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
+#include "wheelcache/cache/internal/typed_lead.h"
 #include "wheelcache/cache/types/load.h"
 #include "wheelcache/cache/types/options.h"
 #include "wheelcache/wheel/base/contain.h"
@@ -35,41 +34,38 @@
 
 namespace wheelcache::internal {
 
-template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename Cache>
 class TypedRefreshes {
  public:
-  using Engine = TypedEngine<Key, Value, Hash, Equal>;
-  using Handle = CacheHandle<Key, Value>;
-  using Result = absl::StatusOr<Loaded<Value>>;
-  using Reload =
-      std::function<absl::StatusOr<Loaded<Value>>(View<Key>, View<Value> old)>;
-  using Executor = std::function<void(std::function<void()> task)>;
+  using Key = typename Cache::KeyType;
+  using Value = typename Cache::ValueType;
+  using Handle = typename Cache::Handle;
 
-  TypedRefreshes(Engine* engine, Reload reload, Executor executor)
-      : engine_(*engine),
-        reload_(std::move(reload)),
-        executor_(std::move(executor)),
-        after_nanos_(Clock::NanosAfter(0, options().refresh_after)),
-        retry_nanos_(Clock::NanosAfter(0, options().retry_after)) {}
+  explicit TypedRefreshes(Cache* cache) : cache_(*cache) {}
 
-  // Refreshes the value that the handle pins, or has the executor do so, if it
-  // is old enough and nobody else does. Returns the new value, or the old one.
+  // Returns the value that the handle pins; or, if the cache has a reload and
+  // the value is old enough and nobody else does, refreshes it or has the
+  // executor do so, and returns the new one or the old one.
   Handle RefreshIfStale(Handle old) {
-    if (!IsStale(engine_.EntryOf(old))) return old;
-    engine_.engine().CountEvent(Count::kStaleHits);
+    if (cache_.hooks_.reload == nullptr || !IsStale(old.entry())) return old;
+    cache_.engine().CountEvent(Count::kStaleHits);
     // Most find that, and have written nothing so far.
-    if (engine_.IsKeptFromRefresh(old.key())) return old;
+    if (IsKeptFromRefresh(old.key())) return old;
     return Begin(std::move(old), /*at_once=*/false).handle;
   }
 
-  // The same, however young it is and whatever has failed before. Returns
-  // whether a refresh has begun.
-  bool RefreshNow(Handle old) {
-    return Begin(std::move(old), /*at_once=*/true).began;
+  // Begins to refresh the live value of the key, however young it is and
+  // whatever has failed before. Returns whether it has.
+  template <typename K>
+  bool Refresh(const K& key) {
+    if (cache_.hooks_.reload == nullptr) return false;
+    Handle old = cache_.FindUnderLock(key);
+    return old && Begin(std::move(old), /*at_once=*/true).began;
   }
 
  private:
-  using Lead = TypedLead<Key, Value, Hash, Equal>;
+  using Lead = TypedLead<Cache>;
+  using Result = absl::StatusOr<Loaded<Value>>;
 
   // A refresh that is queued. What it has not done when it is dropped, nobody
   // does.
@@ -82,7 +78,7 @@ class TypedRefreshes {
   bool IsStale(const EntryHeader& entry) const {
     const int64_t now = clock().CoarseNowNanos();
     const int64_t age = AgeNanos(entry.created(), now);
-    if (age >= after_nanos_) return true;
+    if (age >= Clock::NanosAfter(0, options().refresh_after)) return true;
     const int64_t deadline = entry.deadline();
     if (options().refresh_at >= 1 || deadline == Clock::kNever) return false;
     const auto past = static_cast<double>(age);
@@ -90,6 +86,10 @@ class TypedRefreshes {
         static_cast<double>(deadline) - static_cast<double>(now);
     return past >= options().refresh_at * (past + left);
   }
+
+  // Whether the key has a placeholder that keeps its value from being
+  // refreshed. Takes no lock, and may say no within a read of this thread.
+  bool IsKeptFromRefresh(View<Key> key) const;
 
   struct Begun {
     Handle handle;
@@ -99,7 +99,7 @@ class TypedRefreshes {
 
   // Returns null if too many refreshes run, or are queued.
   std::shared_ptr<void> TakeSlot() {
-    const std::shared_ptr<LoadGates>& gates = engine_.engine().load_gates();
+    const std::shared_ptr<LoadGates>& gates = cache_.engine().load_gates();
     std::atomic<int>& taken = gates->refreshes_begun;
     if (taken.fetch_add(1, std::memory_order_relaxed) >=
         options().max_refreshes) {
@@ -112,67 +112,75 @@ class TypedRefreshes {
   }
 
   // Runs a task, unless that was done before. Returns the new value, or an
-  // empty handle, and whether it has called reload. `refreshes` may have ended.
-  static Begun Run(TypedRefreshes* refreshes, Task* task);
+  // empty handle, and whether it has called reload. The cache may have ended.
+  static Begun Run(Cache* cache, Task* task);
 
-  const CacheOptions& options() const { return engine_.engine().options(); }
-  Clock& clock() const { return engine_.engine().clock(); }
+  const CacheOptions& options() const { return cache_.engine().options(); }
+  Clock& clock() const { return cache_.engine().clock(); }
 
-  Engine& engine_;
-  const Reload reload_;
-  const Executor executor_;  // Empty: the caller itself.
-  const int64_t after_nanos_;
-  const int64_t retry_nanos_;
+  Cache& cache_;
 };
 
-template <typename Key, typename Value, typename Hash, typename Equal>
-typename TypedRefreshes<Key, Value, Hash, Equal>::Begun
-TypedRefreshes<Key, Value, Hash, Equal>::Begin(Handle old, bool at_once) {
+template <typename Cache>
+bool TypedRefreshes<Cache>::IsKeptFromRefresh(View<Key> key) const {
+  const KeyHash hash = Cache::HashOf(key);
+  const Shard& shard = cache_.engine().ShardOf(hash);
+  const ReadSection section(cache_.engine().copy());
+  if (section.nested()) return false;
+  const EntryRef placeholder =
+      Cache::FindBeyondHome(key, shard, PlaceholderHash(hash.for_index),
+                            {section.record(), Index::Rest()});
+  return placeholder != 0 && shard.KeepsFromRefresh(placeholder);
+}
+
+template <typename Cache>
+typename TypedRefreshes<Cache>::Begun TypedRefreshes<Cache>::Begin(
+    Handle old, bool at_once) {
   std::shared_ptr<void> slot = TakeSlot();
-  if (slot == nullptr || engine_.engine().load_gates()->refreshes.closed()) {
+  if (slot == nullptr || cache_.engine().load_gates()->refreshes.closed()) {
     return {std::move(old), false};
   }
-  Handle mine = engine_.NewPlaceholder(old.key(), Load::Leader::kTicket);
+  const View<Key> key = old.key();
+  Handle mine = Lead::NewPlaceholder(cache_, key, Load::Leader::kTicket);
   Interleave("refresh: between claim and queue");
   Shard::NewLoad load;
-  load.placeholder = Engine::RefOf(mine);
-  load.refreshes = Engine::RefOf(old);
+  load.placeholder = mine.ref_;
+  load.refreshes = old.ref_;
   load.at_once = at_once;
-  const View<Key> key = old.key();
-  if (engine_.engine().BeginLoad(Engine::Query(key), load) == 0) {
+  if (cache_.engine().BeginLoad(Cache::Query(key), load) == 0) {
     return {std::move(old), false};
   }
   // First: it ends the load even where there is no memory for the task.
-  Lead lead(&engine_, std::move(mine), LoadOptions(), retry_nanos_);
+  Lead lead(&cache_, std::move(mine), LoadOptions(),
+            Clock::NanosAfter(0, options().retry_after));
+  const auto& executor = cache_.hooks_.executor;
   const std::shared_ptr<Task> task(
-      new Task{std::move(slot), std::move(lead), Engine::Share(old)});
-  if (executor_ == nullptr) {
-    Begun begun = Run(this, task.get());
+      new Task{std::move(slot), std::move(lead), old.Share()});
+  if (executor == nullptr) {
+    Begun begun = Run(&cache_, task.get());
     if (!begun.handle) begun.handle = std::move(old);
     return begun;
   }
-  const bool taken =
-      Contain([&] { executor_([this, task] { Run(this, task.get()); }); });
+  const bool taken = Contain(
+      [&] { executor([cache = &cache_, task] { Run(cache, task.get()); }); });
   return {std::move(old), taken};
 }
 
-template <typename Key, typename Value, typename Hash, typename Equal>
-typename TypedRefreshes<Key, Value, Hash, Equal>::Begun
-TypedRefreshes<Key, Value, Hash, Equal>::Run(TypedRefreshes* refreshes,
-                                             Task* task) {
+template <typename Cache>
+typename TypedRefreshes<Cache>::Begun TypedRefreshes<Cache>::Run(Cache* cache,
+                                                                 Task* task) {
   // In this order: the slot is free when the load has ended.
   const std::shared_ptr<void> slot = std::move(task->slot);
   Lead lead = std::move(task->lead);
   if (lead.empty()) return {};
-  const Handle placeholder = Engine::Share(lead.placeholder());
-  Load& load = Engine::LoadOf(placeholder);
+  const Handle placeholder = lead.placeholder().Share();
+  Load& load = Lead::LoadOf(placeholder);
   Interleave("refresh: before it starts");
   const Gate::Visit visit(&load.gates().refreshes);
   if (!visit.admitted()) return {};
-  internal::Engine& engine = refreshes->engine_.engine();
-  const KeyHash hash = Engine::HashOf(placeholder);
-  if (!engine.ShardOf(hash).StartRefresh(Engine::RefOf(placeholder),
-                                         hash.for_index)) {
+  Engine& engine = cache->engine();
+  const KeyHash hash = Cache::HashOf(placeholder.key());
+  if (!engine.ShardOf(hash).StartRefresh(placeholder.ref_, hash.for_index)) {
     return {};
   }
   load.LeadFromThisThread();
@@ -180,7 +188,7 @@ TypedRefreshes<Key, Value, Hash, Equal>::Run(TypedRefreshes* refreshes,
   Interleave("refresh: before reload");
   std::optional<Result> result;  // Values need not be assignable.
   Contain([&] {
-    result.emplace(refreshes->reload_(task->old.key(), task->old.value()));
+    result.emplace(cache->hooks_.reload(task->old.key(), task->old.value()));
   });
   if (!result.has_value()) result.emplace(Load::Thrown());
   Interleave("refresh: after reload");
@@ -193,4 +201,4 @@ TypedRefreshes<Key, Value, Hash, Equal>::Run(TypedRefreshes* refreshes,
 
 }  // namespace wheelcache::internal
 
-#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_REFRESHES_H_
+#endif  // WHEELCACHE_CACHE_INTERNAL_TYPED_REFRESHES_H_

@@ -7,10 +7,11 @@
 //
 // Threads. Belongs to one thread at a time.
 
-#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_LEAD_H_
-#define WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_LEAD_H_
+#ifndef WHEELCACHE_CACHE_INTERNAL_TYPED_LEAD_H_
+#define WHEELCACHE_CACHE_INTERNAL_TYPED_LEAD_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -21,8 +22,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "wheelcache/cache/internal/engine/engine.h"
 #include "wheelcache/cache/internal/engine/shard.h"
-#include "wheelcache/cache/internal/engine/typed_engine.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/entry/handle.h"
@@ -40,27 +41,28 @@ namespace wheelcache::internal {
 // Movable. Ends the load as cancelled, if that was not done before. May outlive
 // the cache: then it stores nothing, and the callers that wait get the result
 // all the same.
-template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename Cache>
 class TypedLead {
  public:
-  using Engine = TypedEngine<Key, Value, Hash, Equal>;
-  using Handle = CacheHandle<Key, Value>;
+  using Key = typename Cache::KeyType;
+  using Value = typename Cache::ValueType;
+  using Handle = typename Cache::Handle;
   using Result = absl::StatusOr<Loaded<Value>>;
   using Loader = absl::FunctionRef<Result()>;
 
   TypedLead() = default;
   // The placeholder of a load; if it is a refresh, the next one waits for
   // `retry_nanos` where this one fails.
-  TypedLead(Engine* engine, Handle placeholder, const LoadOptions& options,
+  TypedLead(Cache* cache, Handle placeholder, const LoadOptions& options,
             int64_t retry_nanos = 0)
-      : engine_(engine),
+      : cache_(cache),
         placeholder_(std::move(placeholder)),
         options_(options),
         retry_nanos_(retry_nanos) {}
   TypedLead(TypedLead&& other) noexcept = default;
   TypedLead& operator=(TypedLead&& other) noexcept {
     TypedLead old(std::move(other));
-    std::swap(engine_, old.engine_);
+    std::swap(cache_, old.cache_);
     std::swap(placeholder_, old.placeholder_);
     std::swap(options_, old.options_);
     std::swap(retry_nanos_, old.retry_nanos_);
@@ -88,7 +90,7 @@ class TypedLead {
       Finish(std::move(result));
       return status;
     }
-    const Handle placeholder = Engine::Share(placeholder_);
+    const Handle placeholder = placeholder_.Share();
     Finish(std::move(result));
     return ResultOf(placeholder);
   }
@@ -99,11 +101,27 @@ class TypedLead {
     return FinishAndGet(loader());
   }
 
+  // A handle of a new placeholder, which has the cache's pin besides.
+  template <typename K>
+  static Handle NewPlaceholder(const Cache& cache, const K& key,
+                               Load::Leader leader) {
+    const Engine& engine = cache.engine();
+    const EntryRef ref = MakePlaceholder<Key, Value>(
+        &engine.pool(), key,
+        std::make_unique<Load>(&engine.pool(), engine.load_gates(),
+                               engine.clock().NowNanos(), leader));
+    engine.pool().Pin(ref);
+    return cache.HandleOf(ref);
+  }
+  static Load& LoadOf(const Handle& placeholder) {
+    return static_cast<Load&>(*placeholder.pool_->LoadOf(placeholder.ref_));
+  }
+
   // What a load that has ended gives to each caller.
   static absl::StatusOr<Handle> ResultOf(const Handle& placeholder) {
-    const Load& load = Engine::LoadOf(placeholder);
+    const Load& load = LoadOf(placeholder);
     if (load.ref() == 0) return load.status();
-    return Engine::Share(placeholder, load.ref());
+    return placeholder.Share(load.ref());
   }
 
   // Ends what an exception has left unfinished.
@@ -134,10 +152,10 @@ class TypedLead {
   int64_t TtlNanos(const Loaded<Value>& loaded) const {
     if (loaded.ttl.has_value()) return Clock::NanosAfter(0, *loaded.ttl);
     if (options_.ttl.has_value()) return Clock::NanosAfter(0, *options_.ttl);
-    return engine_->engine().default_ttl_nanos();
+    return cache_->engine().default_ttl_nanos();
   }
 
-  Engine* engine_ = nullptr;  // For visitors of the gate.
+  Cache* cache_ = nullptr;  // For visitors of the gate.
   Handle placeholder_;
   LoadOptions options_;
   int64_t retry_nanos_ = 0;
@@ -145,19 +163,19 @@ class TypedLead {
 
 // Ends a load in every case: removes it from the cache, if that still lives,
 // and gives those who wait the result.
-template <typename Key, typename Value, typename Hash, typename Equal>
-struct TypedLead<Key, Value, Hash, Equal>::Ending {
+template <typename Cache>
+struct TypedLead<Cache>::Ending {
   Ending(const TypedLead* ending_lead, const Handle& placeholder)
       : lead(*ending_lead),
-        load(Engine::LoadOf(placeholder)),
-        ended{Engine::RefOf(placeholder), Engine::HashOf(placeholder),
+        load(LoadOf(placeholder)),
+        ended{placeholder.ref_, Cache::HashOf(placeholder.key()),
               /*remember_nanos=*/0, lead.retry_nanos_},
         visit(std::in_place, &load.gates().whole) {}
   Ending(const Ending&) = delete;
   Ending& operator=(const Ending&) = delete;
   ~Ending() {
     if (visit->admitted()) {
-      auto& engine = lead.engine_->engine();
+      auto& engine = lead.cache_->engine();
       // Not a refresh that nobody has run.
       if (load.in_shard.state != Load::InShard::kQueued) {
         engine.CountLoad(load, failed);
@@ -179,8 +197,8 @@ struct TypedLead<Key, Value, Hash, Equal>::Ending {
   EntryRef ref = 0;
 };
 
-template <typename Key, typename Value, typename Hash, typename Equal>
-bool TypedLead<Key, Value, Hash, Equal>::Finish(Result result) {
+template <typename Cache>
+bool TypedLead<Cache>::Finish(Result result) {
   const Handle placeholder = std::move(placeholder_);
   if (absl::IsCancelled(result.status())) {
     Cancel(placeholder, result.status());
@@ -199,11 +217,10 @@ bool TypedLead<Key, Value, Hash, Equal>::Finish(Result result) {
 
 // Makes an entry of the value, of which *ending gets a pin, and stores it, if
 // the cache still lives. Returns whether it is in the cache.
-template <typename Key, typename Value, typename Hash, typename Equal>
-bool TypedLead<Key, Value, Hash, Equal>::Store(const Handle& placeholder,
-                                               Loaded<Value>* loaded,
-                                               Ending* ending) {
-  EntryPool* const pool = &Engine::PoolOf(placeholder);
+template <typename Cache>
+bool TypedLead<Cache>::Store(const Handle& placeholder, Loaded<Value>* loaded,
+                             Ending* ending) {
+  EntryPool* const pool = placeholder.pool_;
   const int64_t begin_nanos = ending->load.begin_nanos();
   struct Pin {
     ~Pin() {
@@ -227,7 +244,7 @@ bool TypedLead<Key, Value, Hash, Equal>::Store(const Handle& placeholder,
     write.ttl_nanos = TtlNanos(*loaded);
     write.load = ending->ended.placeholder;
     write.SetWeight(EntryPool::MemoryOf(footprint));
-    stored = engine_->Store(&write) == Put::kStored;
+    stored = cache_->Store(&write) == Put::kStored;
   } else {
     pool->Unpin(pin.ref);
   }
@@ -239,10 +256,10 @@ bool TypedLead<Key, Value, Hash, Equal>::Store(const Handle& placeholder,
   return stored;
 }
 
-template <typename Key, typename Value, typename Hash, typename Equal>
-void TypedLead<Key, Value, Hash, Equal>::Cancel(const Handle& placeholder,
-                                                const absl::Status& status) {
-  Load& load = Engine::LoadOf(placeholder);
+template <typename Cache>
+void TypedLead<Cache>::Cancel(const Handle& placeholder,
+                              const absl::Status& status) {
+  Load& load = LoadOf(placeholder);
   std::vector<Load::Callbacks> told;
   absl::AnyInvocable<void()> lead;
   if (!load.EndOrHandOver(status, &told, &lead)) {
@@ -259,4 +276,4 @@ void TypedLead<Key, Value, Hash, Equal>::Cancel(const Handle& placeholder,
 
 }  // namespace wheelcache::internal
 
-#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_LEAD_H_
+#endif  // WHEELCACHE_CACHE_INTERNAL_TYPED_LEAD_H_

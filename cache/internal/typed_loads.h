@@ -6,8 +6,8 @@
 //
 // Threads. Thread-safe.
 
-#ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_LOADS_H_
-#define WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_LOADS_H_
+#ifndef WHEELCACHE_CACHE_INTERNAL_TYPED_LOADS_H_
+#define WHEELCACHE_CACHE_INTERNAL_TYPED_LOADS_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -24,15 +24,14 @@
 #include "absl/types/span.h"
 #include "wheelcache/cache/internal/engine/counters.h"
 #include "wheelcache/cache/internal/engine/shard.h"
-#include "wheelcache/cache/internal/engine/typed_engine.h"
-#include "wheelcache/cache/internal/engine/typed_lead.h"
-#include "wheelcache/cache/internal/engine/typed_refreshes.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/handle.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/loads/gate.h"
 #include "wheelcache/cache/internal/loads/load.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
+#include "wheelcache/cache/internal/typed_lead.h"
+#include "wheelcache/cache/internal/typed_refreshes.h"
 #include "wheelcache/cache/types/load.h"
 #include "wheelcache/wheel/base/contain.h"
 #include "wheelcache/wheel/clock.h"
@@ -46,24 +45,21 @@ enum class LookUp {
   kRefused,  // It found what does not do, nor does what is stored by now.
 };
 
-template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename Cache>
 class TypedLoads {
  public:
-  using Engine = TypedEngine<Key, Value, Hash, Equal>;
-  using Handle = CacheHandle<Key, Value>;
+  using Key = typename Cache::KeyType;
+  using Value = typename Cache::ValueType;
+  using Handle = typename Cache::Handle;
+  using Ticket = typename Cache::Ticket;
+  using Lead = TypedLead<Cache>;
   using Result = absl::StatusOr<Loaded<Value>>;
   using Loader = wheelcache::Loader<Loaded<Value>>;
   using BatchLoader = wheelcache::BatchLoader<Value>;
   using Done = LoadDone<Handle>;
 
-  using Lead = TypedLead<Key, Value, Hash, Equal>;
-  using TakeLead = absl::AnyInvocable<void(Lead)>;
-
-  using Refreshes = TypedRefreshes<Key, Value, Hash, Equal>;
-
-  // `refreshes` may be null.
-  TypedLoads(Engine* engine, Refreshes* refreshes, LookUp look_up)
-      : engine_(*engine), refreshes_(refreshes), look_up_(look_up) {}
+  explicit TypedLoads(Cache* cache, LookUp look_up = LookUp::kNone)
+      : cache_(*cache), look_up_(look_up) {}
 
   template <typename K>
   absl::StatusOr<Handle> FindOrLoad(const K& key, const LoadOptions& options,
@@ -77,15 +73,8 @@ class TypedLoads {
                                   wheelcache::Loader<Value> loader);
 
   template <typename K>
-  Lead BeginLoad(const K& key, const LoadOptions& options, Done done,
-                 TakeLead take_lead);
-
-  template <typename K>
-  bool Refresh(const K& key) {
-    if (refreshes_ == nullptr) return false;
-    Handle handle = engine_.Find(key, Use::kIgnore);
-    return handle && refreshes_->RefreshNow(std::move(handle));
-  }
+  Ticket BeginLoad(const K& key, const LoadOptions& options, Done done,
+                   TakeTicket<Ticket> take_ticket);
 
   std::vector<absl::StatusOr<Handle>> FindOrLoadMany(absl::Span<const Key> keys,
                                                      const LoadOptions& options,
@@ -111,8 +100,8 @@ class TypedLoads {
   template <typename K>
   Handle FindAndRefresh(const K& key, const LoadOptions& options) const {
     Handle handle = FindYoung(key, options);
-    if (refreshes_ == nullptr || !handle) return handle;
-    return refreshes_->RefreshIfStale(std::move(handle));
+    if (!handle) return handle;
+    return TypedRefreshes<Cache>(&cache_).RefreshIfStale(std::move(handle));
   }
 
   // Waits for others until the deadline.
@@ -145,7 +134,7 @@ class TypedLoads {
   // Has a caller that does not block told of the end of a load.
   static Load::Callbacks Telling(const Handle& placeholder, Done done) {
     Load::Callbacks callbacks;
-    callbacks.done = [done = std::move(done), pin = Engine::Share(placeholder)](
+    callbacks.done = [done = std::move(done), pin = placeholder.Share()](
                          const absl::Status* instead) mutable {
       if (instead != nullptr) return done(*instead);
       done(Lead::ResultOf(pin));
@@ -157,85 +146,78 @@ class TypedLoads {
              Load::Callbacks* callbacks) {
     const int64_t deadline = DeadlineOf(options);
     if (deadline == Clock::kNever) return;
-    callbacks->wait =
-        engine_.engine().LimitWait(deadline, Engine::RefOf(placeholder));
-    callbacks->done = [done = std::move(callbacks->done), engine = &engine_,
-                       wait = callbacks->wait,
-                       pin = Engine::Share(placeholder)](
+    callbacks->wait = cache_.engine().LimitWait(deadline, placeholder.ref_);
+    callbacks->done = [done = std::move(callbacks->done), cache = &cache_,
+                       wait = callbacks->wait, pin = placeholder.Share()](
                           const absl::Status* instead) mutable {
       {
-        const Gate::Visit visit(&Engine::LoadOf(pin).gates().whole);
-        if (visit.admitted()) engine->engine().EndWait(wait);
+        const Gate::Visit visit(&Lead::LoadOf(pin).gates().whole);
+        if (visit.admitted()) cache->engine().EndWait(wait);
       }
       done(instead);
     };
   }
   // For loads that nobody will lead: those who come later start another.
   void Forget(const Handle& placeholder) {
-    engine_.engine().EndLoad(
-        {Engine::RefOf(placeholder), Engine::HashOf(placeholder), 0, 0});
+    cache_.engine().EndLoad(
+        {placeholder.ref_, Cache::HashOf(placeholder.key()), 0, 0});
   }
-  Clock& clock() const { return engine_.engine().clock(); }
+  Clock& clock() const { return cache_.engine().clock(); }
 
-  Engine& engine_;
-  Refreshes* const refreshes_;
+  Cache& cache_;
   const LookUp look_up_;
 };
 
-template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename Cache>
 template <typename K>
-CacheHandle<Key, Value> TypedLoads<Key, Value, Hash, Equal>::FindYoung(
+typename Cache::Handle TypedLoads<Cache>::FindYoung(
     const K& key, const LoadOptions& options) const {
   if (look_up_ != LookUp::kNone) return {};
-  if (options.max_age == absl::InfiniteDuration()) return engine_.Find(key);
+  if (options.max_age == absl::InfiniteDuration()) return cache_.Find(key);
   const int64_t most = Clock::NanosAfter(0, options.max_age);
   bool young = false;
   const bool live =
-      engine_.Read(key, Use::kIgnore, [&](EntryRef, const auto& entry) {
+      cache_.Read(key, Use::kIgnore, [&](EntryRef, const auto& entry) {
         young = AgeNanos(entry.created(), clock().NowNanos()) <= most;
       });
-  if (young) return engine_.Find(key);
-  const auto hash = HashKey<Hash>(key).for_index;
+  if (young) return cache_.Find(key);
+  const auto hash = Cache::HashOf(key).for_index;
   if (live) {
-    engine_.engine().RecordRefusal(hash);
+    cache_.engine().RecordRefusal(hash);
   } else {
-    engine_.engine().RecordMiss(hash, Use::kCount);
+    cache_.engine().RecordMiss(hash, Use::kCount);
   }
   return {};
 }
 
-template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename Cache>
 template <typename K>
-typename TypedLoads<Key, Value, Hash, Equal>::Joined
-TypedLoads<Key, Value, Hash, Equal>::Join(const K& key,
-                                          const LoadOptions& options,
-                                          Load::Leader leader) {
-  Handle mine = engine_.NewPlaceholder(key, leader);
+typename TypedLoads<Cache>::Joined TypedLoads<Cache>::Join(
+    const K& key, const LoadOptions& options, Load::Leader leader) {
+  Handle mine = Lead::NewPlaceholder(cache_, key, leader);
   Interleave("load: before it joins");
   Shard::NewLoad load;
-  load.placeholder = Engine::RefOf(mine);
+  load.placeholder = mine.ref_;
   load.max_age_nanos = look_up_ == LookUp::kRefused
                            ? Shard::NewLoad::kNoEntry
                            : Clock::NanosAfter(0, options.max_age);
-  const EntryRef found = engine_.engine().BeginLoad(Engine::Query(key), load);
+  const EntryRef found = cache_.engine().BeginLoad(Cache::Query(key), load);
   Joined joined;
   if (found == load.placeholder) {
-    joined.lead = Lead(&engine_, std::move(mine), options);
+    joined.lead = Lead(&cache_, std::move(mine), options);
     return joined;
   }
-  Handle handle = engine_.HandleOf(found);
-  const bool is_load = Engine::EntryOf(handle).is_placeholder();
+  Handle handle = cache_.HandleOf(found);
+  const bool is_load = handle.entry().is_placeholder();
   (is_load ? joined.other : joined.handle) = std::move(handle);
   return joined;
 }
 
-template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename Cache>
 template <typename K>
-absl::StatusOr<CacheHandle<Key, Value>>
-TypedLoads<Key, Value, Hash, Equal>::LoadMissing(const K& key,
-                                                 const LoadOptions& options,
-                                                 int64_t deadline_nanos,
-                                                 Loader loader) {
+absl::StatusOr<typename Cache::Handle> TypedLoads<Cache>::LoadMissing(
+    const K& key, const LoadOptions& options, int64_t deadline_nanos,
+    Loader loader) {
   for (;;) {
     Joined joined = Join(key, options, Load::Leader::kThisThread);
     if (joined.handle) return std::move(joined.handle);
@@ -247,11 +229,11 @@ TypedLoads<Key, Value, Hash, Equal>::LoadMissing(const K& key,
   }
 }
 
-template <typename Key, typename Value, typename Hash, typename Equal>
-bool TypedLoads<Key, Value, Hash, Equal>::Await(
-    const Waiting& waiting, Loader loader, absl::StatusOr<Handle>* result) {
-  Load& load = Engine::LoadOf(waiting.placeholder);
-  engine_.engine().CountEvent(Count::kLoadWaits);
+template <typename Cache>
+bool TypedLoads<Cache>::Await(const Waiting& waiting, Loader loader,
+                              absl::StatusOr<Handle>* result) {
+  Load& load = Lead::LoadOf(waiting.placeholder);
+  cache_.engine().CountEvent(Count::kLoadWaits);
   switch (load.Wait(&clock(), waiting.deadline_nanos)) {
     case Load::Waited::kForResult:
       if (load.ref() == 0 && absl::IsCancelled(load.status())) {
@@ -261,12 +243,11 @@ bool TypedLoads<Key, Value, Hash, Equal>::Await(
       *result = Lead::ResultOf(waiting.placeholder);
       return true;
     case Load::Waited::kToLead:
-      *result =
-          Lead(&engine_, Engine::Share(waiting.placeholder), waiting.options)
-              .Run(loader);
+      *result = Lead(&cache_, waiting.placeholder.Share(), waiting.options)
+                    .Run(loader);
       return true;
     case Load::Waited::kInVain:
-      *result = internal::Engine::WaitedTooLong();
+      *result = Engine::WaitedTooLong();
       return true;
     case Load::Waited::kNotAtAll:
       break;
@@ -277,14 +258,14 @@ bool TypedLoads<Key, Value, Hash, Equal>::Await(
   return true;
 }
 
-template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename Cache>
 template <typename K>
-absl::StatusOr<Value> TypedLoads<Key, Value, Hash, Equal>::GetOrLoad(
+absl::StatusOr<typename Cache::ValueType> TypedLoads<Cache>::GetOrLoad(
     const K& key, const LoadOptions& options,
     wheelcache::Loader<Value> loader) {
-  if (refreshes_ != nullptr) {
+  if (cache_.hooks_.reload != nullptr) {
     if (Handle handle = FindAndRefresh(key, options)) return Value(*handle);
-  } else if (std::optional<Value> value = engine_.Copy(key, Use::kCount)) {
+  } else if (std::optional<Value> value = cache_.Get(key)) {
     return *std::move(value);
   }
   const absl::StatusOr<Handle> handle =
@@ -297,12 +278,11 @@ absl::StatusOr<Value> TypedLoads<Key, Value, Hash, Equal>::GetOrLoad(
   return Value(**handle);
 }
 
-template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename Cache>
 template <typename K>
-typename TypedLoads<Key, Value, Hash, Equal>::Lead
-TypedLoads<Key, Value, Hash, Equal>::BeginLoad(const K& key,
-                                               const LoadOptions& options,
-                                               Done done, TakeLead take_lead) {
+typename Cache::Ticket TypedLoads<Cache>::BeginLoad(
+    const K& key, const LoadOptions& options, Done done,
+    TakeTicket<Ticket> take_ticket) {
   absl::StatusOr<Handle> result = FindAndRefresh(key, options);
   while (result.ok() && !*result) {
     Joined joined = Join(key, options, Load::Leader::kTicket);
@@ -312,31 +292,30 @@ TypedLoads<Key, Value, Hash, Equal>::BeginLoad(const K& key,
     }
     if (!joined.other) {
       const Handle& mine = joined.lead.placeholder();
-      Engine::LoadOf(mine).WhenDone(Telling(mine, std::move(done)));
-      return std::move(joined.lead);
+      Lead::LoadOf(mine).WhenDone(Telling(mine, std::move(done)));
+      return Ticket(std::move(joined.lead));
     }
-    Load& other = Engine::LoadOf(joined.other);
+    Load& other = Lead::LoadOf(joined.other);
     const bool has_ended = other.has_ended();
     if (has_ended && absl::IsCancelled(other.status())) {
       Forget(joined.other);
     } else if (!has_ended && options.wait <= absl::ZeroDuration()) {
-      result = internal::Engine::WaitedTooLong();
+      result = Engine::WaitedTooLong();
     } else {
-      engine_.engine().CountEvent(Count::kLoadWaits);
+      cache_.engine().CountEvent(Count::kLoadWaits);
       Load::Callbacks callbacks = Telling(joined.other, std::move(done));
       if (!has_ended) Limit(joined.other, options, &callbacks);
-      if (take_lead != nullptr) {
-        callbacks.lead = [take_lead = std::move(take_lead), engine = &engine_,
-                          pin = Engine::Share(joined.other),
-                          options]() mutable {
-          take_lead(Lead(engine, std::move(pin), options));
+      if (take_ticket != nullptr) {
+        callbacks.lead = [take_ticket = std::move(take_ticket), cache = &cache_,
+                          pin = joined.other.Share(), options]() mutable {
+          take_ticket(Ticket(Lead(cache, std::move(pin), options)));
         };
       }
       const LimitedWaits::Id wait = callbacks.wait;
       other.WhenDone(std::move(callbacks));
       // Maintenance may have looked for it before it was there.
       if (wait.first != 0 && clock().NowNanos() >= wait.first) {
-        other.GiveUpWait(wait, internal::Engine::WaitedTooLong());
+        other.GiveUpWait(wait, Engine::WaitedTooLong());
       }
       return {};
     }
@@ -345,11 +324,11 @@ TypedLoads<Key, Value, Hash, Equal>::BeginLoad(const K& key,
   return {};
 }
 
-template <typename Key, typename Value, typename Hash, typename Equal>
-std::vector<absl::StatusOr<CacheHandle<Key, Value>>>
-TypedLoads<Key, Value, Hash, Equal>::FindOrLoadMany(absl::Span<const Key> keys,
-                                                    const LoadOptions& options,
-                                                    BatchLoader loader) {
+template <typename Cache>
+std::vector<absl::StatusOr<typename Cache::Handle>>
+TypedLoads<Cache>::FindOrLoadMany(absl::Span<const Key> keys,
+                                  const LoadOptions& options,
+                                  BatchLoader loader) {
   std::vector<absl::StatusOr<Handle>> results(keys.size());
   std::vector<Lead> leads;
   std::vector<size_t> led;  // The positions of their keys.
@@ -389,10 +368,11 @@ TypedLoads<Key, Value, Hash, Equal>::FindOrLoadMany(absl::Span<const Key> keys,
   return results;
 }
 
-template <typename Key, typename Value, typename Hash, typename Equal>
-void TypedLoads<Key, Value, Hash, Equal>::LoadBatch(
-    absl::Span<Lead> leads, absl::Span<const size_t> positions,
-    BatchLoader loader, absl::Span<absl::StatusOr<Handle>> results) {
+template <typename Cache>
+void TypedLoads<Cache>::LoadBatch(absl::Span<Lead> leads,
+                                  absl::Span<const size_t> positions,
+                                  BatchLoader loader,
+                                  absl::Span<absl::StatusOr<Handle>> results) {
   if (leads.empty()) return;
   const typename Lead::FailOnException fail(leads);
   std::vector<Result> loaded = loader(positions);
@@ -404,10 +384,9 @@ void TypedLoads<Key, Value, Hash, Equal>::LoadBatch(
   }
 }
 
-template <typename Key, typename Value, typename Hash, typename Equal>
-typename TypedLoads<Key, Value, Hash, Equal>::Result
-TypedLoads<Key, Value, Hash, Equal>::LoadOne(size_t position,
-                                             BatchLoader loader) {
+template <typename Cache>
+typename TypedLoads<Cache>::Result TypedLoads<Cache>::LoadOne(
+    size_t position, BatchLoader loader) {
   std::vector<Result> loaded = loader(absl::MakeConstSpan(&position, 1));
   if (loaded.size() != 1) return WrongCount(loaded.size(), 1);
   return std::move(loaded[0]);
@@ -415,4 +394,4 @@ TypedLoads<Key, Value, Hash, Equal>::LoadOne(size_t position,
 
 }  // namespace wheelcache::internal
 
-#endif  // WHEELCACHE_CACHE_INTERNAL_ENGINE_TYPED_LOADS_H_
+#endif  // WHEELCACHE_CACHE_INTERNAL_TYPED_LOADS_H_

@@ -1,0 +1,274 @@
+// The method definitions of Cache. Included by cache/cache.h alone.
+//
+// All that depends on the types of key and value is here and in the other
+// headers of this folder: makes entries, compares keys, reads hits, runs the
+// user's hooks. The path of a hit is Read.
+
+#ifndef WHEELCACHE_CACHE_INTERNAL_CACHE_IMPL_H_
+#define WHEELCACHE_CACHE_INTERNAL_CACHE_IMPL_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/base/optimization.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/internal/engine/engine.h"
+#include "wheelcache/cache/internal/engine/iteration.h"
+#include "wheelcache/cache/internal/engine/shard.h"
+#include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/internal/epoch/epoch.h"
+#include "wheelcache/cache/internal/threads/interleave.h"
+#include "wheelcache/cache/types/conditional.h"
+#include "wheelcache/cache/types/options.h"
+#include "wheelcache/cache/types/removal.h"
+#include "wheelcache/wheel/base/contain.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache {
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+absl::StatusOr<std::unique_ptr<Cache<Key, Value, Hash, Equal>>>
+Cache<Key, Value, Hash, Equal>::Create(CacheOptions options, Hooks hooks) {
+  absl::Status status = internal::Validate(options, hooks.reload != nullptr);
+  if (!status.ok()) return status;
+  return std::unique_ptr<Cache>(
+      new Cache(std::move(options), std::move(hooks)));
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+Cache<Key, Value, Hash, Equal>::Cache(CacheOptions options, Hooks hooks)
+    : AnyCache(std::move(options),
+               &internal::kEntryOperations<Key, Value, Hash, Equal>,
+               hooks.weigher ? internal::Charges::kStored
+                             : internal::Charges::kFromSizes,
+               TellOf(hooks, this)),
+      hooks_(std::move(hooks)) {}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+internal::Engine::Tell Cache<Key, Value, Hash, Equal>::TellOf(
+    const Hooks& hooks, Cache* cache) {
+  if (!hooks.on_removal) return nullptr;
+  return [cache](const internal::EntryHeader& header, RemovalCause cause) {
+    const auto& entry = static_cast<const Entry&>(header);
+    return internal::Contain(
+        [&] { cache->hooks_.on_removal(entry.key(), entry.value(), cause); });
+  };
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K, typename OnHit>
+bool Cache<Key, Value, Hash, Equal>::Read(const K& key, Use use,
+                                          OnHit&& on_hit) const {
+  const KeyHash hash = HashOf(key);
+  Shard& shard = engine().ShardOf(hash);
+  internal::ReadSection section(engine().copy());
+  if (ABSL_PREDICT_TRUE(!section.nested())) {
+    Shard::Found found = shard.FindAtHome(
+        hash.for_index, section,
+        [&](const internal::EntryHeader& entry)
+            ABSL_ATTRIBUTE_ALWAYS_INLINE { return HasKey(entry, key); });
+    if (ABSL_PREDICT_FALSE(!found.decided())) {
+      found.ref = FindBeyondHome(key, shard, hash.for_index,
+                                 {section.record(), found.rest});
+      found.entry = &engine().pool().At(found.ref);
+    }
+    internal::Interleave("read: between index and deadline");
+    if (found.ref != 0 && engine().IsLive(*found.entry)) {
+      if (use == Use::kCount) {
+        engine().CountHit(*section.record());
+        shard.RecordUse(found, hash.for_index);
+      }
+      on_hit(found.ref, static_cast<const Entry&>(*found.entry));
+      return true;
+    }
+    if (found.ref == 0 && engine().MissIsSure()) {
+      if (use == Use::kCount) engine().CountMiss();
+      return false;
+    }
+    if (found.ref == 0 && engine().RecordSureMiss(hash.for_index, use)) {
+      return false;
+    }
+    // Two kinds of misses are sure under the lock alone. A Clear that has
+    // emptied this shard may not have emptied others: a thread that has seen
+    // the one must not see the other. And an entry whose time had come when the
+    // clock was read may have been replaced or touched before that.
+  }
+  // Also within another read of this thread, whose entry the section has to
+  // protect.
+  internal::Interleave("read: before the lock");
+  const EntryRef ref = FindAndPin(key, use);
+  if (ref == 0) {
+    engine().RecordMiss(hash.for_index, use);
+    return false;
+  }
+  const Handle handle = HandleOf(ref);
+  if (use == Use::kCount) {
+    engine().CountHit(*section.record());
+  }
+  on_hit(ref, At(ref));
+  return true;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+internal::EntryRef Cache<Key, Value, Hash, Equal>::FindBeyondHome(
+    const K& key, const Shard& shard, internal::Hash32 hash, Undecided where) {
+  return shard.FindBeyondHome(
+      hash, internal::Announcement(where.reader), where.rest,
+      [&](const internal::EntryHeader& entry) { return HasKey(entry, key); });
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+internal::EntryRef Cache<Key, Value, Hash, Equal>::FindAndPin(const K& key,
+                                                              Use use) const {
+  const auto query = Query(key);
+  return engine().ShardOf(query.hash()).FindAndPin(query, use);
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+CacheHandle<Key, Value> Cache<Key, Value, Hash, Equal>::Find(const K& key) {
+  Handle handle;
+  const bool found = Read(key, Use::kCount, [&](EntryRef ref, const Entry&) {
+    if (engine().pool().TryPin(ref)) handle = HandleOf(ref);
+  });
+  if (ABSL_PREDICT_FALSE(found && !handle)) handle = FindUnderLock(key);
+  return handle;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K>
+std::optional<absl::Duration> Cache<Key, Value, Hash, Equal>::TimeToLive(
+    const K& key) const {
+  int64_t deadline = 0;
+  while (Read(key, Use::kIgnore, [&](EntryRef, const Entry& entry) {
+    deadline = entry.deadline();
+  })) {
+    if (deadline == Clock::kNever) return absl::InfiniteDuration();
+    internal::Interleave("time to live: between deadline and clock");
+    const absl::Duration left =
+        absl::Nanoseconds(deadline) - engine().clock().Now();
+    if (left > absl::ZeroDuration()) return left;
+    // Looks again: the value has expired, or has a later deadline by now.
+  }
+  return std::nullopt;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K, typename V>
+inline void Cache<Key, Value, Hash, Equal>::Make(K&& key, V&& value,
+                                                 Shard::Write* write) const {
+  write->hash = HashOf(key);
+  engine().ShardOf(write->hash).PrefetchForStore(write->hash.for_index);
+  internal::Footprint footprint;
+  write->ref =
+      internal::MakeEntry<Key, Value>(&engine().pool(), std::forward<K>(key),
+                                      std::forward<V>(value), &footprint);
+  write->SetWeight(internal::EntryPool::MemoryOf(footprint));
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K, typename V>
+bool Cache<Key, Value, Hash, Equal>::Set(K&& key, V&& value,
+                                         std::optional<absl::Duration> ttl) {
+  Shard::Write write;
+  Make(std::forward<K>(key), std::forward<V>(value), &write);
+  write.ttl_nanos =
+      ttl ? Clock::NanosAfter(0, *ttl) : engine().default_ttl_nanos();
+  return Store(&write) == Put::kStored;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K, typename V>
+Put Cache<Key, Value, Hash, Equal>::SetIf(K&& key, const Handle& expected,
+                                          V&& value,
+                                          std::optional<absl::Duration> ttl) {
+  Shard::Condition condition;
+  if (expected) {
+    if (!IsOwn(expected)) return Put::kLost;
+    condition.entry = expected.ref_;
+    condition.keeps_deadline = !ttl.has_value();
+  }
+  Shard::Write write;
+  write.condition = &condition;
+  if (ttl.has_value()) {
+    write.ttl_nanos = Clock::NanosAfter(0, *ttl);
+  } else {
+    write.ttl_nanos = expected ? Clock::kNever : engine().default_ttl_nanos();
+  }
+  Make(std::forward<K>(key), std::forward<V>(value), &write);
+  return Store(&write);
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K, typename Function>
+bool Cache<Key, Value, Hash, Equal>::Update(const K& key, Function&& decide) {
+  using Kind = typename Decision::Kind;
+  for (Handle old = Find(key);; old = FindUnderLock(key)) {
+    Decision decision = decide(old);
+    if (decision.kind_ == Kind::kKeep) return false;
+    internal::Interleave("update: between decision and write");
+    if (decision.kind_ == Kind::kDelete) {
+      if (!old) return false;
+      if (DelIf(key, old)) return true;
+    } else {
+      const Put put =
+          SetIf(key, old, *std::move(decision.value_), decision.ttl_);
+      if (put != Put::kLost) return put == Put::kStored;
+    }
+  }
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+Put Cache<Key, Value, Hash, Equal>::Store(Shard::Write* write) {
+  struct Unpin {
+    ~Unpin() {
+      if (ref != 0) pool->Unpin(ref);
+    }
+    internal::EntryPool* pool;
+    EntryRef ref;
+  } unpin{&engine().pool(), write->ref};
+  if (hooks_.weigher && write->ttl_nanos > 0) {
+    const Entry& entry = At(write->ref);
+    write->SetWeight(hooks_.weigher(entry.key(), entry.value()));
+  }
+  const Put put = engine().Store(write);
+  if (put == Put::kStored) unpin.ref = 0;
+  return put;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename Function>
+bool Cache<Key, Value, Hash, Equal>::ForEach(Function&& function) {
+  internal::Iteration iteration = engine().Iterate();
+  while (const EntryRef ref = iteration.Next()) {
+    const Handle handle = HandleOf(ref);
+    // Time has passed since it was pinned, in calls of the function.
+    if (engine().HasExpired(At(ref))) continue;
+    if (!function(handle)) return false;
+  }
+  return true;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename Predicate>
+int64_t Cache<Key, Value, Hash, Equal>::EraseIf(Predicate&& predicate) {
+  engine().SupersedeLoads();
+  int64_t erased = 0;
+  ForEach([&](const Handle& handle) {
+    if (predicate(handle)) erased += DelIf(handle.key(), handle) ? 1 : 0;
+    return true;
+  });
+  return erased;
+}
+
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_INTERNAL_CACHE_IMPL_H_
