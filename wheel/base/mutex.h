@@ -43,6 +43,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "absl/base/attributes.h"
 #include "absl/base/config.h"
 #include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
@@ -69,8 +70,8 @@ class WHEELCACHE_EXPORT ABSL_LOCKABLE Mutex {
   ~Mutex() { pthread_mutex_destroy(mu_.native_handle()); }
 #endif
 
-  // Blocks until the calling thread holds the lock.
-  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
+  // Blocks until the calling thread holds the lock. Inlined into each Set.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
     if (ABSL_PREDICT_FALSE(!mu_.try_lock())) LockContended();
   }
 
@@ -109,7 +110,7 @@ class WHEELCACHE_EXPORT ABSL_LOCKABLE Mutex {
   // Spins for a few microseconds before it sleeps: most locks are held for less
   // than it takes to sleep and wake up, and a woken thread preempts one that
   // works.
-  void LockContended() {
+  ABSL_ATTRIBUTE_NOINLINE void LockContended() {
     constexpr int kLooks = 64;
     for (int i = 0; i < kLooks; ++i) {
       Pause();
