@@ -358,8 +358,7 @@ void Engine::RecordRefusal(Hash32 hash) const {
 }
 
 bool Engine::RecordSureMiss(Hash32 hash, Use use) const {
-  if ((shared_.on_miss.load(std::memory_order_acquire) &
-       SharedState::kClearing) != 0) {
+  if ((on_miss_.load(std::memory_order_acquire) & kClearing) != 0) {
     return false;
   }
   RecordMiss(hash, use);
@@ -394,10 +393,10 @@ bool Engine::Touch(const KeyQuery& key, int64_t ttl_nanos) {
 void Engine::Clear() {
   Call call(this, &shards_[0], clock_.NowNanos());
   for (auto& shard : shards_) shard.Lock();
-  shared_.SetClearing(true);
+  on_miss_.fetch_or(kClearing, std::memory_order_release);
   for (auto& shard : shards_) shard.TakeAllLocked(&call.departures);
   shared_.advisor.DeleteAll();
-  shared_.SetClearing(false);
+  on_miss_.fetch_and(kAdvised, std::memory_order_release);
   for (auto& shard : shards_) shard.Unlock();
 }
 

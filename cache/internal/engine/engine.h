@@ -100,8 +100,7 @@ class WHEELCACHE_EXPORT Engine {
   // not, a Clear has emptied the shard and may not have emptied the others yet;
   // or the cache is advised.
   bool MissIsSure() const {
-    return ABSL_PREDICT_TRUE(shared_.on_miss.load(std::memory_order_acquire) ==
-                             0);
+    return ABSL_PREDICT_TRUE(on_miss_.load(std::memory_order_acquire) == 0);
   }
   // Whether only the latter. If so, notes the miss.
   ABSL_ATTRIBUTE_NOINLINE bool RecordSureMiss(Hash32 hash, Use use) const;
@@ -273,6 +272,17 @@ class WHEELCACHE_EXPORT Engine {
 
   mutable SharedState shared_;
   const uint32_t shard_mask_;
+
+  // What a miss without the lock has to do besides being counted; 0 for
+  // nothing. kClearing is set while a Clear empties one shard after the other,
+  // all of them locked; then readers take the lock, too, and see all or nothing
+  // of it. A reader that sees a shard that is empty already sees this set, as
+  // the new index was published after it; and one that sees this reset,
+  // acquiring, sees all shards empty. Next to what readers need as well.
+  static constexpr uint8_t kClearing = 1;
+  static constexpr uint8_t kAdvised = 2;  // From the beginning, or never.
+  std::atomic<uint8_t> on_miss_{shared_.advisor.on() ? kAdvised : uint8_t{0}};
+
   Shards shards_;  // As many as a power of two.
   Limits limits_{&shared_.budget};
   Compactor compactor_{shared_.pool.get(), &shared_.limbo, &shards_};

@@ -25,15 +25,12 @@ uint64_t MostEntries(const CacheOptions& options,
       entries.charges == Charges::kStored
           ? kEntryOverhead
           : EntryPool::MemoryOf({entries.operations->least_bytes, 0});
-  int64_t most = kIfUnlimited;
+  int64_t most = options.max_entries;
   if (options.max_bytes != kUnlimited) {
-    most = options.max_bytes / static_cast<int64_t>(least_charge) + 1;
+    const auto charge = static_cast<int64_t>(least_charge);
+    most = std::min(most, options.max_bytes / charge + 1);
   }
-  if (options.max_entries != kUnlimited) {
-    most = options.max_bytes == kUnlimited
-               ? options.max_entries
-               : std::min(most, options.max_entries);
-  }
+  if (most == kUnlimited) most = kIfUnlimited;
   return static_cast<uint64_t>(std::min(most, kMost));
 }
 
@@ -64,19 +61,19 @@ SharedState::SharedState(const CacheOptions& options, int number_of_shards,
       tables(shard_count(),
              Index::TableBytesFor(expected_entries / shard_count()),
              shard_count() * (shard_bytes + ShardPages::kBytes)),
-      own_pages(Pages::Map(
+      own_pages_(Pages::Map(
           tables.ahead() == nullptr ? shard_count() * ShardPages::kBytes : 0)),
-      shard_pages(tables.ahead() == nullptr
-                      ? own_pages.begin()
-                      : tables.ahead() + shard_count() * shard_bytes),
-      own_generations(shards == 1
-                          ? std::make_unique<EvictionList::Generations>()
-                          : nullptr),
-      ghost_entries(scan_resistant
-                        ? MostEntries(options, entries) / shard_count() + 1
-                        : 0),
-      ghost_pages(Pages::Map(
-          scan_resistant ? shard_count() * GhostMemory::BytesFor(ghost_entries)
+      shard_pages_(tables.ahead() == nullptr
+                       ? own_pages_.begin()
+                       : tables.ahead() + shard_count() * shard_bytes),
+      own_generations_(shards == 1
+                           ? std::make_unique<EvictionList::Generations>()
+                           : nullptr),
+      ghost_entries_(scan_resistant
+                         ? MostEntries(options, entries) / shard_count() + 1
+                         : 0),
+      ghost_pages_(Pages::Map(
+          scan_resistant ? shard_count() * GhostMemory::BytesFor(ghost_entries_)
                          : 0,
           // Where all of it will be used.
           expected_entries > 0 ? Pages::Kind::kHuge : Pages::Kind::kSmall)),
@@ -86,16 +83,14 @@ SharedState::SharedState(const CacheOptions& options, int number_of_shards,
           new EntryPool(entries.operations, entries.charges, expected_entries)),
       limbo(pool.get(), PatienceFor({options.max_entries, options.max_bytes})),
       advisor(options.advise, {options.max_entries, options.max_bytes},
-              options.clock) {
-  SetClearing(false);
-}
+              options.clock) {}
 
 SharedState::~SharedState() = default;
 
 GhostMemory SharedState::GhostMemoryOf(int shard) const {
-  return {ghost_pages.begin() +
-              static_cast<size_t>(shard) * GhostMemory::BytesFor(ghost_entries),
-          ghost_entries};
+  return {ghost_pages_.begin() + static_cast<size_t>(shard) *
+                                     GhostMemory::BytesFor(ghost_entries_),
+          ghost_entries_};
 }
 
 }  // namespace wheelcache::internal

@@ -145,7 +145,8 @@ inline int64_t PatienceFor(Room limits) {
   return std::min(limits.entries / 16, std::max(by_bytes, kFew));
 }
 
-struct WHEELCACHE_EXPORT SharedState {
+class WHEELCACHE_EXPORT SharedState {
+ public:
   // What the engine knows of the entries.
   struct Entries {
     const EntryOperations* operations;
@@ -161,6 +162,20 @@ struct WHEELCACHE_EXPORT SharedState {
 
   SharedState(const SharedState&) = delete;
   SharedState& operator=(const SharedState&) = delete;
+
+  // The part of these limits that a shard is expected to have; kUnlimited of
+  // what is unlimited.
+  Room ShareOf(Room limits) const;
+
+  // Where parts of the shards lie; the last, in a scan-resistant cache.
+  ShardPages PagesOf(int shard) const {
+    return {shard_pages_ + static_cast<size_t>(shard) * ShardPages::kBytes};
+  }
+  EvictionList::Generations* GenerationsOf(int shard) const {
+    return own_generations_ != nullptr ? own_generations_.get()
+                                       : PagesOf(shard).generations();
+  }
+  GhostMemory GhostMemoryOf(int shard) const;
 
   const int shards;  // A power of two.
   size_t shard_count() const { return static_cast<size_t>(shards); }
@@ -181,45 +196,22 @@ struct WHEELCACHE_EXPORT SharedState {
   // Of the shards' indexes. In a large cache, ahead of them, the shards and
   // then their ShardPages; a small one has pages for those alone.
   TableMemory tables;
-  const Pages own_pages;
-  std::byte* const shard_pages;
-  ShardPages PagesOf(int shard) const {
-    return {shard_pages + static_cast<size_t>(shard) * ShardPages::kBytes};
-  }
+
+ private:
+  const Pages own_pages_;
+  std::byte* const shard_pages_;
 
   // Of the only list of a shard, if it has one. Where there is one shard, on
   // the heap: a page for them would show in a small cache.
-  const std::unique_ptr<EvictionList::Generations> own_generations;
-  EvictionList::Generations* GenerationsOf(int shard) const {
-    return own_generations != nullptr ? own_generations.get()
-                                      : PagesOf(shard).generations();
-  }
+  const std::unique_ptr<EvictionList::Generations> own_generations_;
 
   // Of a scan-resistant cache, for each shard the same. Sized by the limits at
   // first; its pages take memory when they are used.
-  const uint64_t ghost_entries;  // Of a shard.
-  const Pages ghost_pages;
-  GhostMemory GhostMemoryOf(int shard) const;
-  const std::unique_ptr<WindowTarget> window_target;  // Null if it is not.
-  // The part of these limits that a shard is expected to have; kUnlimited of
-  // what is unlimited.
-  Room ShareOf(Room limits) const;
+  const uint64_t ghost_entries_;  // Of a shard.
+  const Pages ghost_pages_;
 
-  // What a miss without the lock has to do besides being counted; 0 for
-  // nothing. kClearing is set while a Clear empties one shard after the other,
-  // all of them locked; then readers take the lock, too, and see all or nothing
-  // of it. A reader that sees a shard that is empty already sees this set, as
-  // the new index was published after it; and one that sees this reset,
-  // acquiring, sees all shards empty. Next to `pool`, which readers need as
-  // well.
-  static constexpr uint8_t kClearing = 1;
-  static constexpr uint8_t kAdvised = 2;  // From the beginning, or never.
-  std::atomic<uint8_t> on_miss{0};
-  void SetClearing(bool clearing) {
-    const uint8_t advised = advisor.on() ? kAdvised : 0;
-    on_miss.store(advised | (clearing ? kClearing : 0),
-                  std::memory_order_release);
-  }
+ public:
+  const std::unique_ptr<WindowTarget> window_target;  // If scan-resistant.
 
   // The copy of the library that has made the cache. Readers need it, too.
   const LibraryCopy* const copy = &kThisCopy;
