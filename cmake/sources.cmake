@@ -164,6 +164,7 @@ set(wheelcache_LIBRARIES
   absl::algorithm_container
   absl::any_invocable
   absl::bits
+  absl::cleanup
   absl::config
   absl::core_headers
   absl::flat_hash_set

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/base/optimization.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -228,19 +229,13 @@ bool Cache<Key, Value, Hash, Equal>::Update(const K& key, Function&& decide) {
 
 template <typename Key, typename Value, typename Hash, typename Equal>
 Put Cache<Key, Value, Hash, Equal>::Store(Shard::Write* write) {
-  struct Unpin {
-    ~Unpin() {
-      if (ref != 0) pool->Unpin(ref);
-    }
-    internal::EntryPool* pool;
-    EntryRef ref;
-  } unpin{&engine().pool(), write->ref};
+  absl::Cleanup unpin = [&] { engine().pool().Unpin(write->ref); };
   if (hooks_.weigher && write->ttl_nanos > 0) {
     const Entry& entry = At(write->ref);
     write->SetWeight(hooks_.weigher(entry.key(), entry.value()));
   }
   const Put put = engine().Store(write);
-  if (put == Put::kStored) unpin.ref = 0;
+  if (put == Put::kStored) std::move(unpin).Cancel();
   return put;
 }
 

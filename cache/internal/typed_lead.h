@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -222,37 +223,32 @@ bool TypedLead<Cache>::Store(const Handle& placeholder, Loaded<Value>* loaded,
                              Ending* ending) {
   EntryPool* const pool = placeholder.pool_;
   const int64_t begin_nanos = ending->load.begin_nanos();
-  struct Pin {
-    ~Pin() {
-      if (ref != 0) pool->UnpinOutside(ref);
-    }
-    EntryPool* pool;
-    EntryRef ref;
-  };
   Footprint footprint;
-  Pin pin{pool, MakeEntry<Key, Value>(pool, placeholder.key(),
-                                      std::move(loaded->value), &footprint)};
-  pool->Pin(pin.ref);
-  EntryHeader& entry = pool->At(pin.ref);
+  const EntryRef ref = MakeEntry<Key, Value>(
+      pool, placeholder.key(), std::move(loaded->value), &footprint);
+  pool->Pin(ref);
+  absl::Cleanup unpin = [pool, ref] { pool->UnpinOutside(ref); };
+  EntryHeader& entry = pool->At(ref);
   entry.SetCreated(CreationTimeAt(begin_nanos));
-  pool->SetNoCharge(pin.ref);
+  pool->SetNoCharge(ref);
   bool stored = false;
   if (ending->visit->admitted()) {
     Shard::Write write;
-    write.ref = pin.ref;
+    write.ref = ref;
     write.hash = ending->ended.of_key;
     write.ttl_nanos = TtlNanos(*loaded);
     write.load = ending->ended.placeholder;
     write.SetWeight(EntryPool::MemoryOf(footprint));
     stored = cache_->Store(&write) == Put::kStored;
   } else {
-    pool->Unpin(pin.ref);
+    pool->Unpin(ref);
   }
   if (!stored) {
     // Not published. Its handles show that it has expired: it may not be kept.
     entry.deadline_nanos.store(begin_nanos, std::memory_order_relaxed);
   }
-  ending->ref = std::exchange(pin.ref, 0);
+  std::move(unpin).Cancel();
+  ending->ref = ref;
   return stored;
 }
 

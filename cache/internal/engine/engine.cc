@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "wheelcache/cache/internal/engine/engine_call.h"
 #include "wheelcache/cache/internal/engine/report_source.h"
 #include "wheelcache/cache/types/weigh.h"
@@ -262,32 +263,20 @@ void Engine::EvictFromOthers(const Shard& home, Departures* departures) {
 }
 
 EntryRef Engine::BeginLoad(const KeyQuery& key, const Shard::NewLoad& load) {
-  struct Pin {
-    ~Pin() {
-      if (ref != 0) pool.Unpin(ref);
-    }
-    EntryPool& pool;
-    EntryRef ref;
-  } pin{pool(), load.placeholder};
+  absl::Cleanup unpin = [&] { pool().Unpin(load.placeholder); };
   Shard& shard = ShardOf(key.hash());
   Call call(this, &shard, clock_.NowNanos());
   const EntryRef found = shard.BeginLoad(key, load, &call.departures);
-  if (found == load.placeholder) pin.ref = 0;
+  if (found == load.placeholder) std::move(unpin).Cancel();
   return found;
 }
 
 LimitedWaits::Id Engine::LimitWait(int64_t deadline_nanos,
                                    EntryRef placeholder) {
-  struct Pin {
-    ~Pin() {
-      if (ref != 0) pool.UnpinOutside(ref);
-    }
-    EntryPool& pool;
-    EntryRef ref;
-  } pin{pool(), placeholder};
   pool().Pin(placeholder);
+  absl::Cleanup unpin = [&] { pool().UnpinOutside(placeholder); };
   const LimitedWaits::Id wait = waits_.Add(deadline_nanos, placeholder);
-  pin.ref = 0;
+  std::move(unpin).Cancel();
   if (options_.reaper != nullptr) {
     options_.reaper->WakeAt(&client_, deadline_nanos);
   }
