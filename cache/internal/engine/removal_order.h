@@ -109,7 +109,8 @@ class WHEELCACHE_EXPORT RemovalOrder {
   // UnlinkReplaced; returns whether it has gone. `plain` says whether it is a
   // small block that only has to be freed. REQUIRES: UnlinkReplaced was called
   // since the last Replace.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Replace(EntryRef old, bool plain);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Replace(EntryRef old, int64_t charge,
+                                            bool plain);
 
   // Takes out what Replace has left, and returns it, or null. To be called
   // before the next Replace, Advance and FindVictim. The second, before a Set
@@ -239,7 +240,8 @@ class WHEELCACHE_EXPORT RemovalOrder {
   Recency& recency_;
   const int shard_;
 
-  EntryRef replaced_ = 0;                // What UnlinkReplaced is to take out.
+  EntryRef replaced_ = 0;  // What UnlinkReplaced is to take out.
+  int64_t replaced_charge_ = 0;
   Neighbours replaced_neighbours_ = {};  // When it was replaced.
   // Of the only list or the window, and of the main list.
   std::array<Tail, 2> tails_ = {};

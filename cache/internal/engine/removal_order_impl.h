@@ -66,19 +66,20 @@ inline void RemovalOrder::RemoveVictim(EntryRef ref, Hash32 hash,
   PrefetchVictims();
 }
 
-inline bool RemovalOrder::Replace(EntryRef old, bool plain) {
+inline bool RemovalOrder::Replace(EntryRef old, int64_t charge, bool plain) {
   assert(replaced_ == 0);
   replaced_neighbours_ = NeighboursOf(old);
   if (!shared_.has_listener && plain) {
     replaced_ = old;
+    replaced_charge_ = charge;
     return false;
   }
-  Unlink(old, pool_.Charge(old));
+  Unlink(old, charge);
   return true;
 }
 
 inline EntryRef RemovalOrder::UnlinkReplaced() {
-  if (replaced_ != 0) Unlink(replaced_, pool_.Charge(replaced_));
+  if (replaced_ != 0) Unlink(replaced_, replaced_charge_);
   return std::exchange(replaced_, 0);
 }
 

@@ -121,7 +121,8 @@ StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
   }
   if (step.old != 0) {
     const Footprint footprint = pool_.FootprintOf(step.old);
-    step.need -= Room{1, pool_.Charge(step.old, footprint)};
+    step.old_charge = pool_.Charge(step.old, footprint);
+    step.need -= Room{1, step.old_charge};
     step.old_is_plain = pool_.IsPlain(footprint, RemovalOrder::kMostDeferred);
   } else {
     ReserveCellLocked();  // The last that may throw: nothing has left yet.
@@ -213,7 +214,7 @@ inline void Shard::LinkLocked(const Step& step) {
   }
   if (old == 0) return;
   step.departures->CountRemoved(RemovalCause::kReplaced);
-  if (order_.Replace(old, step.old_is_plain)) {
+  if (order_.Replace(old, step.old_charge, step.old_is_plain)) {
     step.departures->Add(old, RemovalCause::kReplaced);
   }
 }

@@ -318,9 +318,10 @@ class WHEELCACHE_EXPORT Shard {
   struct Step {
     const Write& write;
     Departures* departures;
-    uint64_t budget;            // What it may still reclaim, evict and move.
-    Room need;                  // Beyond that of `old`.
-    EntryRef old = 0;           // The entry that it replaces.
+    uint64_t budget;   // What it may still reclaim, evict and move.
+    Room need;         // Beyond that of `old`.
+    EntryRef old = 0;  // The entry that it replaces.
+    int64_t old_charge = 0;
     bool old_is_plain = false;  // See EntryPool::IsPlain.
   };
   // Whether the condition of the write holds, given the entry of its key, live
