@@ -1,7 +1,10 @@
 // What the benchmarks are measured by: samples of memory, shared cores, sizes
-// over time, and stolen time, against files that stand for the system's.
+// over time, stolen time, against files that stand for the system's, and lines
+// that move between cores.
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <fstream>
 #include <random>
 #include <string>
@@ -9,6 +12,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "wheelcache/benchmarks/line_model.h"
 #include "wheelcache/benchmarks/memory_series.h"
 #include "wheelcache/benchmarks/shared_core.h"
 #include "wheelcache/benchmarks/size_history.h"
@@ -20,7 +24,9 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::Ge;
+using ::testing::IsEmpty;
 using ::testing::Le;
+using ::testing::UnorderedElementsAre;
 
 TEST(MemorySeriesTest, KnowsTheWorstAndWhereItWasFirst) {
   MemorySeries series(/*length=*/9, /*parts=*/3);
@@ -184,6 +190,63 @@ TEST_F(StolenTimeTest, IsNothingWhereTheSystemDoesNotTell) {
   EXPECT_EQ(old.share(), 0);
   const StolenTime other(testing::TempDir() + "/no/such/file");
   EXPECT_EQ(other.share(), 0);
+}
+
+class LineModelTest : public ::testing::Test {
+ protected:
+  // The writers of what an access of the other core made it fetch.
+  std::vector<uintptr_t> WritersFor(int core, const char& at) {
+    model_.Read(core, &at, 1, kReader);
+    std::vector<uintptr_t> writers;
+    for (const LineModel::Fetch& fetch : model_.TakeFetches()) {
+      EXPECT_EQ(fetch.by, kReader);
+      writers.insert(writers.end(), fetch.writers.begin(), fetch.writers.end());
+    }
+    return writers;
+  }
+
+  static constexpr uintptr_t kReader = 100;
+
+  LineModel model_{3};
+  alignas(64) std::array<char, 256> memory_ = {};
+};
+
+TEST_F(LineModelTest, WhatNobodyElseHasWrittenIsNotFetched) {
+  EXPECT_THAT(WritersFor(0, memory_[0]), IsEmpty());
+  model_.Write(0, &memory_[0], 1, 1);
+  EXPECT_THAT(WritersFor(0, memory_[0]), IsEmpty());
+}
+
+TEST_F(LineModelTest, EachOtherCoreFetchesALineOnceAfterAWrite) {
+  for (int i = 0; i < 2; ++i) {
+    model_.Write(0, &memory_[0], 1, 1);
+    for (const int core : {1, 2}) {
+      EXPECT_THAT(WritersFor(core, memory_[63]), ElementsAre(1));
+      EXPECT_THAT(WritersFor(core, memory_[63]), IsEmpty());
+      EXPECT_THAT(WritersFor(core, memory_[64]), IsEmpty());
+    }
+  }
+}
+
+TEST_F(LineModelTest, AFetchTellsWhoHasWrittenSinceTheCoreHadTheLine) {
+  model_.Write(0, &memory_[0], 1, 1);
+  EXPECT_THAT(WritersFor(1, memory_[0]), ElementsAre(1));
+  model_.Write(0, &memory_[1], 1, 2);
+  model_.Write(2, &memory_[2], 1, 3);
+  model_.Write(1, &memory_[3], 1, 4);
+  const std::vector<LineModel::Fetch> fetches = model_.TakeFetches();
+  ASSERT_EQ(fetches.size(), 2u);
+  EXPECT_THAT(fetches[0].writers, UnorderedElementsAre(1, 2));  // By core 2.
+  EXPECT_THAT(fetches[1].writers, UnorderedElementsAre(2, 3));  // By core 1.
+  EXPECT_THAT(fetches[1].all_writers, UnorderedElementsAre(1, 2, 3));
+  EXPECT_TRUE(fetches[1].writes);
+  EXPECT_EQ(fetches[1].line, reinterpret_cast<uintptr_t>(&memory_[0]));
+}
+
+TEST_F(LineModelTest, AnAccessMayHaveSeveralLines) {
+  model_.Write(0, &memory_[60], 70, 1);
+  model_.Read(1, &memory_[0], 256, kReader);
+  EXPECT_EQ(model_.TakeFetches().size(), 3u);
 }
 
 }  // namespace
