@@ -57,7 +57,7 @@ class StripedCounters {
   int64_t Sum(Count what) const;
 
  private:
-  static constexpr size_t kOwnStripes = 31;
+  static constexpr size_t kOwnStripes = 127;
 
   // Relaxed: numbers to look at. A thread that takes over another's index sees
   // its counts; see ThreadIndex().

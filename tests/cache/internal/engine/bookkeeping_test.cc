@@ -344,7 +344,7 @@ TEST(CountersTest, AThreadGoesOnInTheStripeOfTheOneWhoseIndexItHas) {
 
 // Of those the last ones share a stripe.
 TEST(CountersTest, NothingIsLostHoweverManyThreadsThereAre) {
-  constexpr int kThreads = 40;
+  constexpr int kThreads = 140;
   constexpr int kTimes = 10'000;
   Counters counters;
   std::atomic<int> ready{0};
