@@ -12,22 +12,21 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "wheelcache/cache/internal/engine/counters.h"
+#include "wheelcache/cache/internal/engine/engine.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/handle.h"
-#include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/loads/gate.h"
+#include "wheelcache/cache/internal/loads/limited_waits.h"
 #include "wheelcache/cache/internal/loads/load.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/internal/typed_lead.h"

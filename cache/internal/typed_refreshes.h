@@ -12,16 +12,18 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "wheelcache/cache/internal/engine/counters.h"
+#include "wheelcache/cache/internal/engine/engine.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/handle.h"
+#include "wheelcache/cache/internal/epoch/epoch.h"
+#include "wheelcache/cache/internal/index/index.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/loads/gate.h"
 #include "wheelcache/cache/internal/loads/load.h"
@@ -29,6 +31,7 @@
 #include "wheelcache/cache/internal/typed_lead.h"
 #include "wheelcache/cache/types/load.h"
 #include "wheelcache/cache/types/options.h"
+#include "wheelcache/cache/types/view.h"
 #include "wheelcache/wheel/base/contain.h"
 #include "wheelcache/wheel/clock.h"
 

@@ -34,19 +34,15 @@ Engine::Engine(CacheOptions options, const EntryOperations* operations,
               }),
       logger_(options_, clock_.NowNanos()) {
   // First: this may throw, and the reaper would be left with what is no more.
-  if (options_.registered) shown_.Begin(this);
+  if (options_.registered) {
+    reports_ =
+        std::make_unique<ReportSource>(options_, [this] { return stats(); });
+  }
   if (options_.reaper != nullptr) {
     reaper_status_ = options_.reaper->Register(&client_);
     options_.reaper->WakeAt(&client_, logger_.due_nanos());
   }
 }
-
-void Engine::Shown::Begin(const Engine* engine) {
-  source_ =
-      new ReportSource(engine->options_, [engine] { return engine->stats(); });
-}
-
-Engine::Shown::~Shown() { delete source_; }
 
 Engine::~Engine() = default;
 

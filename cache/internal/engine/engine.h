@@ -203,20 +203,6 @@ class WHEELCACHE_EXPORT Engine {
     Engine& engine_;
   };
 
-  // Owns the cache's source of reports, if reports show the cache. Not a
-  // unique_ptr: every source that uses a cache would instantiate it.
-  class Shown {
-   public:
-    Shown() = default;
-    Shown(const Shown&) = delete;
-    Shown& operator=(const Shown&) = delete;
-    ~Shown();
-    void Begin(const Engine* engine);
-
-   private:
-    ReportSource* source_ = nullptr;
-  };
-
   class Call;  // In engine_call.h.
 
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool SetCharge(Shard::Write* write) const;
@@ -296,7 +282,7 @@ class WHEELCACHE_EXPORT Engine {
 
   // The last, to be the first to end: those who look at all caches need the
   // whole of this one.
-  Shown shown_;
+  std::unique_ptr<ReportSource> reports_;  // If reports show the cache.
 };
 
 }  // namespace wheelcache::internal
