@@ -478,7 +478,7 @@ TEST_F(CacheFootprintTest, EmptyCacheTakesLittle) {
   // These have pages of their own.
   constexpr int64_t kShards = internal::ShardArray<internal::Shard>::Bytes(64);
   EXPECT_GT(by_malloc, 5'000);
-  EXPECT_LE(by_malloc, 7'800);
+  EXPECT_LE(by_malloc, 7'000);
   EXPECT_LE(by_malloc + kShards, 60'500);
 }
 
@@ -492,7 +492,7 @@ TEST_F(CacheFootprintTest, EmptyCacheOfFewEntriesTakesLittle) {
   const auto cache = New<uint64_t, std::string>();
   const int64_t taken = testing::Allocated() - before;
   EXPECT_GT(taken, 5'000);
-  EXPECT_LE(taken, 7'800);
+  EXPECT_LE(taken, 7'000);
 }
 
 TEST(NoThreadTest, CacheWorksWhereNoThreadCanBeCreated) {
