@@ -39,6 +39,10 @@ void Membarrier() {}
 
 #endif
 
+// At load time, if not earlier. Where a process has several threads, the system
+// waits for all of them, which takes 10 ms and more: not in the first Set.
+[[maybe_unused]] const bool kPreparedAtLoad = (PrepareFences(), true);
+
 }  // namespace
 
 ABSL_CONST_INIT std::atomic<bool> light_fence_is_free{false};

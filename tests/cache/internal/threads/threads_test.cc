@@ -299,12 +299,15 @@ TEST_P(AsymmetricFenceTest, TwoFullFencesLeaveNobodyUnseen) {
 #if defined(__linux__) && defined(SYS_membarrier) && \
     !defined(ABSL_HAVE_THREAD_SANITIZER)
 
-TEST(MembarrierTest, IsUsedFromLoadTimeOnWhereTheKernelHasIt) {
+TEST(MembarrierDeathTest, IsUsedFromLoadTimeOnWhereTheKernelHasIt) {
   constexpr int kQuery = 0;
   constexpr int kPrivateExpedited = 1 << 3;
   const auto commands = syscall(SYS_membarrier, kQuery, 0, 0);
   const bool has_it = commands > 0 && (commands & kPrivateExpedited) != 0;
-  EXPECT_EQ(light_fence_is_free.load(), has_it);
+  // In a new process, in which nothing has prepared the fences yet.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(_exit(light_fence_is_free.load() == has_it ? 0 : 1),
+              ::testing::ExitedWithCode(0), "");
   UseMembarrier(false);
   EXPECT_FALSE(light_fence_is_free.load());
   UseMembarrier(true);
