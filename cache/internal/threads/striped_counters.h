@@ -6,8 +6,8 @@
 //   counters.Add(Count::kHits);
 //   EXPECT_EQ(counters.Sum(Count::kHits), 1);
 //
-// The counts lie in stripes of their own cache lines. A thread with a small
-// index has a stripe to itself, which is made when it first counts; all other
+// The counts lie in stripes of their own cache lines. Each of the first 255
+// threads has a stripe to itself, which is made when it first counts; all other
 // threads share one. A sum reads all stripes.
 //
 // Threads. Thread-safe. A sum that is taken while other threads count is not of
@@ -57,7 +57,10 @@ class StripedCounters {
   int64_t Sum(Count what) const;
 
  private:
-  static constexpr size_t kOwnStripes = 127;
+  // Of threads with indices from 0, and of those that follow: a cache that few
+  // threads use need not have room for many.
+  static constexpr size_t kFew = 31;
+  static constexpr size_t kMore = 224;
 
   // Relaxed: numbers to look at. A thread that takes over another's index sees
   // its counts; see ThreadIndex().
@@ -72,17 +75,30 @@ class StripedCounters {
         {};
   };
 
-  // The stripe of a thread that has none yet; null if it is to use the shared
-  // one.
+  // Stored with release and, to sum, loaded with acquire: a sum sees the zeros
+  // that a stripe begins with.
+  template <size_t kThreads>
+  using Stripes = std::array<std::atomic<Stripe*>, kThreads>;
+
+  // The stripe of a thread that has none yet, or that is not of the few; null
+  // if it is to use the shared one.
   ABSL_ATTRIBUTE_NOINLINE Stripe* MakeOwn(size_t thread);
+  Stripes<kMore>* MakeMore();
+
+  template <typename Function>
+  void ForEachOwn(Function&& function) const {
+    const Stripes<kMore>* const more = more_.load(std::memory_order_acquire);
+    for (const auto& own : few_) function(own.load(std::memory_order_acquire));
+    if (more == nullptr) return;
+    for (const auto& own : *more) function(own.load(std::memory_order_acquire));
+  }
 
   ABSL_ATTRIBUTE_NOINLINE int64_t AddShared(Count what, int64_t times) {
     return times + shared_[what].fetch_add(times, std::memory_order_relaxed);
   }
 
-  // Stored with release and, to sum, loaded with acquire: a sum sees the zeros
-  // that a stripe begins with.
-  std::array<std::atomic<Stripe*>, kOwnStripes> own_ = {};
+  Stripes<kFew> few_ = {};
+  std::atomic<Stripes<kMore>*> more_{nullptr};
   Stripe shared_;
 };
 
@@ -113,16 +129,17 @@ class StripedCounters<Count>::Mine {
 
 template <typename Count>
 StripedCounters<Count>::~StripedCounters() {
-  for (const auto& stripe : own_) delete stripe.load(std::memory_order_relaxed);
+  ForEachOwn([](Stripe* stripe) { delete stripe; });
+  delete more_.load(std::memory_order_relaxed);
 }
 
 template <typename Count>
 inline typename StripedCounters<Count>::Mine StripedCounters<Count>::ForThread(
     size_t thread) {
-  if (ABSL_PREDICT_TRUE(thread < kOwnStripes)) {
+  if (ABSL_PREDICT_TRUE(thread < kFew)) {
     // Relaxed: each stripe is made by the one thread that has the index, or by
     // one that had it before.
-    Stripe* const own = own_[thread].load(std::memory_order_relaxed);
+    Stripe* const own = few_[thread].load(std::memory_order_relaxed);
     if (ABSL_PREDICT_TRUE(own != nullptr)) return Mine(this, own);
   }
   return Mine(this, MakeOwn(thread));
@@ -132,24 +149,42 @@ template <typename Count>
 typename StripedCounters<Count>::Stripe* StripedCounters<Count>::MakeOwn(
     size_t thread) {
   if (thread == kSharedThreadIndex) thread = ThreadIndex();
-  if (thread >= kOwnStripes) return nullptr;
-  // Of a thread that had the index before.
-  Stripe* const inherited = own_[thread].load(std::memory_order_relaxed);
-  if (inherited != nullptr) return inherited;
-  auto* const stripe = new (std::nothrow) Stripe;
-  if (stripe != nullptr) {
-    own_[thread].store(stripe, std::memory_order_release);
+  std::atomic<Stripe*>* own = nullptr;
+  if (thread < kFew) {
+    own = &few_[thread];
+  } else if (thread < kFew + kMore) {
+    if (Stripes<kMore>* const more = MakeMore()) own = &(*more)[thread - kFew];
+  }
+  if (own == nullptr) return nullptr;
+  // Of this thread, or of one that had the index before.
+  Stripe* stripe = own->load(std::memory_order_relaxed);
+  if (stripe == nullptr) {
+    stripe = new (std::nothrow) Stripe;
+    own->store(stripe, std::memory_order_release);
   }
   return stripe;
+}
+
+// Returns the stripes of further threads, or null if there is no memory.
+template <typename Count>
+auto StripedCounters<Count>::MakeMore() -> Stripes<kMore>* {
+  Stripes<kMore>* more = more_.load(std::memory_order_acquire);
+  if (more != nullptr) return more;
+  auto* const made = new (std::nothrow) Stripes<kMore>();
+  if (made == nullptr) return nullptr;
+  if (more_.compare_exchange_strong(more, made, std::memory_order_acq_rel)) {
+    return made;
+  }
+  delete made;  // Another thread has made them meanwhile.
+  return more;
 }
 
 template <typename Count>
 int64_t StripedCounters<Count>::Sum(Count what) const {
   int64_t sum = shared_.Get(what);
-  for (const auto& own : own_) {
-    const Stripe* const stripe = own.load(std::memory_order_acquire);
+  ForEachOwn([&](const Stripe* stripe) {
     if (stripe != nullptr) sum += stripe->Get(what);
-  }
+  });
   return sum;
 }
 

@@ -344,10 +344,11 @@ TEST(CountersTest, AThreadGoesOnInTheStripeOfTheOneWhoseIndexItHas) {
 
 // Of those the last ones share a stripe.
 TEST(CountersTest, NothingIsLostHoweverManyThreadsThereAre) {
-  constexpr int kThreads = 140;
-  constexpr int kTimes = 10'000;
+  constexpr int kThreads = 270;
+  constexpr int kTimes = 1000;
   Counters counters;
   std::atomic<int> ready{0};
+  std::atomic<int> alone{0};
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&] {
@@ -355,14 +356,16 @@ TEST(CountersTest, NothingIsLostHoweverManyThreadsThereAre) {
       ++ready;
       while (ready.load() < kThreads) std::this_thread::yield();
       for (int j = 0; j < kTimes; ++j) {
-        counters.Add(Count::kSets);
+        const int64_t sets = counters.Add(Count::kSets);
         counters.Add(Count::kListenerExceptions);
+        if (j + 1 == kTimes && sets == kTimes) ++alone;
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(counters.Sum(Count::kSets), kThreads * kTimes);
   EXPECT_EQ(counters.Sum(Count::kListenerExceptions), kThreads * kTimes);
+  EXPECT_GE(alone.load(), 254);  // This thread has an index as well.
 }
 
 // At its very end a thread has no index of its own.
