@@ -77,8 +77,8 @@ class StripedCounters {
 
   // Stored with release and, to sum, loaded with acquire: a sum sees the zeros
   // that a stripe begins with.
-  template <size_t kThreads>
-  using Stripes = std::array<std::atomic<Stripe*>, kThreads>;
+  template <size_t Threads>
+  using Stripes = std::array<std::atomic<Stripe*>, Threads>;
 
   // The stripe of a thread that has none yet, or that is not of the few; null
   // if it is to use the shared one.
