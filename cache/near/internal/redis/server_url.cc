@@ -76,17 +76,17 @@ std::optional<std::string> PercentDecoded(absl::string_view text) {
 absl::Status TakeUser(absl::string_view& rest, bool has_path, ServerUrl& url) {
   const absl::string_view authority = rest.substr(0, rest.find_first_of("/?"));
   const size_t at = authority.rfind('@');
-  if (at == absl::string_view::npos) {
-    // The "@" behind a slash was meant for one in a password.
-    if (rest.find('@') != absl::string_view::npos &&
-        !(has_path && rest[0] == '/')) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "url: there is a \"/\" or \"?\" before the \"@\"; in a user or a "
-          "password write %2F and %3F",
-          kForms));
-    }
-    return absl::OkStatus();
+  const absl::string_view after =
+      at == absl::string_view::npos ? rest : rest.substr(at + 1);
+  // An "@" behind a slash was meant for one in a password.
+  if (after.find('@') != absl::string_view::npos &&
+      !(has_path && after[0] == '/')) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "url: there is a \"/\" or \"?\" before the \"@\"; in a user or a "
+        "password write %2F and %3F",
+        kForms));
   }
+  if (at == absl::string_view::npos) return absl::OkStatus();
   absl::string_view password = rest.substr(0, at);
   rest.remove_prefix(at + 1);
   absl::string_view user = password;

@@ -122,7 +122,9 @@ TEST(ServerUrlTest, NoMessageShowsThePassword) {
         "redis://ann:secret%@host", "ann:secret@host", "unix://ann:secret@run",
         "redis://secret@host", "redis:///ann:secret@host",
         "redis://host/ann:secret@host", "ann:secret@redis://host",
-        "redis://@host/ann:secret@", "unix:///path?db=ann:secret@"}) {
+        "redis://@host/ann:secret@", "unix:///path?db=ann:secret@",
+        "unix://ann:p@s/secret@/run", "unix://ann:p@s?secret@/run",
+        "redis://ann:p@[s?secret@host", "unix://@s/ann:secret@/run"}) {
     const absl::StatusOr<ServerUrl> parsed = ParseServerUrl(url);
     EXPECT_FALSE(parsed.ok()) << url;
     EXPECT_FALSE(absl::StrContains(parsed.status().message(), "secret"))
