@@ -410,6 +410,14 @@ size_t BucketOf(const Histogram& histogram) {
   return bucket;
 }
 
+TEST(EvictionRecordTest, EachBoundIsTwoToThreeTimesTheOneBefore) {
+  for (size_t i = 1; i < std::size(kEvictionAgeBounds); ++i) {
+    const double ratio = kEvictionAgeBounds[i] / kEvictionAgeBounds[i - 1];
+    EXPECT_GE(ratio, 2) << i;
+    EXPECT_LE(ratio, 3.5) << i;
+  }
+}
+
 TEST(EvictionRecordTest, EveryAgeIsInTheBucketThatASearchFinds) {
   for (int shift = 0; shift < 32; ++shift) {
     for (int64_t steps :
