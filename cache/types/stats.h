@@ -28,7 +28,7 @@
 namespace wheelcache {
 
 // The bounds of CacheStats::eviction_age, in seconds, from 0.1 s to 30 days,
-// each two to three times the one before; and of
+// each two to four times the one before; and of
 // CacheStats::eviction_life_left.
 inline constexpr double kEvictionAgeBounds[] = {
     0.1,  0.3,  1,     3,     10,    30,     60,     180,    600,

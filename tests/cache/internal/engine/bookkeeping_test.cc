@@ -410,11 +410,11 @@ size_t BucketOf(const Histogram& histogram) {
   return bucket;
 }
 
-TEST(EvictionRecordTest, EachBoundIsTwoToThreeTimesTheOneBefore) {
+TEST(EvictionRecordTest, EachBoundIsTwoToFourTimesTheOneBefore) {
   for (size_t i = 1; i < std::size(kEvictionAgeBounds); ++i) {
     const double ratio = kEvictionAgeBounds[i] / kEvictionAgeBounds[i - 1];
     EXPECT_GE(ratio, 2) << i;
-    EXPECT_LE(ratio, 3.5) << i;
+    EXPECT_LE(ratio, 4.3) << i;
   }
 }
 
