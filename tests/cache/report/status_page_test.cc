@@ -206,11 +206,13 @@ TEST_F(StatusPageTest, HitRatioIsDrawnBetweenTwoLooks) {
   cache->Set(1, 1);
   EXPECT_THAT(StatusPage(), Not(HasSubstr("class=\"line\"")));
   clock_.Advance(absl::Seconds(30));
-  (void)cache->Get(1);
+  for (const int key : {1, 1, 1, 2}) (void)cache->Get(key);
   const std::string page = StatusPage();
+  // From the left to the right, three quarters of the way from 100 up to 8.
+  EXPECT_THAT(page, HasSubstr("M46.0 31.0V31.0H336.0"));
   EXPECT_THAT(page, HasSubstr("class=\"line\""));
   EXPECT_THAT(HtmlPage(page).Text(),
-              AllOf(HasSubstr("100.0\xC2\xA0% in last 30\xC2\xA0s"),
+              AllOf(HasSubstr("75.0\xC2\xA0% in last 30\xC2\xA0s"),
                     HasSubstr("30 s ago")));
 }
 
