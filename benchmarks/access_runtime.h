@@ -1,13 +1,16 @@
-// Tells a listener of each access to memory, in programs whose code was
-// compiled by -fsanitize=thread and that are linked with this in the place of
-// ThreadSanitizer's own runtime.
+// Tells a LineModel of each access to memory. For programs that are compiled
+// with -fsanitize=thread and linked with this runtime instead of
+// ThreadSanitizer's own.
 //
 //   ListenToAccesses(&model, /*core=*/3);  // On this thread, from now on.
 //   cache->Get("key");
 //   ListenToAccesses(nullptr, 0);
 //
-// Atomic ones and those of pthread's mutexes included. Calls of libraries that
-// were compiled without the option are not seen, as memcpy.
+// It sees atomic accesses and the locks of pthreads, too. It does not see what
+// libraries do that were compiled without the option, such as memcpy.
+//
+// Threads. Each thread tells a model for itself; a model takes what one thread
+// tells at a time.
 
 #ifndef WHEELCACHE_BENCHMARKS_ACCESS_RUNTIME_H_
 #define WHEELCACHE_BENCHMARKS_ACCESS_RUNTIME_H_
@@ -16,8 +19,8 @@
 
 namespace wheelcache::benchmarks {
 
-// Has the accesses of the calling thread told to a model, as those of a core;
-// or to nobody, if it is null. One thread at a time may listen.
+// Tells the model of the accesses of the calling thread from now on, as those
+// of a core; or, if the model is null, tells nobody.
 void ListenToAccesses(LineModel* model, int core);
 
 }  // namespace wheelcache::benchmarks

@@ -2,17 +2,17 @@
 //
 //   LineModel model(/*cores=*/2);
 //   model.Write(/*core=*/0, &counter, sizeof(counter), /*by=*/1);
-//   model.Read(/*core=*/1, &counter, sizeof(counter));
-//   for (const Fetch& fetch : model.TakeFetches()) Print(fetch.writers);  // 1
+//   model.Read(/*core=*/1, &counter, sizeof(counter), /*by=*/2);
+//   for (const auto& fetch : model.TakeFetches()) Print(fetch.writers);  // 1
 //
-// Each core has a cache of its own without limit. A line is in those of all
-// cores that have read it since it was written, and a write takes it away from
-// the others. A core fetches a line that it does not have and that another one
-// has written; whoever has written it since the core had it last are the
-// writers of the fetch. A write to a line that others have read is no fetch.
+// Each core has a cache of its own, without limit. A write takes the line away
+// from all other cores. A core that accesses a line which it does not have, and
+// which another core has written, fetches it; the fetch tells who has written
+// the line since this core had it last.
 //
-// What it does not show: misses for want of room, prefetching, and what happens
-// when two cores are in the middle of operations at the same time.
+// It counts no misses for want of room, knows no prefetching, and has one core
+// at work at a time. A core that writes a line which it has, and others as
+// well, must tell them; that is not counted.
 //
 // Threads. Thread-compatible.
 
@@ -29,18 +29,18 @@ namespace wheelcache::benchmarks {
 
 class LineModel {
  public:
-  // Says what has written: the place in the program.
+  // The place in the program that accesses memory.
   using Site = uintptr_t;
 
   static constexpr int kMostCores = 64;
 
   // A line that a core had to fetch from another one.
   struct Fetch {
-    uintptr_t line;  // Its first address.
-    Site by;         // What accessed the line.
-    bool writes;     // Whether it was for a write.
-    std::vector<Site> writers;
-    std::vector<Site> all_writers;  // That it ever had.
+    uintptr_t line;                 // Its first address.
+    Site by;                        // What accessed the line.
+    bool writes;                    // Whether it was for a write.
+    std::vector<Site> writers;      // Since the core had it last.
+    std::vector<Site> all_writers;  // From the beginning.
   };
 
   // REQUIRES: 1 to kMostCores.
@@ -64,7 +64,7 @@ class LineModel {
   struct Line {
     uintptr_t begin = 0;
     Cores holders = 0;
-    // Who has not seen the last write of each site.
+    // For each site, the cores that have not seen its last write.
     std::vector<std::pair<Site, Cores>> unseen;
   };
 

@@ -2,16 +2,16 @@
 // cores, on any machine: see benchmarks/line_model.h. Run by
 // tools/shared_lines, which compiles it as benchmarks/access_runtime.h asks.
 //
-// Of each core there is a thread. They take turns: one operation after the
-// other, on cores that a random number chooses. So every run counts nearly the
-// same. The cache has the default options, values of 16 to 400 bytes, and is
-// full: its limit is one of bytes.
+// A thread stands for each core. They take turns: one operation after the
+// other, on a core drawn at random. So every run counts nearly the same. The
+// cache has the default options but for max_bytes, and is full of values of 16
+// to 400 bytes.
 //
 // Prints for each kind of operation and number of cores how many lines one
 // operation fetches from other cores, by what they belong to:
 //   entry     entries, and free blocks
-//   index     the index: who reads what another core wrote must fetch it, as
-//             lines of entries
+//   index     the index; a read of what another core has Set must fetch these
+//             two
 //   shard     the shard of the key
 //   memory    the heap of blocks for entries, which all shards have in common
 //   counters  the statistics
@@ -19,9 +19,8 @@
 //   used      of those of entries, the ones that only hits have written since
 // and, with --sites, which file accessed what other files had written.
 //
-// The background thread is not seen. For contention see benchmarks/
-// cache_benchmark.cc: a core that fetches a line waits for it, and those that
-// want the same one wait for each other.
+// It does not see the background thread, nor cores that want the same line at
+// the same time: for these, see benchmarks/cache_benchmark.cc.
 
 #include <unistd.h>
 
@@ -54,9 +53,9 @@
 #include "wheelcache/benchmarks/access_runtime.h"
 #include "wheelcache/benchmarks/line_model.h"
 #include "wheelcache/cache/cache.h"
-#include "wheelcache/cache/internal/engine/engine.h"
 #include "wheelcache/cache/internal/engine/shard.h"
 #include "wheelcache/cache/types/options.h"
+#include "wheelcache/tests/testing/cache_peer.h"
 #include "wheelcache/wheel/reaper.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
@@ -69,25 +68,7 @@ ABSL_FLAG(bool, sites, false, "print by which files lines are written");
 
 extern "C" const char __executable_start;
 
-namespace wheelcache {
-namespace internal {
-
-class CachePeer {
- public:
-  static bool IsOfAShard(const AnyCache* cache, uintptr_t address) {
-    const int shards = ShardCount(cache->options());
-    for (int i = 0; i < shards; ++i) {
-      const auto begin = reinterpret_cast<uintptr_t>(
-          &cache->engine_.ShardOf({static_cast<uint32_t>(i), 0}));
-      if (address >= begin && address < begin + sizeof(Shard)) return true;
-    }
-    return false;
-  }
-};
-
-}  // namespace internal
-
-namespace benchmarks {
+namespace wheelcache::benchmarks {
 namespace {
 
 // The file of the project, as "index_table.h", that each site is in.
@@ -110,7 +91,12 @@ class Files {
     }
   }
 
-  const std::string& Of(LineModel::Site site) const { return files_.at(site); }
+  // Empty where it is not known.
+  const std::string& Of(LineModel::Site site) const {
+    static const std::string unknown;
+    const auto found = files_.find(site);
+    return found == files_.end() ? unknown : found->second;
+  }
 
  private:
   // Of the functions that were inlined into each other at a site, the innermost
@@ -125,6 +111,7 @@ class Files {
 
   void Read(const std::string& command, const LineModel::Site* site) {
     FILE* const output = popen(command.c_str(), "r");
+    if (output == nullptr) return;
     std::array<char, 4096> line;
     --site;
     while (std::fgets(line.data(), line.size(), output) != nullptr) {
@@ -234,7 +221,16 @@ class Ledger {
 
   // Whether an address is in one of the cache's shards.
   bool IsOfAShard(uintptr_t address) const {
-    return internal::CachePeer::IsOfAShard(cache_.get(), address);
+    const auto& engine = internal::CachePeer::EngineOf(cache_.get());
+    const int shards = internal::ShardCount(cache_->options());
+    for (int i = 0; i < shards; ++i) {
+      const auto begin = reinterpret_cast<uintptr_t>(
+          &engine.ShardOf({static_cast<uint32_t>(i), 0}));
+      if (address >= begin && address < begin + sizeof(internal::Shard)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   std::vector<Row> Count() {
@@ -380,8 +376,7 @@ void Print(int cores, const Ledger& ledger, const std::vector<Row>& rows) {
 }
 
 }  // namespace
-}  // namespace benchmarks
-}  // namespace wheelcache
+}  // namespace wheelcache::benchmarks
 
 int main(int argc, char** argv) {
   using wheelcache::benchmarks::Ledger;

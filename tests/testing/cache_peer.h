@@ -16,8 +16,12 @@ namespace internal {
 class CachePeer {
  public:
   template <typename CacheType>
+  static auto& EngineOf(CacheType* cache) {
+    return cache->engine_;
+  }
+  template <typename CacheType>
   static Arena& ArenaOf(CacheType* cache) {
-    return cache->engine_.pool().arena();
+    return EngineOf(cache).pool().arena();
   }
 };
 

@@ -210,7 +210,7 @@ class WHEELCACHE_EXPORT SharedState {
   const uint64_t ghost_entries_;  // Of a shard.
   const Pages ghost_pages_;
 
- public:
+ public:  // Again: private members at the end would take 64 bytes more.
   const std::unique_ptr<WindowTarget> window_target;  // If scan-resistant.
 
   // The copy of the library that has made the cache. Readers need it, too.

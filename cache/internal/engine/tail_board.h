@@ -1,11 +1,11 @@
 // How old the tail of each shard of a cache is, so that a shard which has to
 // evict can leave that to one with an older tail.
 //
-// Time is a count of what was Set in all shards. Each tells of its own, of many
-// at a time, but not of a whole generation: shards end theirs at about the same
-// time, and those that end first would look older than the others. A
-// tail is as old as the end of the generation that it was last used in.
-// Where there are two lists, a tail stands for how much its shard holds.
+// Time is a count of Sets. A shard tells of its own, many at a time, but fewer
+// than a generation has: shards end their generations at about the same time,
+// and those that end first would look older. A tail is as old as the end of the
+// generation in which it was last used. With two lists, a tail stands for how
+// much its shard holds.
 //
 // Threads. Thread-safe. All relaxed: what is read decides which shard evicts,
 // never what is there.

@@ -57,8 +57,8 @@ class StripedCounters {
   int64_t Sum(Count what) const;
 
  private:
-  // Of threads with indices from 0, and of those that follow: a cache that few
-  // threads use need not have room for many.
+  // The threads with the lowest indices, and those that follow. Room for the
+  // latter is made when one of them counts: few caches have so many.
   static constexpr size_t kFew = 31;
   static constexpr size_t kMore = 224;
 
@@ -80,10 +80,10 @@ class StripedCounters {
   template <size_t Threads>
   using Stripes = std::array<std::atomic<Stripe*>, Threads>;
 
-  // The stripe of a thread that has none yet, or that is not of the few; null
+  // The stripe of a thread, if it has none yet or is not one of the few; null
   // if it is to use the shared one.
-  ABSL_ATTRIBUTE_NOINLINE Stripe* MakeOwn(size_t thread);
-  Stripes<kMore>* MakeMore();
+  ABSL_ATTRIBUTE_NOINLINE Stripe* FindOrMakeOwn(size_t thread);
+  Stripes<kMore>* FindOrMakeMore();
 
   template <typename Function>
   void ForEachOwn(Function&& function) const {
@@ -142,18 +142,20 @@ inline typename StripedCounters<Count>::Mine StripedCounters<Count>::ForThread(
     Stripe* const own = few_[thread].load(std::memory_order_relaxed);
     if (ABSL_PREDICT_TRUE(own != nullptr)) return Mine(this, own);
   }
-  return Mine(this, MakeOwn(thread));
+  return Mine(this, FindOrMakeOwn(thread));
 }
 
 template <typename Count>
-typename StripedCounters<Count>::Stripe* StripedCounters<Count>::MakeOwn(
+typename StripedCounters<Count>::Stripe* StripedCounters<Count>::FindOrMakeOwn(
     size_t thread) {
   if (thread == kSharedThreadIndex) thread = ThreadIndex();
   std::atomic<Stripe*>* own = nullptr;
   if (thread < kFew) {
     own = &few_[thread];
   } else if (thread < kFew + kMore) {
-    if (Stripes<kMore>* const more = MakeMore()) own = &(*more)[thread - kFew];
+    if (Stripes<kMore>* const more = FindOrMakeMore()) {
+      own = &(*more)[thread - kFew];
+    }
   }
   if (own == nullptr) return nullptr;
   // Of this thread, or of one that had the index before.
@@ -167,7 +169,7 @@ typename StripedCounters<Count>::Stripe* StripedCounters<Count>::MakeOwn(
 
 // Returns the stripes of further threads, or null if there is no memory.
 template <typename Count>
-auto StripedCounters<Count>::MakeMore() -> Stripes<kMore>* {
+auto StripedCounters<Count>::FindOrMakeMore() -> Stripes<kMore>* {
   Stripes<kMore>* more = more_.load(std::memory_order_acquire);
   if (more != nullptr) return more;
   auto* const made = new (std::nothrow) Stripes<kMore>();
