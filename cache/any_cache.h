@@ -52,7 +52,8 @@ class AnyCache {
   }
 
   // What is in the cache, with expired entries that are not yet reclaimed, and
-  // with failures that are remembered. O(1), and never more than limits().
+  // with failures that are remembered. O(shards), and never more than
+  // limits().
   int64_t size() const { return engine_.used().entries; }
   int64_t bytes() const { return engine_.used().bytes; }
 

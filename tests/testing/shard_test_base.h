@@ -118,10 +118,10 @@ class ShardTestBase : public ::testing::Test {
   }
 
   void CheckInvariants() {
-    Room used;
-    const absl::Status status = shard_.CheckInvariants(&used);
+    Room taken;
+    const absl::Status status = shard_.CheckInvariants(&taken);
     EXPECT_TRUE(status.ok()) << status;
-    EXPECT_EQ(shared_.budget.used(), used);
+    EXPECT_EQ(shared_.budget.taken(), taken);
   }
 
   // Whether the shard has a live entry of the key.

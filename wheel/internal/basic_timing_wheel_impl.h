@@ -10,6 +10,7 @@
 #include <iterator>
 #include <optional>
 
+#include "absl/base/attributes.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "wheelcache/wheel/base/prefetch.h"
@@ -66,7 +67,8 @@ inline void BasicTimingWheel<Store, Slots>::LinkAt(uint64_t tick, Ref timer) {
 }
 
 template <typename Store, typename Slots>
-inline void BasicTimingWheel<Store, Slots>::Cancel(Ref timer) {
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void BasicTimingWheel<Store, Slots>::Cancel(
+    Ref timer) {
   TimerLinks<Ref>& links = store_.links(timer);
   assert(links.scheduled());
   const Ref next = links.next;

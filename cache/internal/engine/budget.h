@@ -1,16 +1,25 @@
-// The two limits of a cache, and what is used of them.
+// The two limits of a cache, and what is taken of them.
 //
 //   Claim claim(&budget);
 //   while (!claim.Cover({1, charge})) claim.Add(Evict());
 //   claim.Spend({1, charge});  // The entry lives in the cache from here on.
 //
 // Room is taken before an entry becomes visible and comes back after the entry
-// has gone, so that at no instant more is used than the limits allow. There is
-// one Budget for all shards: nothing is split beforehand, and an entry of
-// nearly the whole limit finds its place.
+// has gone, so that at no instant more is used than the limits allow. No limit
+// is split among the shards: an entry of nearly the whole one finds its place.
 //
-// The limits may change. Budget counts the room that is free, not what is used:
-// then a limit is lowered by taking room for good, and holds at every instant.
+// Credits. If each Set took its room here, all cores would write to one cache
+// line. So a shard keeps some room: what it takes ahead, what removals leave,
+// and what an eviction leaves that freed more bytes than a Set needs. Under a
+// limit, all shards together keep at most a 64th of it. A Set that finds no
+// room calls the credits in before anything is evicted, and from then on room
+// is short: no shard takes ahead, and what removals leave comes back at once.
+// Only the bytes that an eviction leaves stay with their shard, until it has
+// nothing left to evict. When a 32nd of the limit is free, there are credits
+// again.
+//
+// The limits may change. A limit is lowered by taking room for good: then it
+// holds at every instant.
 //
 // Threads. Budget is thread-safe and lock-free; Raise and Lower are for one
 // thread at a time. A Claim belongs to one thread.
@@ -21,9 +30,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
+#include "absl/numeric/bits.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/types/options.h"
 #include "wheelcache/wheel/base/mutex.h"
@@ -50,146 +62,239 @@ struct Room {
   }
 };
 
+// A Room that one thread at a time changes, and any may read. Relaxed: a number
+// to show. What decides is in the Budget.
+class AtomicRoom {
+ public:
+  Room Get() const {
+    return {entries_.load(std::memory_order_relaxed),
+            bytes_.load(std::memory_order_relaxed)};
+  }
+  void Set(Room room) {
+    entries_.store(room.entries, std::memory_order_relaxed);
+    bytes_.store(room.bytes, std::memory_order_relaxed);
+  }
+  void Add(Room room) { Set(room += Get()); }
+
+ private:
+  std::atomic<int64_t> entries_{0};
+  std::atomic<int64_t> bytes_{0};
+};
+
+// One limit, and the room that is free under it. Thread-safe.
+class Quota {
+ public:
+  // That of a cache with so many shards, a power of two. `free`, which must
+  // outlive it, is what it counts in.
+  Quota(int64_t limit, int shards, std::atomic<int64_t>* free)
+      : limit_(limit),
+        credit_shift_(CreditShift(shards)),
+        has_peers_(shards > 1),
+        free_(*free) {
+    free->store(limit, std::memory_order_relaxed);
+  }
+
+  Quota(const Quota&) = delete;
+  Quota& operator=(const Quota&) = delete;
+
+  int64_t limit() const { return limit_.load(std::memory_order_acquire); }
+
+  // What is not free, never more than the limit. If room is taken meanwhile,
+  // it may be too large by that.
+  int64_t taken() const;
+
+  // Whether no Set has found too little since a 32nd was free. A hint.
+  bool ample() const {
+    return state_.load(std::memory_order_relaxed) == State::kAmple;
+  }
+
+  // What a shard may keep of what an eviction leaves; and of anything.
+  int64_t most_rest() const {
+    return limit_.load(std::memory_order_relaxed) >> credit_shift_;
+  }
+  int64_t most_credit() const { return ample() ? most_rest() : 0; }
+
+  // Whether so much seems to be free.
+  bool Has(int64_t amount) const {
+    return free_.load(std::memory_order_relaxed) >= amount;
+  }
+
+  // Takes at least `least` and, if there is as much, up to `most`; or nothing.
+  // Returns how much.
+  int64_t Take(int64_t least, int64_t most);
+  void Give(int64_t amount);
+
+  // Room is short for someone. Returns whether credits are to be called in
+  // before that one evicts; then the second is to be called after that.
+  bool BeginCallIn();
+  void EndCallIn() {
+    State calling = State::kCalling;
+    state_.compare_exchange_strong(calling, State::kShort,
+                                   std::memory_order_relaxed);
+  }
+
+  // As those of Budget.
+  void Raise(int64_t amount);
+  void Lower(int64_t amount) {
+    limit_.store(limit_.load(std::memory_order_relaxed) - amount,
+                 std::memory_order_release);
+  }
+
+ private:
+  enum class State : uint8_t {
+    kAmple,    // Shards may have credits.
+    kCalling,  // They may not have new ones. Who evicts calls in the old ones.
+    kShort,    // There are none.
+  };
+
+  // Of a 64th by the number of shards.
+  static int CreditShift(int shards) {
+    return static_cast<int>(
+        absl::bit_width(static_cast<uint32_t>(shards) * 64 - 1));
+  }
+
+  // Read by each Set. The limit is for who shows it: what keeps it is free_.
+  std::atomic<int64_t> limit_;
+  std::atomic<State> state_{State::kAmple};  // Relaxed: see BeginCallIn.
+  const int credit_shift_;
+  const bool has_peers_;  // There is more than one shard.
+
+  // The limit is kept by the read-modify-writes of this one number: whoever
+  // lowers it takes room as a Set does, and keeps it, so that no Set has to
+  // look at the limit. Given back with release and taken with acquire, so that
+  // an entry whose room was another's is not seen before that one has gone.
+  std::atomic<int64_t>& free_;
+};
+
 class Budget {
  public:
-  explicit Budget(Room limit) : limit_(limit), free_(limit) {}
+  Budget(Room limit, int shards)
+      : entries_(limit.entries, shards, &free_.entries),
+        bytes_(limit.bytes, shards, &free_.bytes) {}
 
   Budget(const Budget&) = delete;
   Budget& operator=(const Budget&) = delete;
 
   // The present limits.
-  Room limit() const {
-    return {limit_.entries.load(std::memory_order_acquire),
-            limit_.bytes.load(std::memory_order_acquire)};
+  Room limit() const { return {entries_.limit(), bytes_.limit()}; }
+
+  // What entries, claims and credits have.
+  Room taken() const { return {entries_.taken(), bytes_.taken()}; }
+
+  // Whether a Set will probably find room. A hint.
+  bool ample() const { return entries_.ample() && bytes_.ample(); }
+
+  // What a shard may keep as its credit; the second, after it has evicted.
+  Room most_credit() const {
+    return {entries_.most_credit(), bytes_.most_credit()};
+  }
+  Room most_rest() const {
+    return {entries_.most_credit(), bytes_.most_rest()};
   }
 
-  // What is claimed or in use. Never more than the limit.
-  Room used() const {
-    return {Used(limit_.entries, free_.entries),
-            Used(limit_.bytes, free_.bytes)};
+  // Whether so much seems to be free.
+  bool Has(Room room) const {
+    return entries_.Has(room.entries) && bytes_.Has(room.bytes);
   }
 
-  // The same, but 0 of what `limit`, a result of limit(), leaves unlimited:
-  // cheaper than reading both.
-  Room used_of(Room limit) const {
-    return {
-        limit.entries == kUnlimited ? 0 : Used(limit_.entries, free_.entries),
-        limit.bytes == kUnlimited ? 0 : Used(limit_.bytes, free_.bytes)};
+  // Takes of each of the two at least `least`, up to `most`, or nothing.
+  // Returns what it took.
+  Room Take(Room least, Room most) {
+    return {entries_.Take(least.entries, most.entries),
+            bytes_.Take(least.bytes, most.bytes)};
   }
-
-  // Whether there is room for another entry like those that are there. A hint.
-  bool HasRoom() const {
-    const Room limit = limit_.Get();
-    const Room free = free_.Get();
-    return free.entries > 0 &&
-           free.bytes >= (limit.bytes - free.bytes) /
-                             std::max<int64_t>(limit.entries - free.entries, 1);
-  }
-
-  // Takes all of `room` or, where a limit forbids it, nothing.
-  bool TryTake(Room room) {
-    if (!TryTake(free_.entries, room.entries)) return false;
-    if (TryTake(free_.bytes, room.bytes)) return true;
-    Add(free_.entries, room.entries);
-    return false;
-  }
-
-  // Takes what is free of `room`. Returns what it took.
-  Room TakeUpTo(Room room) {
-    return {TakeUpTo(free_.entries, room.entries),
-            TakeUpTo(free_.bytes, room.bytes)};
-  }
-
   void Give(Room room) {
-    Add(free_.entries, room.entries);
-    Add(free_.bytes, room.bytes);
+    entries_.Give(room.entries);
+    bytes_.Give(room.bytes);
+  }
+
+  // So much is missing. Returns whether the credits of all shards are to be
+  // called in before anything is evicted for that, and EndCallIn be called.
+  bool BeginCallIn(Room missing) {
+    const bool entries =
+        !entries_.Has(missing.entries) && entries_.BeginCallIn();
+    const bool bytes = !bytes_.Has(missing.bytes) && bytes_.BeginCallIn();
+    return entries || bytes;
+  }
+  void EndCallIn() {
+    entries_.EndCallIn();
+    bytes_.EndCallIn();
   }
 
   // Change the limits; one thread at a time may do so.
   void Raise(Room room) {
-    Raise(&limit_.entries, &free_.entries, room.entries);
-    Raise(&limit_.bytes, &free_.bytes, room.bytes);
+    entries_.Raise(room.entries);
+    bytes_.Raise(room.bytes);
   }
   // REQUIRES: the caller has taken `room`, and will not give it back.
   void Lower(Room room) {
-    Lower(&limit_.entries, room.entries);
-    Lower(&limit_.bytes, room.bytes);
+    entries_.Lower(room.entries);
+    bytes_.Lower(room.bytes);
   }
 
  private:
-  using Number = std::atomic<int64_t>;
-
-  struct Numbers {
-    explicit Numbers(Room room) : entries(room.entries), bytes(room.bytes) {}
-    Room Get() const {
-      return {entries.load(std::memory_order_relaxed),
-              bytes.load(std::memory_order_relaxed)};
-    }
-    Number entries;
-    Number bytes;
-  };
-
-  // Of a limit and the room that was free under it. A limit is raised before
-  // its room is free, and lowered after that was taken: what is read under one
-  // limit may be too large by a claim, and is never too small.
-  static int64_t Used(const Number& limit, const Number& free) {
-    int64_t most = limit.load(std::memory_order_acquire);
-    for (;;) {
-      const int64_t used = most - free.load(std::memory_order_acquire);
-      const int64_t again = limit.load(std::memory_order_acquire);
-      if (again == most) return used;
-      most = again;
-    }
-  }
-
-  static void Add(Number& free, int64_t amount) {
-    if (amount != 0) free.fetch_add(amount, std::memory_order_release);
-  }
-
-  static bool TryTake(Number& free, int64_t amount) {
-    if (amount == 0) return true;
-    int64_t now = free.load(std::memory_order_relaxed);
-    do {
-      if (now < amount) return false;
-    } while (!free.compare_exchange_weak(now, now - amount,
-                                         std::memory_order_acquire,
-                                         std::memory_order_relaxed));
-    return true;
-  }
-
-  static int64_t TakeUpTo(Number& free, int64_t amount) {
-    int64_t now = free.load(std::memory_order_relaxed);
-    int64_t taken;
-    do {
-      taken = std::min(now, amount);
-      if (taken <= 0) return 0;
-    } while (!free.compare_exchange_weak(now, now - taken,
-                                         std::memory_order_acquire,
-                                         std::memory_order_relaxed));
-    return taken;
-  }
-
-  static void Raise(Number* limit, Number* free, int64_t amount) {
-    limit->store(limit->load(std::memory_order_relaxed) + amount,
-                 std::memory_order_release);
-    Interleave("budget: between the limit and its room");
-    Add(*free, amount);
-  }
-  static void Lower(Number* limit, int64_t amount) {
-    limit->store(limit->load(std::memory_order_relaxed) - amount,
-                 std::memory_order_release);
-  }
-
-  // For who shows them: what keeps the limits is free_ alone.
-  Numbers limit_;
-
-  // Each limit is kept by the read-modify-writes of one number, the room that
-  // is left: whoever lowers the limit takes room as a Set does, and keeps it,
-  // so that no Set has to look at the limit. Given back with release and taken
-  // with acquire, so that an entry whose room was another's is not seen before
-  // that one has gone.
-  alignas(ABSL_CACHELINE_SIZE) Numbers free_;
+  // Few write here, and each Set reads the rest.
+  struct alignas(ABSL_CACHELINE_SIZE) {
+    std::atomic<int64_t> entries;
+    std::atomic<int64_t> bytes;
+  } free_;
+  Quota entries_;
+  Quota bytes_;
 };
+
+inline int64_t Quota::taken() const {
+  // A limit is raised before its room is free, and lowered after that was
+  // taken: what is read under one limit may be too large by a claim, and is
+  // never too small.
+  int64_t most = limit();
+  for (;;) {
+    const int64_t taken = most - free_.load(std::memory_order_acquire);
+    const int64_t again = limit();
+    if (again == most) return taken;
+    most = again;
+  }
+}
+
+inline int64_t Quota::Take(int64_t least, int64_t most) {
+  if (most <= 0) return 0;
+  int64_t now = free_.load(std::memory_order_relaxed);
+  int64_t taken;
+  do {
+    taken = std::min(now, most);
+    if (taken < least || taken <= 0) return 0;
+  } while (!free_.compare_exchange_weak(
+      now, now - taken, std::memory_order_acquire, std::memory_order_relaxed));
+  return taken;
+}
+
+inline void Quota::Give(int64_t amount) {
+  if (amount == 0) return;
+  const int64_t free =
+      free_.fetch_add(amount, std::memory_order_release) + amount;
+  if (ABSL_PREDICT_FALSE(!ample()) && free > limit() / 32) {
+    state_.store(State::kAmple, std::memory_order_relaxed);
+  }
+}
+
+inline bool Quota::BeginCallIn() {
+  if (ABSL_PREDICT_TRUE(state_.load(std::memory_order_relaxed) ==
+                        State::kShort)) {
+    return false;
+  }
+  // Whoever calls in locks each shard after this, and so does who keeps a
+  // credit: whoever comes to a shard later sees that room is short.
+  const bool credits = most_rest() > 0 && has_peers_;
+  state_.store(credits ? State::kCalling : State::kShort,
+               std::memory_order_relaxed);
+  return credits;
+}
+
+inline void Quota::Raise(int64_t amount) {
+  limit_.store(limit_.load(std::memory_order_relaxed) + amount,
+               std::memory_order_release);
+  Interleave("budget: between the limit and its room");
+  Give(amount);
+}
 
 // Room that one call has taken from the budget, or from the entries it removed,
 // and not used yet. What is left is to be given back in the end.
@@ -203,21 +308,30 @@ class Claim {
   // budget has what is missing.
   bool Cover(Room need) {
     need_ = need;
-    const Room missing = {std::max<int64_t>(need.entries - held_.entries, 0),
-                          std::max<int64_t>(need.bytes - held_.bytes, 0)};
-    if (!budget_.TryTake(missing)) return false;
-    held_ += missing;
-    return true;
+    if (IsCovered()) return true;
+    const Room least = missing();
+    if (!budget_.Has(least)) return false;
+    held_ += budget_.Take(least, least);
+    return IsCovered();
   }
+
+  // The same, but first from the credit of a shard, and with as much more from
+  // the budget as a shard may keep. If that is not enough, calls_in() tells
+  // whether the credits of all shards are to be called in, and EndCallIn be
+  // called, before anything is removed for the need.
+  bool Cover(Room need, Room* credit) {
+    need_ = need;
+    return IsCovered() || TakeFrom(credit);
+  }
+  bool calls_in() const { return calls_in_; }
 
   // What Cover was asked for last.
   Room need() const { return need_; }
 
   // Tops the claim up to `most`, as far as the budget has room.
   void CoverUpTo(Room most) {
-    held_ +=
-        budget_.TakeUpTo({std::max<int64_t>(most.entries - held_.entries, 0),
-                          std::max<int64_t>(most.bytes - held_.bytes, 0)});
+    most -= held_;
+    held_ += budget_.Take(Room(), most);
   }
 
   // Takes up to `most` from the claim and from the limits of the budget; see
@@ -230,12 +344,29 @@ class Claim {
     return room;
   }
 
-  // Keeps the room of an entry that was removed.
+  // Keeps the room of an entry that was removed, or a credit that was called
+  // in.
   void Add(Room room) { held_ += room; }
 
   // Hands `room` over to an entry; parts of it may be negative.
   // REQUIRES: Cover(room) was true.
   void Spend(Room room) { held_ -= room; }
+
+  // Adds what is left over to a credit, up to `most` in all. Where there is
+  // more, the credit becomes half of that: most of what comes next needs no
+  // other room.
+  ABSL_ATTRIBUTE_NOINLINE void LeaveTo(Room* credit, Room most) {
+    CallIn(credit);
+    *credit = {Kept(held_.entries, most.entries),
+               Kept(held_.bytes, most.bytes)};
+    held_ -= *credit;
+  }
+
+  // Takes a credit over.
+  void CallIn(Room* credit) { held_ += std::exchange(*credit, Room()); }
+
+  // Whether nothing is left over.
+  bool empty() const { return held_ == Room(); }
 
   void GiveBack() {
     budget_.Give(held_);
@@ -243,9 +374,38 @@ class Claim {
   }
 
  private:
+  bool IsCovered() const {
+    return held_.entries >= need_.entries && held_.bytes >= need_.bytes;
+  }
+  Room missing() const {
+    return {std::max<int64_t>(need_.entries - held_.entries, 0),
+            std::max<int64_t>(need_.bytes - held_.bytes, 0)};
+  }
+
+  // Out of line, to keep short what many Sets find, that the entry which they
+  // replace leaves what they need.
+  ABSL_ATTRIBUTE_NOINLINE bool TakeFrom(Room* credit) {
+    Room least = missing();
+    least -= *credit;
+    if (ABSL_PREDICT_FALSE(!budget_.Has(least))) {
+      calls_in_ = budget_.BeginCallIn(least);
+      return false;
+    }
+    CallIn(credit);
+    const Room ahead = budget_.most_credit();
+    held_ += budget_.Take(
+        least, {least.entries > 0 ? least.entries + ahead.entries : 0,
+                least.bytes > 0 ? least.bytes + ahead.bytes : 0});
+    return IsCovered();
+  }
+  static int64_t Kept(int64_t held, int64_t most) {
+    return held <= most ? held : most / 2;
+  }
+
   Budget& budget_;
   Room held_;
   Room need_;
+  bool calls_in_ = false;
 };
 
 // The limits of a cache on their way to others.

@@ -133,6 +133,9 @@ inline Put Engine::StoreInShard(const Shard::Write& write) {
         return Put::kLost;
       case StoreOutcome::kMoreToDo:
         break;
+      case StoreOutcome::kCallIn:
+        CallInCredits(&call.departures.claim);
+        break;
       case StoreOutcome::kReclaimOthers:
         ReclaimAll(write.now_nanos, &call.departures);
         break;
@@ -229,6 +232,11 @@ void Engine::ReclaimAll(int64_t now_nanos, Departures* departures) {
     if (shared_.due.Get(static_cast<int>(i)) > now_nanos) continue;
     shards_[i].Reclaim(now_nanos, shared_.maintenance_budget, departures);
   }
+}
+
+void Engine::CallInCredits(Claim* claim) {
+  for (auto& shard : shards_) shard.CallIn(claim);
+  shared_.budget.EndCallIn();
 }
 
 // The shard whose last entry is longest unused: not `but`, if that is given.
@@ -383,6 +391,15 @@ void Engine::Clear() {
   shared_.advisor.DeleteAll();
   on_miss_.fetch_and(kAdvised, std::memory_order_release);
   for (auto& shard : shards_) shard.Unlock();
+}
+
+// At most the limits, although the shards are looked at one after the other.
+Room Engine::used() const {
+  Room used;
+  for (const auto& shard : shards_) used += shard.used();
+  const Room most = limit();
+  return {std::clamp<int64_t>(used.entries, 0, most.entries),
+          std::clamp<int64_t>(used.bytes, 0, most.bytes)};
 }
 
 bool Engine::HasExpired(const EntryHeader& entry) const {

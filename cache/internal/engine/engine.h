@@ -75,8 +75,8 @@ class WHEELCACHE_EXPORT Engine {
   Clock& clock() const { return clock_; }
   EntryPool& pool() const { return *shared_.pool; }
 
-  // What is in the cache, or claimed by a Set.
-  Room used() const { return shared_.budget.used(); }
+  // What is in the cache. O(shards).
+  Room used() const;
 
   // The copy of the library that has made the cache.
   const LibraryCopy* copy() const { return shared_.copy; }
@@ -212,6 +212,7 @@ class WHEELCACHE_EXPORT Engine {
   void GiveUpLateWaits(int64_t now_nanos);
   bool RememberFailure(const Shard::EndedLoad& ended);
   void ReclaimAll(int64_t now_nanos, Departures* departures);
+  void CallInCredits(Claim* claim);
   void EvictFromOthers(const Shard& home, Departures* departures);
 
   // The resident memory of what is in the cache, and around it.

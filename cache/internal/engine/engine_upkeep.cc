@@ -39,8 +39,13 @@ bool Engine::LowerLimits(bool* began) {
   const int64_t now_nanos = clock_.NowNanos();
   Call call(this, &shards_[0], now_nanos);
   Claim& claim = call.departures.claim;
-  const Room missing = limits_.Approach(&claim);
+  Room missing = limits_.Approach(&claim);
   if (missing == Room()) return false;
+  if (shared_.budget.BeginCallIn(missing) || !*began) {
+    CallInCredits(&claim);
+    missing = limits_.Approach(&claim);
+    if (missing == Room()) return false;
+  }
   Interleave("limits: before a step makes room");
   if (!std::exchange(*began, true)) {
     for (auto& shard : shards_) shard.PublishOldest(&call.departures);
@@ -107,8 +112,9 @@ CacheStats Engine::stats() const {
   stats.load_waits = shared_.counters.Sum(Count::kLoadWaits);
   stats.stale_hits = shared_.counters.Sum(Count::kStaleHits);
   stats.refreshes = shared_.counters.Sum(Count::kRefreshes);
-  stats.entries = used().entries;
-  stats.bytes = used().bytes;
+  const Room used = this->used();
+  stats.entries = used.entries;
+  stats.bytes = used.bytes;
   stats.max_entries = shared_.budget.limit().entries;
   stats.max_bytes = shared_.budget.limit().bytes;
   stats.resident_bytes = ResidentBytes();
@@ -199,14 +205,15 @@ int64_t Engine::LimboDue(int64_t now_nanos) const {
 }
 
 absl::Status Engine::CheckInvariants() {
-  Room used;
+  Room taken;
   for (auto& shard : shards_) {
-    if (auto status = shard.CheckInvariants(&used); !status.ok()) {
+    if (auto status = shard.CheckInvariants(&taken); !status.ok()) {
       return status;
     }
   }
-  if (!(shared_.budget.used() == used)) {
-    return absl::InternalError("the budget is not the sum of the charges");
+  if (!(shared_.budget.taken() == taken)) {
+    return absl::InternalError(
+        "the budget is not the sum of the charges and credits");
   }
   return absl::OkStatus();
 }

@@ -89,7 +89,7 @@ inline EntryRef RemovalOrder::UnlinkReplacedForSet(EntryRef next) {
     PrefetchForThisThread(next);
   }
   const EntryRef unlinked = UnlinkReplaced();
-  if (!VictimsAreKnown() && !shared_.budget.HasRoom()) PrefetchVictims();
+  if (!VictimsAreKnown() && !shared_.budget.ample()) PrefetchVictims();
   return unlinked;
 }
 

@@ -132,8 +132,9 @@ StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
   departures->claim.Spend(step.need);
   Interleave("store: between claim and link");
   SupersedeLocked(key, departures);
-  used_ += step.need;
+  used_.Add(step.need);
   LinkLocked(step);
+  KeepRestLocked(&departures->claim);
   departures->counts.Add(Count::kSets);
   return StoreOutcome::kStored;
 }
@@ -155,8 +156,12 @@ bool Shard::MeetsConditionLocked(const Write& write, EntryRef old,
 // entry that is replaced, until the claim covers the need.
 inline StoreOutcome Shard::MakeRoomLocked(Step* step) {
   const int64_t now_nanos = step->write.now_nanos;
-  while (!step->departures->claim.Cover(step->need)) {
+  Claim& claim = step->departures->claim;
+  while (!claim.Cover(step->need, &credit_)) {
     if (step->budget == 0) return StoreOutcome::kMoreToDo;
+    if (claim.calls_in()) {
+      return StoreOutcome::kCallIn;
+    }
     if (order_.due_nanos() <= now_nanos) {
       step->budget -= ReclaimLocked(now_nanos, step->budget, step->departures);
       continue;
@@ -185,7 +190,8 @@ StoreOutcome Shard::RememberLocked(const Write& write, Departures* departures) {
   const StoreOutcome outcome = MakeRoomLocked(&step);
   if (outcome != StoreOutcome::kStored) return outcome;
   departures->claim.Spend(step.need);
-  used_ += step.need;
+  KeepRestLocked(&departures->claim);
+  used_.Add(step.need);
   LeaveRingLocked(write.ref);
   ++failures_;
   LoadAt(write.ref).in_shard.state = Load::InShard::kFailure;
@@ -226,7 +232,7 @@ void Shard::RemoveEntryLocked(EntryRef ref, RemovalCause cause,
   index_.Erase(hash, ref);
   Interleave("remove: between index and list");
   const Room room = RoomOf(ref);
-  used_ -= room;
+  used_.Add({-room.entries, -room.bytes});
   departures->claim.Add(room);
   if (cause == RemovalCause::kEvicted) {
     order_.RemoveVictim(ref, hash, room.bytes);  // EvictLocked has counted it.
@@ -248,6 +254,7 @@ bool Shard::Remove(const KeyQuery& key, RemovalCause cause,
   // since, as the value had expired.
   const bool live = !At(ref).ExpiredAt(clock_.NowNanos());
   RemoveLocked(ref, live ? cause : RemovalCause::kExpired, departures);
+  KeepCreditLocked(&departures->claim);
   ShrinkIndexLocked(Index::kMostCopied);
   return live;
 }
@@ -266,6 +273,7 @@ bool Shard::RemoveIf(const KeyQuery& key, EntryRef expected, RemovalCause cause,
   if (live == 0) return true;
   SupersedeLocked(key, departures);
   RemoveLocked(live, cause, departures);
+  KeepCreditLocked(&departures->claim);
   ShrinkIndexLocked(Index::kMostCopied);
   return true;
 }
@@ -280,6 +288,7 @@ EntryRef Shard::Take(const KeyQuery& key, Departures* departures) {
   if (live == 0) return 0;
   pool_.Pin(live);
   RemoveLocked(live, RemovalCause::kDeleted, departures);
+  KeepCreditLocked(&departures->claim);
   ShrinkIndexLocked(Index::kMostCopied);
   return live;
 }

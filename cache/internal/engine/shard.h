@@ -3,8 +3,8 @@
 //
 // Invariant, whenever the lock is free: an entry of this shard is in the index
 // and in the order; its charge is part of used_, which the cache's Budget has
-// given. One entry that was replaced may still be in the order; see
-// RemovalOrder.
+// given, as it has credit_. One entry that was replaced may still be in the
+// order; see RemovalOrder.
 //
 // Loads. The placeholder of a load (cache/internal/loads/load.h) is in the
 // index as well. It takes no room and is in no order, with one exception: one
@@ -62,6 +62,7 @@ enum class StoreOutcome {
   kSuperseded,     // It comes from a load that a Set or Del has overtaken.
   kLost,           // Its condition does not hold.
   kMoreToDo,       // The lock was held for long enough: call again.
+  kCallIn,         // The credits of all shards are wanted, before it evicts.
   kReclaimOthers,  // Other shards have expired entries, which go first.
   kEvictOlder,     // Another shard is to: see AnotherShardHasOlder.
   kEvictOthers,    // This shard has nothing left to evict.
@@ -216,8 +217,18 @@ class WHEELCACHE_EXPORT Shard {
 
   // Evicts the least recently used until the claim covers its need or the
   // budget or the shard is empty; if it is scan-resistant and has peers, one
-  // entry. Returns whether anything was evicted.
+  // entry. The claim gets the shard's credit, too. Returns whether it got
+  // anything.
   bool Evict(Departures* departures);
+
+  // Hands the shard's credit over to the claim.
+  void CallIn(Claim* claim) {
+    MutexLock lock(&mu_);
+    claim->CallIn(&credit_);
+  }
+
+  // The room that the entries take. Takes no lock.
+  Room used() const { return used_.Get(); }
 
   // Evicts the least recently used until `bytes` have left, or the budget or
   // the shard is empty. Returns the bytes that have left.
@@ -283,9 +294,9 @@ class WHEELCACHE_EXPORT Shard {
   // Where in their lives entries were evicted. To be read without the lock.
   const EvictionRecord& eviction_record() const { return eviction_record_; }
 
-  // For tests: finds the first broken invariant, and adds to *used what the
-  // entries use. O(entries).
-  absl::Status CheckInvariants(Room* used);
+  // For tests: finds the first broken invariant, and adds to *taken what the
+  // shard has taken from the budget. O(entries).
+  absl::Status CheckInvariants(Room* taken);
 
  private:
   EntryHeader& At(EntryRef ref) const { return pool_.At(ref); }
@@ -369,6 +380,16 @@ class WHEELCACHE_EXPORT Shard {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   int64_t DeadlineLocked(int64_t now_nanos, int64_t ttl_nanos)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Keeps what the shard may of the room that removals or, in the second case,
+  // a Set have left. Most leave none.
+  void KeepCreditLocked(Claim* claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (claim->empty()) return;
+    claim->LeaveTo(&credit_, shared_.budget.most_credit());
+  }
+  void KeepRestLocked(Claim* claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (claim->empty()) return;
+    claim->LeaveTo(&credit_, shared_.budget.most_rest());
+  }
 
   // Placeholders: shard_loads.cc.
 
@@ -434,7 +455,8 @@ class WHEELCACHE_EXPORT Shard {
   // failures: a ring, in which the oldest is the newer one of the newest.
   int32_t placeholders_ ABSL_GUARDED_BY(mu_) = 0;
   EntryRef newest_load_ ABSL_GUARDED_BY(mu_) = 0;
-  Room used_ ABSL_GUARDED_BY(mu_);
+  AtomicRoom used_;                          // Changed under mu_.
+  Room credit_ ABSL_GUARDED_BY(mu_);         // See Budget.
   int64_t untold_ ABSL_GUARDED_BY(mu_) = 0;  // See Advisor.
   RemovalOrder order_ ABSL_GUARDED_BY(mu_);
 };

@@ -92,7 +92,7 @@ void Shard::RemovePlaceholderLocked(EntryRef placeholder,
   --placeholders_;
   if (LoadAt(placeholder).in_shard.state == Load::InShard::kFailure) {
     const Room room = RoomOf(placeholder);
-    used_ -= room;
+    used_.Add({-room.entries, -room.bytes});
     departures->claim.Add(room);
     order_.Remove(placeholder, room.bytes);
     --failures_;

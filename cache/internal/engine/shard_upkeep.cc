@@ -26,6 +26,7 @@ uint64_t Shard::Reclaim(int64_t now_nanos, uint64_t budget,
   index_.FreeOldTables();
   departures->AddUnlinked(order_.UnlinkReplaced());
   const uint64_t used = ReclaimLocked(now_nanos, budget, departures);
+  KeepCreditLocked(&departures->claim);
   return used + ShrinkIndexLocked(budget - used);
 }
 
@@ -62,20 +63,21 @@ bool Shard::Evict(Departures* departures) {
   MutexLock lock(&mu_);
   departures->AddUnlinked(order_.UnlinkReplacedForEviction());
   Claim& claim = departures->claim;
+  bool got = !(credit_ == Room());
+  claim.CallIn(&credit_);
   const EvictionRecord::Time now(clock_);
   uint64_t budget = shared_.maintenance_budget;
-  bool evicted = false;
   while (budget > 0 && !claim.Cover(claim.need())) {
     const EntryRef victim = order_.FindVictim(/*keep=*/0, Room(), &budget);
     if (victim == 0) break;
     EvictLocked(victim, now, departures);
-    evicted = true;
+    got = true;
     // Behind the tail of one list may be much younger entries. So the caller
     // compares anew which shard has the oldest.
     if (shared_.scan_resistant && shared_.shards > 1) break;
     if (budget > 0) --budget;
   }
-  return evicted;
+  return got;
 }
 
 int64_t Shard::EvictBytes(int64_t bytes, Departures* departures) {
@@ -138,7 +140,8 @@ void Shard::TakeAllLocked(Departures* departures) {
       index_.Erase(CellHashOf(ref), ref);
     }
   };
-  const int64_t values = used_.entries - failures_;
+  const Room used = used_.Get();
+  const int64_t values = used.entries - failures_;
   placeholders_ = failures_ = 0;
   if (const EntryRef newest = std::exchange(newest_load_, 0); newest != 0) {
     const EntryRef oldest = At(newest).lru.newer;
@@ -151,10 +154,11 @@ void Shard::TakeAllLocked(Departures* departures) {
   erase(newest);
   departures->CountRemoved(RemovalCause::kDeleted, values);
   departures->AddCleared(newest, oldest);
-  shared_.budget.Give(std::exchange(used_, Room()));
+  used_.Set(Room());
+  shared_.budget.Give(used);
 }
 
-absl::Status Shard::CheckInvariants(Room* used) {
+absl::Status Shard::CheckInvariants(Room* taken) {
   MutexLock lock(&mu_);
   Room sum;
   bool all_found = true;
@@ -183,13 +187,14 @@ absl::Status Shard::CheckInvariants(Room* used) {
   if (static_cast<int64_t>(index_.size()) != sum.entries + uncounted) {
     return absl::InternalError("the index has entries that no list has");
   }
-  if (!(sum == used_)) {
+  if (!(sum == used_.Get())) {
     return absl::InternalError("the charges do not add up to used_");
   }
   if (order_.IsAheadOf(clock_.NowNanos())) {
     return absl::InternalError("the wheel is ahead of the clock");
   }
-  *used += sum;
+  *taken += sum;
+  *taken += credit_;
   return absl::OkStatus();
 }
 

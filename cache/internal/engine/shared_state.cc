@@ -55,7 +55,7 @@ SharedState::SharedState(const CacheOptions& options, int number_of_shards,
       writer_budget(options.reaper == nullptr
                         ? maintenance_budget
                         : std::min<uint64_t>(maintenance_budget, 8)),
-      budget({options.max_entries, options.max_bytes}),
+      budget({options.max_entries, options.max_bytes}, shards),
       due(shards),
       tails(shards),
       tables(shard_count(),

@@ -167,7 +167,7 @@ double TwoLists::PartOf(Room room) const {
 // the cache uses is of its limits.
 void TwoLists::MeasurePart() {
   const Room limit = budget_.limit();
-  const Room used = budget_.used_of(limit);
+  const Room used = budget_.taken();
   const Room all = total();
   if (limit.bytes == kUnlimited) {
     // Mostly nothing has changed, and there is nothing to divide.
@@ -200,7 +200,7 @@ bool TwoLists::WindowIsOver(Room incoming) const {
 // as the cache and that have room. What the window gives up in a full cache has
 // to prove its worth first.
 bool TwoLists::MainHasRoomFor(Room room) const {
-  if (ABSL_PREDICT_TRUE(!budget_.HasRoom())) return false;
+  if (ABSL_PREDICT_TRUE(!budget_.ample())) return false;
   room += sizes_[kMain];
   const double target = target_.Get();
   const double all = std::max(PartOf(total()), 1.0);
@@ -219,9 +219,9 @@ Standing TwoLists::standing() const {
   };
   const double part = std::max(part_of(room.entries, limit.entries),
                                part_of(room.bytes, limit.bytes));
-  const auto entries =
-      static_cast<double>(std::max<int64_t>(budget_.used().entries, 1));
-  const double margin = std::min(part / 64 + kMarginInEntries / entries, 1.0);
+  const double of_one =
+      part / static_cast<double>(std::max<int64_t>(room.entries, 1));
+  const double margin = std::min(part / 64 + kMarginInEntries * of_one, 1.0);
   return {TailBoard::Time{0} -
               static_cast<TailBoard::Time>(std::min(part, 1.0) * kWhole),
           static_cast<uint32_t>(margin * kWhole)};

@@ -11,6 +11,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -38,64 +39,93 @@ using ::testing::IsEmpty;
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
+// As a Set that removes nothing.
+bool TryTake(Budget* budget, Room room) {
+  Claim claim(budget);
+  const bool covered = claim.Cover(room);
+  if (covered) claim.Spend(room);
+  claim.GiveBack();
+  return covered;
+}
+
 TEST(BudgetTest, GivesRoomUpToTheLimits) {
-  Budget budget({2, 100});
-  EXPECT_TRUE(budget.TryTake({1, 60}));
-  EXPECT_FALSE(budget.TryTake({1, 41}));
-  EXPECT_TRUE(budget.TryTake({1, 40}));
-  EXPECT_FALSE(budget.TryTake({1, 0}));
-  EXPECT_FALSE(budget.TryTake({0, 1}));
-  EXPECT_TRUE(budget.TryTake({0, 0}));
-  EXPECT_EQ(budget.used(), (Room{2, 100}));
+  Budget budget({2, 100}, /*shards=*/1);
+  EXPECT_TRUE(TryTake(&budget, {1, 60}));
+  EXPECT_FALSE(TryTake(&budget, {1, 41}));
+  EXPECT_TRUE(TryTake(&budget, {1, 40}));
+  EXPECT_FALSE(TryTake(&budget, {1, 0}));
+  EXPECT_FALSE(TryTake(&budget, {0, 1}));
+  EXPECT_TRUE(TryTake(&budget, {0, 0}));
+  EXPECT_EQ(budget.taken(), (Room{2, 100}));
   budget.Give({1, 60});
-  EXPECT_EQ(budget.used(), (Room{1, 40}));
+  EXPECT_EQ(budget.taken(), (Room{1, 40}));
 }
 
 TEST(BudgetTest, NoLimitIsNeverReached) {
-  Budget budget({kNoLimit, kNoLimit});
-  EXPECT_TRUE(budget.TryTake({kNoLimit - 1, kNoLimit - 1}));
-  EXPECT_TRUE(budget.TryTake({1, 1}));
-  EXPECT_FALSE(budget.TryTake({1, 1}));
+  Budget budget({kNoLimit, kNoLimit}, /*shards=*/1);
+  EXPECT_TRUE(TryTake(&budget, {kNoLimit - 1, kNoLimit - 1}));
+  EXPECT_TRUE(TryTake(&budget, {1, 1}));
+  EXPECT_FALSE(TryTake(&budget, {1, 1}));
 }
 
 TEST(BudgetTest, GivesTheRoomOfAHigherLimitAtOnce) {
-  Budget budget({1, 100});
-  ASSERT_TRUE(budget.TryTake({1, 100}));
+  Budget budget({1, 100}, /*shards=*/1);
+  ASSERT_TRUE(TryTake(&budget, {1, 100}));
   budget.Raise({2, 0});
   EXPECT_EQ(budget.limit(), (Room{3, 100}));
-  EXPECT_EQ(budget.used(), (Room{1, 100}));
-  EXPECT_TRUE(budget.TryTake({2, 0}));
-  EXPECT_FALSE(budget.TryTake({1, 0}));
+  EXPECT_EQ(budget.taken(), (Room{1, 100}));
+  EXPECT_TRUE(TryTake(&budget, {2, 0}));
+  EXPECT_FALSE(TryTake(&budget, {1, 0}));
   budget.Raise({0, kNoLimit - 100});
-  EXPECT_TRUE(budget.TryTake({0, kNoLimit - 100}));
-  EXPECT_FALSE(budget.TryTake({0, 1}));
-  EXPECT_EQ(budget.used(), (Room{3, kNoLimit}));
+  EXPECT_TRUE(TryTake(&budget, {0, kNoLimit - 100}));
+  EXPECT_FALSE(TryTake(&budget, {0, 1}));
+  EXPECT_EQ(budget.taken(), (Room{3, kNoLimit}));
 }
 
-TEST(BudgetTest, TellsTheUseOfEachLimitThatThereIs) {
-  Budget budget({10, 100});
-  ASSERT_TRUE(budget.TryTake({2, 30}));
-  EXPECT_EQ(budget.used_of({10, 100}), (Room{2, 30}));
-  EXPECT_EQ(budget.used_of({10, kNoLimit}), (Room{2, 0}));
-  EXPECT_EQ(budget.used_of({kNoLimit, 100}), (Room{0, 30}));
+TEST(BudgetTest, IsAmpleUntilASetLacksRoomAndAgainWhenA32ndIsFree) {
+  Budget budget({3200, 32'000}, /*shards=*/2);
+  EXPECT_TRUE(budget.ample());
+  EXPECT_EQ(budget.most_credit(), (Room{25, 250}));
+  ASSERT_TRUE(TryTake(&budget, {1, 31'000}));
+  EXPECT_FALSE(budget.BeginCallIn({2, 1000})) << "nothing is missing";
+  EXPECT_TRUE(budget.ample());
+  EXPECT_TRUE(budget.BeginCallIn({2, 1001}));
+  EXPECT_TRUE(budget.BeginCallIn({2, 1001})) << "by another one";
+  EXPECT_FALSE(budget.ample());
+  EXPECT_EQ(budget.most_credit(), (Room{25, 0}));
+  EXPECT_EQ(budget.most_rest(), (Room{25, 250}));
+  budget.EndCallIn();
+  EXPECT_FALSE(budget.BeginCallIn({2, 1001})) << "has been called in";
+  ASSERT_TRUE(TryTake(&budget, {0, 1000}));
+  budget.Give({0, 1000});
+  EXPECT_FALSE(budget.ample());
+  budget.Give({0, 1});
+  EXPECT_TRUE(budget.ample());
+  EXPECT_EQ(budget.most_credit(), (Room{25, 250}));
 }
 
-TEST(BudgetTest, HasRoomForAnotherOfTheSameSize) {
-  Budget budget({3, 100});
-  EXPECT_TRUE(budget.HasRoom());
-  ASSERT_TRUE(budget.TryTake({1, 50}));
-  EXPECT_TRUE(budget.HasRoom());
-  ASSERT_TRUE(budget.TryTake({0, 1}));
-  EXPECT_FALSE(budget.HasRoom()) << "49 bytes for one of 51";
-  budget.Raise({0, 2});
-  EXPECT_TRUE(budget.HasRoom());
-  ASSERT_TRUE(budget.TryTake({2, 0}));
-  EXPECT_FALSE(budget.HasRoom()) << "no entry more";
+// Nobody else could have any.
+TEST(BudgetTest, CreditsAreNotCalledInForTheOnlyShardNorWhereThereAreNone) {
+  for (const auto& [limit, shards] : {std::pair{6400, 1}, std::pair{100, 2}}) {
+    Budget budget({limit, kNoLimit}, shards);
+    EXPECT_FALSE(budget.BeginCallIn({limit + 1, 0}));
+    EXPECT_FALSE(budget.ample());
+  }
+}
+
+TEST(BudgetTest, CreditsOfAllShardsAreAtMostA64thOfEachLimit) {
+  for (const int shards : {1, 2, 64, 1024}) {
+    for (const int64_t limit : {int64_t{1}, int64_t{100'000}, kNoLimit}) {
+      const Budget budget({limit, limit}, shards);
+      EXPECT_LE(budget.most_credit().entries, limit / 64 / shards);
+      EXPECT_GE(budget.most_credit().entries, limit / 64 / shards - 1);
+    }
+  }
 }
 
 // What a thread has read of a limit before that falls must not help it.
 TEST(BudgetTest, LimitThatChangesIsNeverExceededByManyThreads) {
-  Budget budget({1000, 1000});
+  Budget budget({1000, 1000}, /*shards=*/1);
   std::atomic<int64_t> taken{0};
   std::atomic<bool> done{false};
   std::vector<std::thread> threads;
@@ -104,7 +134,7 @@ TEST(BudgetTest, LimitThatChangesIsNeverExceededByManyThreads) {
       std::mt19937 random(t);
       while (!done.load()) {
         const Room room = {static_cast<int64_t>(random() % 40), 0};
-        if (!budget.TryTake(room)) continue;
+        if (!TryTake(&budget, room)) continue;
         taken.fetch_add(room.entries);
         taken.fetch_sub(room.entries);
         budget.Give(room);
@@ -112,79 +142,111 @@ TEST(BudgetTest, LimitThatChangesIsNeverExceededByManyThreads) {
     });
   }
   for (int i = 0; i < 20'000; ++i) {
-    const Room kept = budget.TakeUpTo({980, 0});
+    const Room kept = budget.Take({}, {980, 0});
     EXPECT_EQ(kept.bytes, 0);
     budget.Lower(kept);
     // Of whoever has taken now, all of it is within the limit.
     EXPECT_LE(taken.load(), 1000 - kept.entries);
-    EXPECT_LE(budget.used().entries, budget.limit().entries);
-    EXPECT_GE(budget.used().entries, 0);
+    EXPECT_LE(budget.taken().entries, budget.limit().entries);
+    EXPECT_GE(budget.taken().entries, 0);
     budget.Raise(kept);
   }
   done.store(true);
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(budget.used(), Room());
+  EXPECT_EQ(budget.taken(), Room());
   EXPECT_EQ(budget.limit(), (Room{1000, 1000}));
 }
 
 TEST(ClaimTest, LowersTheLimitsByWhatItHolds) {
-  Budget budget({10, 100});
+  Budget budget({10, 100}, /*shards=*/1);
   Claim claim(&budget);
-  ASSERT_TRUE(budget.TryTake({8, 50}));
+  ASSERT_TRUE(TryTake(&budget, {8, 50}));
   claim.CoverUpTo({5, 20});
-  EXPECT_EQ(budget.used(), (Room{10, 70}));
+  EXPECT_EQ(budget.taken(), (Room{10, 70}));
   EXPECT_EQ(claim.LowerLimits({5, 20}), (Room{2, 20}));
   EXPECT_EQ(budget.limit(), (Room{8, 80}));
-  EXPECT_EQ(budget.used(), (Room{8, 50}));
+  EXPECT_EQ(budget.taken(), (Room{8, 50}));
   claim.Add({1, 10});
   EXPECT_EQ(claim.LowerLimits({3, 0}), (Room{1, 0}));
   claim.GiveBack();
   EXPECT_EQ(budget.limit(), (Room{7, 80}));
-  EXPECT_EQ(budget.used(), (Room{7, 40}));
-  EXPECT_FALSE(budget.TryTake({1, 0}));
+  EXPECT_EQ(budget.taken(), (Room{7, 40}));
+  EXPECT_FALSE(TryTake(&budget, {1, 0}));
 }
 
 TEST(ClaimTest, CoversFromTheBudgetWhatItLacks) {
-  Budget budget({10, 100});
+  Budget budget({10, 100}, /*shards=*/1);
   Claim claim(&budget);
   EXPECT_TRUE(claim.Cover({1, 30}));
   EXPECT_TRUE(claim.Cover({1, 50}));  // Twenty more.
-  EXPECT_EQ(budget.used(), (Room{1, 50}));
+  EXPECT_EQ(budget.taken(), (Room{1, 50}));
   EXPECT_FALSE(claim.Cover({1, 101}));
   EXPECT_EQ(claim.need(), (Room{1, 101}));
-  EXPECT_EQ(budget.used(), (Room{1, 50}));
+  EXPECT_EQ(budget.taken(), (Room{1, 50}));
 }
 
 TEST(ClaimTest, RoomOfARemovedEntryIsUsedBeforeTheBudgets) {
-  Budget budget({1, 100});
-  ASSERT_TRUE(budget.TryTake({1, 80}));  // The entry's.
+  Budget budget({1, 100}, /*shards=*/1);
+  ASSERT_TRUE(TryTake(&budget, {1, 80}));  // The entry's.
   Claim claim(&budget);
   EXPECT_FALSE(claim.Cover({1, 90}));
   claim.Add({1, 80});
   EXPECT_TRUE(claim.Cover({1, 90}));
   claim.Spend({1, 90});
   claim.GiveBack();
-  EXPECT_EQ(budget.used(), (Room{1, 90}));
+  EXPECT_EQ(budget.taken(), (Room{1, 90}));
+}
+
+TEST(ClaimTest, TakesFromTheCreditFirstAndAsMuchAsMayBeOneAheadOfTheRest) {
+  Budget budget({3200, 32'000}, /*shards=*/2);
+  Claim claim(&budget);
+  Room credit = {5, 50};
+  ASSERT_TRUE(claim.Cover({3, 50}, &credit));
+  EXPECT_EQ(budget.taken(), Room());
+  ASSERT_TRUE(claim.Cover({5, 60}, &credit));
+  EXPECT_EQ(credit, Room());
+  EXPECT_EQ(budget.taken(), (Room{0, 10 + 250}));
+  claim.Spend({5, 60});
+  EXPECT_FALSE(claim.empty());
+  claim.LeaveTo(&credit, budget.most_credit());
+  EXPECT_EQ(credit, (Room{0, 250}));
+  EXPECT_TRUE(claim.empty());
+  ASSERT_TRUE(claim.Cover({3200, 0}, &credit)) << "as far as there is room";
+}
+
+TEST(ClaimTest, LeavesACreditAllUpToItsMostOrElseHalfOfThat) {
+  Budget budget({100, 1000}, /*shards=*/1);
+  Claim claim(&budget);
+  ASSERT_TRUE(claim.Cover({10, 100}));
+  Room credit = {3, 30};
+  claim.LeaveTo(&credit, {13, 120});
+  EXPECT_EQ(credit, (Room{13, 60}));
+  claim.GiveBack();
+  EXPECT_EQ(budget.taken(), (Room{10, 30}));
+  claim.CallIn(&credit);
+  EXPECT_EQ(credit, Room());
+  EXPECT_TRUE(claim.Cover({13, 60}));
+  EXPECT_EQ(budget.taken(), (Room{10, 30})) << "of the credit";
 }
 
 TEST(ClaimTest, GivesBackWhatIsLeft) {
-  Budget budget({10, 100});
+  Budget budget({10, 100}, /*shards=*/1);
   Claim claim(&budget);
   ASSERT_TRUE(claim.Cover({2, 70}));
   claim.Spend({1, 40});
   claim.GiveBack();
-  EXPECT_EQ(budget.used(), (Room{1, 40}));
+  EXPECT_EQ(budget.taken(), (Room{1, 40}));
 }
 
 // A smaller value in the place of a larger one needs less than nothing.
 TEST(ClaimTest, ReplacementThatShrinksGivesRoom) {
-  Budget budget({1, 100});
-  ASSERT_TRUE(budget.TryTake({1, 80}));
+  Budget budget({1, 100}, /*shards=*/1);
+  ASSERT_TRUE(TryTake(&budget, {1, 80}));
   Claim claim(&budget);
   EXPECT_TRUE(claim.Cover({0, -50}));
   claim.Spend({0, -50});
   claim.GiveBack();
-  EXPECT_EQ(budget.used(), (Room{1, 30}));
+  EXPECT_EQ(budget.taken(), (Room{1, 30}));
 }
 
 TEST(DueBoardTest, NothingIsDueAtFirst) {

@@ -69,7 +69,7 @@ class ShardOfFourTest : public ShardTest {
 TEST_F(ShardTest, SetThatEvictsManyDoesSoInSteps) {
   Fill(absl::InfiniteDuration());
   EXPECT_GE(StoreInSteps(NewWrite(-1, 5'000)), 50 / kBudget);
-  EXPECT_EQ(shared_.budget.used(), (Room{51, 10'000}));
+  EXPECT_EQ(shard_.used(), (Room{51, 10'000}));
 }
 
 TEST_F(ReapedShardTest, WhatMakesRoomIsTakenOffTheBudgetOfTheSet) {
@@ -308,18 +308,27 @@ class ShardsTest : public ::testing::Test {
                        absl::Duration ttl = absl::InfiniteDuration()) {
     const Shard::Write write =
         NewIntWrite(shared_.pool.get(), clock_, key, charge, ttl);
-    const StoreOutcome outcome = shard->TryStore(write, &departures_);
+    StoreOutcome outcome;
+    while ((outcome = shard->TryStore(write, &departures_)) ==
+           StoreOutcome::kCallIn) {
+      CallIn();
+    }
     departures_.claim.GiveBack();
     if (outcome != StoreOutcome::kStored) shared_.pool->Unpin(write.ref);
     return outcome;
   }
 
+  void CallIn() {
+    for (Shard* shard : {&first_, &second_}) shard->CallIn(&departures_.claim);
+    shared_.budget.EndCallIn();
+  }
+
   // Leaves so much of the limits for what the test stores.
   void LeaveRoom(Room room) {
     const Room all = shared_.budget.limit();
-    ASSERT_TRUE(shared_.budget.TryTake(
-        {room.entries == 0 ? 0 : all.entries - room.entries,
-         room.bytes == 0 ? 0 : all.bytes - room.bytes}));
+    Claim claim(&shared_.budget);
+    ASSERT_TRUE(claim.Cover({room.entries == 0 ? 0 : all.entries - room.entries,
+                             room.bytes == 0 ? 0 : all.bytes - room.bytes}));
   }
 
   // A hit, long after all uses before.
@@ -447,6 +456,7 @@ TEST_F(FirstOfTwoShardsTest, EntryThatIsReplacedIsYoungerThanAllThatWereUsed) {
 TEST_F(FirstOfTwoScanResistantShardsTest,
        EntryThatIsReplacedIsYoungerThanAllThatWereUsed) {
   LeaveRoom({0, 4000});
+  shared_.budget.BeginCallIn(shared_.budget.limit());  // Before that, it fills.
   for (int key = 1; key <= 3; ++key) {
     shared_.tails.Pass(1000);
     ASSERT_EQ(Store(key, 1000, absl::Seconds(1)), StoreOutcome::kStored);

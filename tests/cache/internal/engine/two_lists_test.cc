@@ -42,7 +42,8 @@ class TwoListsTest : public ::testing::Test {
  protected:
   static constexpr int64_t kBytes = 10;
 
-  explicit TwoListsTest(Room limit = {10, kUnlimited}) : budget_(limit) {
+  explicit TwoListsTest(Room limit = {10, kUnlimited})
+      : budget_(limit, /*shards=*/1) {
     lists_ = std::make_unique<TwoLists>(TwoLists::Owner{
         pool_.get(),
         &recency_,
@@ -61,7 +62,9 @@ class TwoListsTest : public ::testing::Test {
     const EntryRef ref =
         NewIntWrite(pool_.get(), clock_, key, kBytes, absl::InfiniteDuration())
             .ref;
-    ASSERT_TRUE(budget_.TryTake({1, kBytes}));
+    Claim claim(&budget_);
+    ASSERT_TRUE(claim.Cover({1, kBytes}));
+    if (!budget_.Has({1, kBytes})) budget_.BeginCallIn({1, kBytes});
     lists_->Add({ref, HashOf(key), old}, {1, kBytes});
     entries_[key] = ref;
     ASSERT_TRUE(CheckInvariants().ok()) << CheckInvariants();
@@ -69,7 +72,7 @@ class TwoListsTest : public ::testing::Test {
 
   // As a shard: evicts first, where there is no room.
   void Set(int key) {
-    while (budget_.used().entries == budget_.limit().entries) Evict();
+    while (!budget_.Has({1, kBytes})) Evict();
     Add(key);
   }
   void SetAll(int first, int last) {
