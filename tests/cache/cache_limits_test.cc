@@ -106,6 +106,63 @@ TEST_F(CacheEvictionTest, SmallCacheEvictsInTheExactOrderOfUse) {
   }
 }
 
+// Of several shards, which keep credits.
+class CreditsTest : public CacheEvictionTest {
+ protected:
+  static constexpr int kEntries = 2560;
+  static constexpr int64_t kMean = 1000;
+
+  CreditsTest() { options_.shards = 4; }
+
+  // Sets another key. Weights differ.
+  void SetNext(WeightCache* cache) {
+    ASSERT_TRUE(cache->Set(next_, static_cast<int64_t>(random_() % 1000)));
+    ++next_;
+  }
+
+  int next_ = 0;
+  std::mt19937 random_{1};
+};
+
+// Promise: Hard limits
+TEST_F(CreditsTest, NothingIsEvictedWhileAnyShardKeepsRoom) {
+  options_.max_entries = kEntries;
+  auto cache = NewCache();
+  while (next_ < kEntries - 50) SetNext(cache.get());
+  // More than a shard keeps.
+  for (int key = 0; key < 30; ++key) cache->Del(key);
+  while (next_ < kEntries + 30) SetNext(cache.get());
+  EXPECT_EQ(cache->size(), kEntries);
+  // Fewer, of other shards than what comes for them.
+  const std::vector<int> keys = KeysOfTwoShardsInTurn(4 * kEntries);
+  for (size_t i = 100; i < 110; i += 2) EXPECT_TRUE(cache->Del(keys[i]));
+  for (size_t i = 1; i < 10; i += 2) cache->Set(keys[keys.size() - i], 0);
+  EXPECT_EQ(cache->size(), kEntries);
+  EXPECT_EQ(cache->stats().evictions, 0);
+}
+
+TEST_F(CreditsTest, EntryOfTheWholeLimitFindsItsPlace) {
+  options_.max_bytes = kEntries * kMean;
+  auto cache = NewCache();
+  for (const int sets : {kEntries / 2, 3 * kEntries}) {
+    for (int i = 0; i < sets; ++i) SetNext(cache.get());
+    EXPECT_TRUE(cache->Set(-1, options_.max_bytes - overhead_));
+    EXPECT_EQ(cache->size(), 1);
+    EXPECT_EQ(cache->bytes(), options_.max_bytes);
+  }
+}
+
+TEST_F(CreditsTest, BytesThatEvictionsLeaveAreAtMostA64thOfTheLimit) {
+  options_.max_bytes = kEntries * kMean;
+  auto cache = NewCache();
+  while (next_ < 2 * kEntries) SetNext(cache.get());
+  while (next_ < 5 * kEntries) {
+    SetNext(cache.get());
+    ASSERT_LE(cache->bytes(), options_.max_bytes);
+    ASSERT_GE(cache->bytes(), options_.max_bytes * 63 / 64 - kMean - overhead_);
+  }
+}
+
 // Promise: Hard limits
 // Refused, and told; its old value is gone; nobody else had to make room.
 TEST_F(CacheEvictionTest, EntryLargerThanTheLimitIsRefused) {
