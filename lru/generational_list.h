@@ -93,6 +93,8 @@ class GenerationalList {
   GenerationalList(const GenerationalList&) = delete;
   GenerationalList& operator=(const GenerationalList&) = delete;
 
+  const Store& store() const { return store_; }
+
   // The two ends of the list, or null. Elements that were used since they were
   // put there may be at the wrong one.
   Ref front() const { return list_.front(); }

@@ -26,13 +26,9 @@ namespace wheelcache::internal {
 
 class OneList {
  public:
-  OneList(EvictionList::Generations* generations, EntryPool* pool,
-          Recency* recency, ShardTail* tail)
-      : pool_(*pool),
-        recency_(*recency),
-        tail_(*tail),
-        list_(generations, {pool, recency, kOnlyList, tail}, recency->exact()) {
-  }
+  OneList(EvictionList::Generations* generations, EvictionLinks links,
+          UseCount* uses)
+      : uses_(*uses), list_(generations, links, links.recency->exact()) {}
 
   bool empty() const { return list_.empty(); }
 
@@ -43,9 +39,9 @@ class OneList {
   void PrefetchGhosts(Hash32) const {}
 
   void Add(const Added& added, const Room&) {
-    if (const uint32_t uses = recency_.TakeUses()) list_.CountUses(uses);
+    if (const uint32_t uses = uses_.Take()) list_.CountUses(uses);
     list_.PushFront(added.ref);
-    tail_.Pass(1);
+    list_.store().tail->Pass(1);
   }
   void Remove(EntryRef ref, int64_t) { list_.Remove(ref); }
   void RemoveVictim(EntryRef ref, Hash32, int64_t) { list_.Remove(ref); }
@@ -57,7 +53,7 @@ class OneList {
     return FindOldestBut(keep, &list_, budget);
   }
 
-  Standing standing() const { return StandingOf(list_, tail_); }
+  Standing standing() const { return StandingOf(list_, *list_.store().tail); }
   void SetShare(Room) {}
 
   std::pair<EntryRef, EntryRef> TakeAll() {
@@ -69,16 +65,14 @@ class OneList {
       absl::FunctionRef<absl::Status(EntryRef)> visit) {
     if (auto status = list_.CheckInvariants(); !status.ok()) return status;
     for (EntryRef ref = list_.front(); ref != 0;
-         ref = pool_.At(ref).lru.older) {
+         ref = list_.store().lru_links(ref).older) {
       if (auto status = visit(ref); !status.ok()) return status;
     }
     return absl::OkStatus();
   }
 
  private:
-  EntryPool& pool_;
-  Recency& recency_;
-  ShardTail& tail_;
+  UseCount& uses_;
   EvictionList list_;
 };
 

@@ -6,7 +6,7 @@
 // Hits compare it with that of the present one, which changes once in a 16th as
 // many appends as the list has entries, so that all cores can have it. A list
 // whose entries are used and hardly ever appended would never begin another
-// generation: one in 16 recorded uses is counted here, for the list to take up.
+// generation: one in 64 recorded uses is counted, for the list to take up.
 //
 // In exact mode only the entry at the very front is young, and each hit on
 // another one moves it there at once, unless the lock is taken: then it gives a
@@ -16,8 +16,8 @@
 // their entries' stamps is set, so that none equals the present number, and the
 // comparison that every hit makes takes them off the inlined path.
 //
-// Threads. CountUse and what is const are for all; the rest is for whoever
-// holds the shard's lock.
+// Threads. Count and what is const are for all; the rest is for whoever holds
+// the shard's lock.
 
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_RECENCY_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_RECENCY_H_
@@ -71,25 +71,32 @@ class Recency {
                      std::memory_order_relaxed);
   }
 
-  // Counts that the use of an entry with this hash was recorded.
-  void CountUse(Hash32 hash) {
-    if (hash % kSample == 0) uses_.fetch_add(1, std::memory_order_relaxed);
-  }
-  // About how many were since this was called last.
-  uint32_t TakeUses() {
-    if (uses_.load(std::memory_order_relaxed) == 0) return 0;
-    return uses_.exchange(0, std::memory_order_relaxed) * kSample;
-  }
-
  private:
-  static constexpr Hash32 kSample = 16;
-
   const bool exact_;
   const bool plain_;
   // All relaxed: they decide which entry is moved or goes first, never what is
   // there.
   std::array<std::atomic<Stamp>, 2> now_ = {0, kOfMain};
-  std::atomic<uint32_t> uses_{0};
+};
+
+// The uses that were recorded, some of them. Away from Recency, which each hit
+// reads.
+class UseCount {
+ public:
+  // Counts that the use of an entry with this hash was recorded.
+  void Count(Hash32 hash) {
+    if (hash % kSample == 0) sampled_.fetch_add(1, std::memory_order_relaxed);
+  }
+  // About how many were since this was called last.
+  uint32_t Take() {
+    if (sampled_.load(std::memory_order_relaxed) == 0) return 0;
+    return sampled_.exchange(0, std::memory_order_relaxed) * kSample;
+  }
+
+ private:
+  static constexpr Hash32 kSample = 64;
+
+  std::atomic<uint32_t> sampled_{0};
 };
 
 }  // namespace wheelcache::internal

@@ -16,7 +16,8 @@ RemovalOrder::RemovalOrder(const Owner& shard, int64_t now_nanos)
       wheel_(Links{&pool_, ticks()}, ticks().Floor(now_nanos),
              WheelSlots(shared_.PagesOf(shard_).slots())),
       tail_(&shared_.tails, shard_),
-      one_list_(shared_.GenerationsOf(shard_), &pool_, shard.recency, &tail_),
+      one_list_(shared_.GenerationsOf(shard_),
+                {&pool_, shard.recency, kOnlyList, &tail_}, shard.uses),
       two_lists_(shared_.scan_resistant
                      ? new TwoLists({&pool_, &recency_, &shared_.budget,
                                      shared_.window_target.get(),

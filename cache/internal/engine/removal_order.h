@@ -73,6 +73,7 @@ class WHEELCACHE_EXPORT RemovalOrder {
   struct Owner {
     SharedState* shared;
     Recency* recency;
+    UseCount* uses;
     const Index* index;
     int number;
   };

@@ -28,7 +28,7 @@ Shard::Shard(SharedState* shared, int number, const CacheOptions& options)
       index_(&shared->tables, shared->expected_entries / shared->shard_count()),
       recency_(OrderOf(*shared), /*marks=*/shared->advisor.on()),
       jitter_(options, static_cast<uint32_t>(number)),
-      order_({shared, &recency_, &index_, number}, clock_.NowNanos()) {}
+      order_({shared, &recency_, &uses_, &index_, number}, clock_.NowNanos()) {}
 
 void Shard::RecordUseSlowly(const Found& found, Hash32 hash) {
   std::atomic<Stamp>& stamp = found.entry->stamp;
@@ -41,7 +41,7 @@ void Shard::RecordUseSlowly(const Found& found, Hash32 hash) {
   }
   if (recency_.exact() && TryMoveToFront(found.ref, hash)) return;
   stamp.store(now | (before & kMark), std::memory_order_relaxed);
-  recency_.CountUse(hash);
+  uses_.Count(hash);
 }
 
 bool Shard::TryMoveToFront(EntryRef ref, Hash32 hash) {

@@ -143,7 +143,7 @@ class WHEELCACHE_EXPORT Shard {
     }
     // The list takes it up when the entry is at its end.
     stamp.store(now, std::memory_order_relaxed);
-    recency_.CountUse(hash);
+    uses_.Count(hash);
   }
 
   // Returns the live entry of the key, pinned, or null.
@@ -456,6 +456,7 @@ class WHEELCACHE_EXPORT Shard {
   int32_t placeholders_ ABSL_GUARDED_BY(mu_) = 0;
   EntryRef newest_load_ ABSL_GUARDED_BY(mu_) = 0;
   AtomicRoom used_;                          // Changed under mu_.
+  UseCount uses_;                            // Hits count here, too.
   Room credit_ ABSL_GUARDED_BY(mu_);         // See Budget.
   int64_t untold_ ABSL_GUARDED_BY(mu_) = 0;  // See Advisor.
   RemovalOrder order_ ABSL_GUARDED_BY(mu_);

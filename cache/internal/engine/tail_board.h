@@ -37,9 +37,9 @@ class TailBoard {
   int shards() const { return static_cast<int>(tails_.size()); }
 
   Time Now() const { return now_.load(std::memory_order_relaxed); }
-  // Returns the time after so many more appends.
-  Time Pass(uint32_t appends) {
-    return now_.fetch_add(appends, std::memory_order_relaxed) + appends;
+  // So many more appends have passed.
+  void Pass(uint32_t appends) {
+    now_.fetch_add(appends, std::memory_order_relaxed);
   }
 
   // That of the entry which was last chosen to be evicted from a shard; Now()
@@ -81,11 +81,10 @@ class ShardTail {
   Time Now() const { return board_.Now(); }
   int shards() const { return board_.shards(); }
 
-  // Returns the time after so many more appends.
-  Time Pass(uint32_t appends) {
+  // So many more appends have passed.
+  void Pass(uint32_t appends) {
     untold_ += appends;
-    if (untold_ < kMany) return board_.Now();
-    return board_.Pass(std::exchange(untold_, 0));
+    if (untold_ >= kMany) board_.Pass(std::exchange(untold_, 0));
   }
 
   void Publish(Time tail, uint32_t slack) { board_.Set(shard_, tail, slack); }
