@@ -234,10 +234,14 @@ class Ledger {
   }
 
   std::vector<Row> Count() {
-    // Full, and turned over once, of which the model need not know.
-    for (int64_t i = 0; i < 2 * absl::GetFlag(FLAGS_entries); ++i) {
-      Draw(kSetNew);
-      cache_->Set(key_, value_, absl::Hours(1));
+    // Full, and turned over once: a core at a time, which is faster.
+    for (int64_t i = 0; i < 2 * absl::GetFlag(FLAGS_entries); i += kAtATime) {
+      crew_.Run(AnyCore(), [&] {
+        for (int64_t j = 0; j < kAtATime; ++j) {
+          Draw(kSetNew);
+          cache_->Set(key_, value_, absl::Hours(1));
+        }
+      });
     }
     return {CountOne("hit", kHit),
             CountOne("hit, a Set to nine", kHit, kSetNew),
@@ -251,6 +255,10 @@ class Ledger {
   // Of a value and its key, with what belongs to them.
   static constexpr int64_t kMeanBytes = 290;
 
+  static constexpr int64_t kAtATime = 50;
+
+  int AnyCore() { return static_cast<int>(dice_.Below(crew_.cores())); }
+
   // Key and value are there before the operation, as in a service.
   void Draw(Operation operation) {
     key_ = absl::StrCat("user:", operation == kSetNew ? next_++ : Resident());
@@ -260,7 +268,7 @@ class Ledger {
   // Runs one on any core.
   void RunOne(Operation operation) {
     Draw(operation);
-    crew_.Run(static_cast<int>(dice_.Below(crew_.cores())), [&] {
+    crew_.Run(AnyCore(), [&] {
       if (operation == kHit) {
         cache_->Visit(key_, [](const auto&) {});
       } else {
