@@ -156,6 +156,9 @@ class GenerationalList {
     if (!list_.empty()) EndIfLong();
   }
 
+  // Whether a generation has ended, so that BackTime can tell.
+  bool knows_back_time() const { return ended_ > 0; }
+
   // When the element at the back was appended, as Now tells the time, or
   // `now` if no generation has ended. Estimated: from where the oldest
   // generation began on, `each` has passed for each element that has left it at

@@ -153,6 +153,9 @@ class Quota {
         absl::bit_width(static_cast<uint32_t>(shards) * 64 - 1));
   }
 
+  // By how much is free now.
+  void EndShortage(int64_t free);
+
   // Read by each Set. The limit is for who shows it: what keeps it is free_.
   std::atomic<int64_t> limit_;
   std::atomic<State> state_{State::kAmple};  // Relaxed: see BeginCallIn.
@@ -264,13 +267,16 @@ inline int64_t Quota::Take(int64_t least, int64_t most) {
     if (taken < least || taken <= 0) return 0;
   } while (!free_.compare_exchange_weak(
       now, now - taken, std::memory_order_acquire, std::memory_order_relaxed));
+  EndShortage(now - taken);
   return taken;
 }
 
 inline void Quota::Give(int64_t amount) {
   if (amount == 0) return;
-  const int64_t free =
-      free_.fetch_add(amount, std::memory_order_release) + amount;
+  EndShortage(free_.fetch_add(amount, std::memory_order_release) + amount);
+}
+
+inline void Quota::EndShortage(int64_t free) {
   if (ABSL_PREDICT_FALSE(!ample()) && free > limit() / 32) {
     state_.store(State::kAmple, std::memory_order_relaxed);
   }

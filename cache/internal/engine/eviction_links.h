@@ -83,9 +83,12 @@ struct Standing {
 // That of a list's tail. What passes through a shard is the same part of all
 // that is appended in each.
 template <typename List>
-Standing StandingOf(const List& list, const ShardTail& tail) {
-  const TailBoard::Time now = tail.Now();
-  const auto shards = static_cast<uint32_t>(tail.shards());
+Standing StandingOf(const List& list, ShardTail* tail) {
+  // Exactly where the tail would have that time: an empty shard must not look
+  // old. Else it is for the margin alone.
+  const TailBoard::Time now =
+      ABSL_PREDICT_TRUE(list.knows_back_time()) ? tail->LastNow() : tail->Now();
+  const auto shards = static_cast<uint32_t>(tail->shards());
   const TailBoard::Time back = list.BackTime(now, /*each=*/shards);
   return {back, (now - back) / 64 + ShardTail::kMany};
 }

@@ -53,7 +53,7 @@ class OneList {
     return FindOldestBut(keep, &list_, budget);
   }
 
-  Standing standing() const { return StandingOf(list_, *list_.store().tail); }
+  Standing standing() const { return StandingOf(list_, list_.store().tail); }
   void SetShare(Room) {}
 
   std::pair<EntryRef, EntryRef> TakeAll() {

@@ -37,9 +37,9 @@ class TailBoard {
   int shards() const { return static_cast<int>(tails_.size()); }
 
   Time Now() const { return now_.load(std::memory_order_relaxed); }
-  // So many more appends have passed.
-  void Pass(uint32_t appends) {
-    now_.fetch_add(appends, std::memory_order_relaxed);
+  // Returns the time after so many more appends.
+  Time Pass(uint32_t appends) {
+    return now_.fetch_add(appends, std::memory_order_relaxed) + appends;
   }
 
   // That of the entry which was last chosen to be evicted from a shard; Now()
@@ -47,14 +47,8 @@ class TailBoard {
   Time Get(int shard) const {
     return tails_[static_cast<size_t>(shard)].load(std::memory_order_relaxed);
   }
-  // Leaves a tail as it is that differs by no more than `slack`: it shares its
-  // cache line with those of other shards, which their threads read and write.
-  void Set(int shard, Time tail, uint32_t slack) {
-    // One comparison for both ways: without a sign, the differences from -slack
-    // to slack become 0 to 2 * slack.
-    if (tail - Get(shard) + slack > 2 * slack) {
-      tails_[static_cast<size_t>(shard)].store(tail, std::memory_order_relaxed);
-    }
+  void Set(int shard, Time tail) {
+    tails_[static_cast<size_t>(shard)].store(tail, std::memory_order_relaxed);
   }
 
  private:
@@ -78,16 +72,29 @@ class ShardTail {
   // takes the cache line of the time away from other shards.
   static constexpr uint32_t kMany = 64;
 
-  Time Now() const { return board_.Now(); }
   int shards() const { return board_.shards(); }
+
+  // The time, which other shards change; and what it was when this shard had to
+  // do with it last.
+  Time Now() { return last_now_ = board_.Now(); }
+  Time LastNow() const { return last_now_; }
 
   // So many more appends have passed.
   void Pass(uint32_t appends) {
     untold_ += appends;
-    if (untold_ >= kMany) board_.Pass(std::exchange(untold_, 0));
+    if (untold_ >= kMany) last_now_ = board_.Pass(std::exchange(untold_, 0));
   }
 
-  void Publish(Time tail, uint32_t slack) { board_.Set(shard_, tail, slack); }
+  // Lets the others know the tail, unless what they know differs from it by no
+  // more than `slack`.
+  void Publish(Time tail, uint32_t slack) {
+    // One comparison for both ways: without a sign, the differences from -slack
+    // to slack become 0 to 2 * slack.
+    if (tail - published_ + slack > 2 * slack) {
+      published_ = tail;
+      board_.Set(shard_, tail);
+    }
+  }
 
   // Whether another shard has a tail that is older by more than so many
   // appends. Looks at one, the next in turn each time.
@@ -104,6 +111,8 @@ class ShardTail {
   const int shard_;
   int next_peer_ = 0;
   uint32_t untold_ = 0;
+  Time last_now_ = 0;
+  Time published_ = 0;
 };
 
 }  // namespace wheelcache::internal

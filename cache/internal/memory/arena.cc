@@ -22,7 +22,9 @@ auto Arena::Allocate(size_t bytes) -> Ref {
 
 auto Arena::TryAllocate(size_t bytes) -> Ref {
   const uint32_t granules = Granules(bytes);
-  Ref ref = granules <= kMaxSmall ? TakeFromStripes(granules) : 0;
+  Ref ref = granules <= kMaxSmall
+                ? TakeFromStripe(stripes_[ThreadIndex() % kStripes], granules)
+                : 0;
   if (ref == 0) ref = TakeShared(granules);
   if (ref != 0) Unpoison(At(ref), BlockBytes(bytes));
   return ref;
@@ -46,18 +48,12 @@ void Arena::Free(Ref ref, size_t bytes) {
   MoveSurplusToHeap(granules);
 }
 
-// From the thread's own stripe or, before fresh memory is used, another's.
-inline auto Arena::TakeFromStripes(uint32_t granules) -> Ref {
-  const size_t own = ThreadIndex();
-  for (size_t i = 0; i < kStripes; ++i) {
-    Stripe& stripe = stripes_[(own + i) % kStripes];
-    if (stripe.lists[granules].load(std::memory_order_relaxed) == 0) continue;
-    if (!stripe.mu.TryLock()) continue;
-    const Ref ref = Pop(stripe, granules);
-    stripe.mu.Unlock();
-    if (ref != 0) return ref;
-  }
-  return 0;
+inline auto Arena::TakeFromStripe(Stripe& stripe, uint32_t granules) -> Ref {
+  if (stripe.lists[granules].load(std::memory_order_relaxed) == 0) return 0;
+  if (!stripe.mu.TryLock()) return 0;
+  const Ref ref = Pop(stripe, granules);
+  stripe.mu.Unlock();
+  return ref;
 }
 
 inline auto Arena::Pop(Stripe& stripe, uint32_t granules) -> Ref {
@@ -86,7 +82,9 @@ inline bool Arena::GiveToStripe(Ref ref, uint32_t granules) {
     list.store(ref, std::memory_order_relaxed);
     stripe.granules += granules;
     uint32_t handed = 0;
-    if (stripe.granules > kStripeGranules) handed = Trim(stripe);
+    if (stripe.granules > stripe_granules_.load(std::memory_order_relaxed)) {
+      handed = Trim(stripe);
+    }
     stripe.mu.Unlock();
     if (handed > 0) MoveSurplusToHeap(handed);
     return true;
@@ -94,32 +92,37 @@ inline bool Arena::GiveToStripe(Ref ref, uint32_t granules) {
   return false;
 }
 
-// Moves an eighth of the stripe to the depot, one size after the other, so that
-// sizes no longer in use do not stay. Returns the granules moved.
+// Moves a few batches to the depot, one size after the other, so that sizes no
+// longer in use do not stay; and where there are none, single blocks. Returns
+// the granules moved.
 uint32_t Arena::Trim(Stripe& stripe) {
   const uint32_t before = stripe.granules;
-  while (stripe.granules > kStripeGranules / 8 * 7) {
+  const uint32_t most = before - kTrimGranules;
+  uint32_t sizes = 0;  // In a row that have no batch.
+  while (stripe.granules > most) {
     const uint32_t granules = stripe.next_to_trim;
     stripe.next_to_trim = (granules + 1) % (kMaxSmall + 1);
-    if (stripe.lists[granules].load(std::memory_order_relaxed) == 0) continue;
     const Ref chain = CutChain(stripe, granules);
+    if (chain == 0 && ++sizes <= kMaxSmall) continue;
     MutexLock lock(&depot_mu_);
     if (chain != 0) {
       depot_.Put(chain, granules);
-    } else {
-      while (const Ref ref = Pop(stripe, granules)) {
-        depot_.PutLoose(ref, granules);
-      }
+      sizes = 0;
+      continue;
+    }
+    while (const Ref ref = Pop(stripe, granules)) {
+      depot_.PutLoose(ref, granules);
     }
   }
   return before - stripe.granules;
 }
 
 // Takes a batch for the depot out of the stripe, or nothing if that has too few
-// blocks of the size. REQUIRES: it has one.
+// blocks of the size.
 auto Arena::CutChain(Stripe& stripe, uint32_t granules) -> Ref {
   std::atomic<Ref>& list = stripe.lists[granules];
   const Ref first = list.load(std::memory_order_relaxed);
+  if (first == 0) return 0;
   const uint32_t blocks = Depot::ChainBlocks(granules);
   Ref last = first;
   for (uint32_t i = 1; i < blocks; ++i) {
@@ -132,19 +135,50 @@ auto Arena::CutChain(Stripe& stripe, uint32_t granules) -> Ref {
   return first;
 }
 
-// From the depot or the bins or, where they have none, fresh memory.
+// From the depot or the bins, some at a time; or else from other stripes; or
+// fresh memory.
 auto Arena::TakeShared(uint32_t granules) -> Ref {
-  Ref ref = granules <= kMaxSmall ? TakeFromDepot(granules) : 0;
+  const bool small = granules <= kMaxSmall;
+  Ref ref = small ? TakeFromDepot(granules) : 0;
+  if (ref == 0) ref = TakeFromHeap(granules);
+  if (ref == 0 && small) ref = TakeFromOtherStripes(granules);
   if (ref != 0) return ref;
   MutexLock lock(&heap_mu_);
-  ref = heap_.Take(granules);
-  // A batch, not all that the depot has: others wait for the lock.
-  if (ref == 0 && MoveToHeap(/*keep=*/0, Depot::kChainGranules)) {
-    ref = heap_.Take(granules);
-  }
+  // Some batches, not all that the depot has: others wait for the lock.
+  if (MoveToHeap(/*keep=*/0, kTrimGranules)) ref = heap_.Take(granules);
   if (ref == 0) ref = heap_.Carve(granules);
   PublishState();
   return ref;
+}
+
+// Of small blocks, takes some for the thread's stripe as well.
+auto Arena::TakeFromHeap(uint32_t granules) -> Ref {
+  Ref first = 0;
+  Ref rest = 0;
+  uint32_t blocks = 0;
+  {
+    MutexLock lock(&heap_mu_);
+    first = heap_.Take(granules);
+    while (first != 0 && granules <= kMaxSmall && blocks < kRefill - 1) {
+      const Ref ref = heap_.Take(granules);
+      if (ref == 0) break;
+      chunks_.Store(ref, 0, rest);
+      rest = ref;
+      ++blocks;
+    }
+    if (first != 0) PublishState();
+  }
+  if (blocks > 0) LeaveRest(rest, granules, blocks);
+  return first;
+}
+
+auto Arena::TakeFromOtherStripes(uint32_t granules) -> Ref {
+  const size_t own = ThreadIndex();
+  for (size_t i = 1; i < kStripes; ++i) {
+    const Ref ref = TakeFromStripe(stripes_[(own + i) % kStripes], granules);
+    if (ref != 0) return ref;
+  }
+  return 0;
 }
 
 void Arena::PublishState() {
@@ -153,6 +187,11 @@ void Arena::PublishState() {
       heap_.resident() * Chunks::kGranuleBytes + heap_.carved() / 8);
   if (resident != resident_bytes_.load(std::memory_order_relaxed)) {
     resident_bytes_.store(resident, std::memory_order_relaxed);
+  }
+  const auto stripe = static_cast<uint32_t>(std::clamp<uint64_t>(
+      heap_.carved() / 256, kLeastOfStripe, kMostOfStripe));
+  if (stripe != stripe_granules_.load(std::memory_order_relaxed)) {
+    stripe_granules_.store(stripe, std::memory_order_relaxed);
   }
   const bool needs_round = heap_.NeedsRound();
   if (needs_round != needs_round_.load(std::memory_order_relaxed)) {
@@ -214,8 +253,7 @@ void Arena::MoveStripeToHeap(Stripe* stripe) {
   }
 }
 
-// Takes a batch, and leaves all but its first block to a stripe or, if none
-// takes them, to the depot as loose blocks.
+// Takes a batch, and leaves all but its first block.
 auto Arena::TakeFromDepot(uint32_t granules) -> Ref {
   Ref first;
   {
@@ -223,19 +261,14 @@ auto Arena::TakeFromDepot(uint32_t granules) -> Ref {
     first = depot_.Take(granules);
   }
   if (first == 0) return 0;
-  Ref rest = chunks_.Load(first, 0);
-  if (GiveRestToStripe(rest, granules)) return first;
-  MutexLock lock(&depot_mu_);
-  while (rest != 0) {
-    const Ref next = chunks_.Load(rest, 0);  // PutLoose writes there.
-    depot_.PutLoose(rest, granules);
-    rest = next;
-  }
+  const Ref rest = chunks_.Load(first, 0);
+  if (rest != 0) LeaveRest(rest, granules, Depot::ChainBlocks(granules) - 1);
   return first;
 }
 
-// To the first that has no blocks of the size, from the thread's own on.
-bool Arena::GiveRestToStripe(Ref rest, uint32_t granules) {
+// Leaves so many linked blocks to the first stripe that has none of the size,
+// from the thread's own on, or else to the depot as loose ones.
+void Arena::LeaveRest(Ref rest, uint32_t granules, uint32_t blocks) {
   const size_t own = ThreadIndex();
   for (size_t i = 0; i < kStripes; ++i) {
     Stripe& stripe = stripes_[(own + i) % kStripes];
@@ -244,12 +277,17 @@ bool Arena::GiveRestToStripe(Ref rest, uint32_t granules) {
     const bool empty = list.load(std::memory_order_relaxed) == 0;
     if (empty) {
       list.store(rest, std::memory_order_relaxed);
-      stripe.granules += (Depot::ChainBlocks(granules) - 1) * granules;
+      stripe.granules += blocks * granules;
     }
     stripe.mu.Unlock();
-    if (empty) return true;
+    if (empty) return;
   }
-  return false;
+  MutexLock lock(&depot_mu_);
+  while (rest != 0) {
+    const Ref next = chunks_.Load(rest, 0);  // PutLoose writes there.
+    depot_.PutLoose(rest, granules);
+    rest = next;
+  }
 }
 
 // Moves the depot's surplus to the heap: up to twice what the caller handed to

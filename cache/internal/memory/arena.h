@@ -18,12 +18,14 @@
 //
 // How a block is found. Small blocks that a thread frees go to free lists by
 // size in one of a few stripes, where the next allocation of that size gets the
-// one that is still in the CPU's cache. A stripe keeps at most kStripeGranules.
-// Its surplus goes to the depot, many blocks at a time; a thread that has none
-// takes as many. What the depot does not keep, and large blocks, go to the
-// bins: free lists by size, exact for small and in steps of 3 % for larger
-// ones. An allocation takes the block that fits best, and fresh memory only if
-// none does even after the depot has moved a part of what it keeps to the bins.
+// one that is still in the CPU's cache. A stripe keeps a 256th of the memory, so
+// that what a thread frees at a time serves its next allocations. Its surplus
+// goes to the depot, many blocks at a time; a thread that has none takes as
+// many. What the depot does not keep, and large blocks, go to the bins: free
+// lists by size, exact for small and in steps of 3 % for larger ones. An
+// allocation takes the blocks that fit best, some at a time, and fresh memory
+// only if none does in the bins, in the other stripes, nor after the depot has
+// moved a part of what it keeps to the bins.
 //
 // Memory. Fresh memory is taken in the order of its addresses; what lies behind
 // was never touched, except the rest of a huge page. The depot keeps up to a
@@ -36,11 +38,11 @@
 // EndRound gives their pages back, and ends that.
 //
 // Threads. Thread-safe; but one thread at a time may begin and end a round. No
-// thread waits for a stripe, and the depot's lock is
-// held for a few instructions. The bins' lock is held for longer, and its
-// holder may be preempted: a thread that frees does not wait for it, but leaves
-// the blocks in the depot for threads that allocate and for the next that
-// frees, unless too many are there already. Locks never nest, except stripe or
+// thread waits for a stripe, and the depot's lock is held for a few
+// instructions. The bins' lock is held for longer, and its holder may be
+// preempted: a thread that frees does not wait for it, but leaves the blocks in
+// the depot for threads that allocate and for the next that frees, unless too
+// many are there already. Locks never nest, except stripe or
 // bins before depot.
 //
 // Errors. Allocate throws std::bad_alloc, or ends a program without exceptions,
@@ -72,7 +74,7 @@ namespace wheelcache::internal {
 //
 // A thread may free much more than it allocates: the first to see that a grace
 // period has ended destroys what all others have retired meanwhile. It hands
-// the blocks over in batches: about 16 KiB of blocks of one size, linked
+// the blocks over in batches: about 2 KiB of blocks of one size, linked
 // through their first words. A thread that has none of a size takes a batch.
 // Either is O(1) and touches one block, where a BlockHeap reads the neighbours
 // of each.
@@ -88,11 +90,11 @@ class Depot {
   // The largest block of a batch, in granules: 512 bytes.
   static constexpr uint32_t kMaxBlock = 64;
 
-  // The number of blocks in a batch: enough for 16 KiB.
+  // The number of blocks in a batch: enough for 2 KiB.
   static constexpr uint32_t ChainBlocks(uint32_t granules) {
     return (kChainGranules + granules - 1) / granules;
   }
-  static constexpr uint32_t kChainGranules = 1 << 11;
+  static constexpr uint32_t kChainGranules = 1 << 8;
 
   explicit Depot(const Chunks* chunks) : chunks_(*chunks) {}
   Depot(const Depot&) = delete;
@@ -257,10 +259,19 @@ class WHEELCACHE_EXPORT Arena {
  private:
   static constexpr size_t kStripes = 16;
 
-  // The largest block of a stripe (512 bytes), and the most that a stripe keeps
-  // (128 KiB), in granules.
+  // The largest block of a stripe (512 bytes), in granules.
   static constexpr uint32_t kMaxSmall = Depot::kMaxBlock;
-  static constexpr uint32_t kStripeGranules = 1 << 14;
+
+  // How many blocks a thread takes from the bins at a time.
+  static constexpr int kRefill = 8;
+
+  // What a stripe keeps: a 256th of all memory, but from 128 KiB to 1 MiB; in
+  // granules. A grace period ends for half a mebibyte at a time, and what that
+  // frees, in any sizes, should serve the next Sets.
+  static constexpr uint32_t kLeastOfStripe = 1 << 14;
+  static constexpr uint32_t kMostOfStripe = 1 << 17;
+  // And what one that has more gives away at a time: 16 KiB.
+  static constexpr uint32_t kTrimGranules = 1 << 11;
 
   // How much surplus the depot may hold until a thread moves it to the heap (1
   // MiB), in granules.
@@ -303,9 +314,12 @@ class WHEELCACHE_EXPORT Arena {
   void UnlockStripes() ABSL_NO_THREAD_SAFETY_ANALYSIS;  // locks.
 
   // Inlined into Allocate and Free, which each Set runs through.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE Ref TakeFromStripes(uint32_t granules);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Ref TakeFromStripe(Stripe& stripe,
+                                                  uint32_t granules);
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool GiveToStripe(Ref ref, uint32_t granules);
-  bool GiveRestToStripe(Ref rest, uint32_t granules);
+  Ref TakeFromOtherStripes(uint32_t granules);
+  Ref TakeFromHeap(uint32_t granules);
+  void LeaveRest(Ref rest, uint32_t granules, uint32_t blocks);
   ABSL_ATTRIBUTE_ALWAYS_INLINE Ref Pop(Stripe& stripe, uint32_t granules)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(stripe.mu);
   Ref CutChain(Stripe& stripe, uint32_t granules)
@@ -348,6 +362,7 @@ class WHEELCACHE_EXPORT Arena {
   alignas(ABSL_CACHELINE_SIZE) std::atomic<int64_t> resident_bytes_{0};
   std::atomic<bool> needs_round_{false};
   std::atomic<bool> in_round_{false};
+  std::atomic<uint32_t> stripe_granules_{kLeastOfStripe};  // See above.
 
   // Not inside, so that small arenas are small.
   const Pages stripe_pages_ = Pages::Map(kStripes * sizeof(Stripe));

@@ -384,7 +384,7 @@ TEST_F(FirstOfFourShardsTest, LooksAtTheOthersInTurn) {
   for (const int older : {1, 2, 3}) {
     for (const int other : {1, 2, 3}) {
       const TailBoard::Time now = shared_.tails.Now();
-      shared_.tails.Set(other, other == older ? now - 1'000'000 : now, 0);
+      shared_.tails.Set(other, other == older ? now - 1'000'000 : now);
     }
     int sent_on = 0;
     for (int i = 0; i < 6; ++i) {
@@ -400,9 +400,9 @@ TEST_F(FirstOfTwoShardsTest, OtherShardIsToBeOlderByMoreThanTheMargin) {
   LeaveRoom({1, 0});
   ASSERT_EQ(Store(1, 100), StoreOutcome::kStored);
   const TailBoard::Time now = shared_.tails.Now();
-  shared_.tails.Set(1, now - 65, /*slack=*/0);
+  shared_.tails.Set(1, now - 65);
   EXPECT_EQ(Store(2, 100), StoreOutcome::kEvictOlder);
-  shared_.tails.Set(1, now - 64, /*slack=*/0);
+  shared_.tails.Set(1, now - 64);
   EXPECT_EQ(Store(2, 100), StoreOutcome::kStored);
 }
 
@@ -424,7 +424,7 @@ TEST_F(FirstOfTwoShardsTest, EmptyShardNoLongerShowsItsLastEntry) {
 TEST_F(FirstOfTwoShardsTest, ShowsWhenItsLastEntryWasUsed) {
   constexpr int kKeys = 16;
   LeaveRoom({kKeys, 0});
-  shared_.tails.Set(1, kKeys * 1000 + 100, /*slack=*/0);
+  shared_.tails.Set(1, kKeys * 1000 + 100);
   for (int key = 1; key <= kKeys + 3; ++key) {
     if (key <= kKeys) shared_.tails.Pass(1000);
     ASSERT_EQ(Store(key, 100), StoreOutcome::kStored);
@@ -444,7 +444,7 @@ TEST_F(FirstOfTwoShardsTest, EntryThatIsReplacedIsYoungerThanAllThatWereUsed) {
   }
   Hit(2);
   Hit(3);
-  shared_.tails.Set(1, shared_.tails.Now(), /*slack=*/0);
+  shared_.tails.Set(1, shared_.tails.Now());
   EXPECT_EQ(Store(1, 150), StoreOutcome::kStored);
   EXPECT_TRUE(FirstHolds(1));
   EXPECT_FALSE(FirstHolds(2));
@@ -455,8 +455,8 @@ TEST_F(FirstOfTwoShardsTest, EntryThatIsReplacedIsYoungerThanAllThatWereUsed) {
 // have to go, which is worth more than all in that list.
 TEST_F(FirstOfTwoScanResistantShardsTest,
        EntryThatIsReplacedIsYoungerThanAllThatWereUsed) {
-  LeaveRoom({0, 4000});
-  shared_.budget.BeginCallIn(shared_.budget.limit());  // Before that, it fills.
+  LeaveRoom({4, 4000});
+  shared_.budget.BeginCallIn(shared_.budget.limit());  // Before, main fills.
   for (int key = 1; key <= 3; ++key) {
     shared_.tails.Pass(1000);
     ASSERT_EQ(Store(key, 1000, absl::Seconds(1)), StoreOutcome::kStored);
@@ -465,7 +465,7 @@ TEST_F(FirstOfTwoScanResistantShardsTest,
   ASSERT_EQ(Store(4, 1000), StoreOutcome::kStored);
   Hit(2);
   Hit(3);
-  shared_.tails.Set(1, shared_.tails.Now(), /*slack=*/0);
+  shared_.tails.Set(1, shared_.tails.Now());
   EXPECT_EQ(Store(1, 1500), StoreOutcome::kStored);
   EXPECT_TRUE(FirstHolds(1));
   EXPECT_FALSE(FirstHolds(2));

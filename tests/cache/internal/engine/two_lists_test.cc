@@ -301,13 +301,14 @@ TEST(UseCountTest, TakesAboutAsManyAsWereCounted) {
 
 TEST(TailBoardTest, TailIsShownAnewWhereItDiffersByMoreThanTheSlack) {
   TailBoard board(/*shards=*/2);
-  board.Set(1, 1000, /*slack=*/0);
+  ShardTail tail(&board, 1);
+  tail.Publish(1000, /*slack=*/0);
   for (const TailBoard::Time near : {992, 1000, 1008}) {
-    board.Set(1, near, /*slack=*/8);
+    tail.Publish(near, /*slack=*/8);
     EXPECT_EQ(board.Get(1), 1000u);
   }
   for (const TailBoard::Time far : {1009, 1000, 991}) {
-    board.Set(1, far, /*slack=*/8);
+    tail.Publish(far, /*slack=*/8);
     EXPECT_EQ(board.Get(1), far);
   }
 }

@@ -370,6 +370,8 @@ TEST_F(ChunksTest, ReleasedPagesAreZeroAndTheirNeighboursAreNot) {
 
 class DepotTest : public ::testing::Test {
  protected:
+  static constexpr uint32_t kChain = Depot::kChainGranules;
+
   DepotTest() { chunks_.Extend(1 << 16); }
 
   // A chain of such blocks, in memory of its own.
@@ -393,19 +395,19 @@ TEST_F(DepotTest, KeepsChainsFromTheHeapTheLargestLongest) {
   const GranuleRef small = NewChain(2);
   depot_.Put(large, 64);
   depot_.Put(small, 2);
-  EXPECT_EQ(depot_.TakeForHeap(/*keep=*/4096).first, 0u);
-  EXPECT_EQ(depot_.granules(), 4096u);
+  EXPECT_EQ(depot_.TakeForHeap(2 * kChain).first, 0u);
+  EXPECT_EQ(depot_.granules(), 2 * kChain);
 
-  const Depot::Blocks first = depot_.TakeForHeap(/*keep=*/4095);
+  const Depot::Blocks first = depot_.TakeForHeap(2 * kChain - 1);
   EXPECT_EQ(first.first, small);
   EXPECT_EQ(first.granules, 2u);
-  EXPECT_EQ(first.count, 1024u);
-  EXPECT_EQ(depot_.TakeForHeap(/*keep=*/2048).first, 0u);
+  EXPECT_EQ(first.count, kChain / 2);
+  EXPECT_EQ(depot_.TakeForHeap(kChain).first, 0u);
 
   const Depot::Blocks second = depot_.TakeForHeap(/*keep=*/0);
   EXPECT_EQ(second.first, large);
   EXPECT_EQ(second.granules, 64u);
-  EXPECT_EQ(second.count, 32u);
+  EXPECT_EQ(second.count, kChain / 64);
   EXPECT_EQ(depot_.granules(), 0u);
 }
 
@@ -414,7 +416,7 @@ TEST_F(DepotTest, GivesLooseBlocksToTheHeapAloneAndFirst) {
   depot_.Put(chain, 2);
   depot_.PutLoose(next_, 64);
   depot_.PutLoose(next_ + 64, 5000);
-  EXPECT_EQ(depot_.granules(), 2048u + 64 + 5000);
+  EXPECT_EQ(depot_.granules(), kChain + 64 + 5000);
   EXPECT_EQ(depot_.Take(64), 0u);
 
   for (const uint32_t granules : {5000u, 64u}) {
@@ -425,7 +427,7 @@ TEST_F(DepotTest, GivesLooseBlocksToTheHeapAloneAndFirst) {
     EXPECT_EQ(chunks_.Load(block.first, 0), 0u);
   }
   EXPECT_EQ(depot_.TakeForHeap(/*keep=*/1 << 20).first, 0u);
-  EXPECT_EQ(depot_.granules(), 2048u);
+  EXPECT_EQ(depot_.granules(), kChain);
 }
 
 }  // namespace
