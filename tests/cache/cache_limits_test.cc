@@ -152,14 +152,15 @@ TEST_F(CreditsTest, EntryOfTheWholeLimitFindsItsPlace) {
   }
 }
 
-TEST_F(CreditsTest, BytesThatEvictionsLeaveAreAtMostA64thOfTheLimit) {
+TEST_F(CreditsTest, BytesThatEvictionsLeaveAreAtMostA256thOfTheLimit) {
   options_.max_bytes = kEntries * kMean;
   auto cache = NewCache();
   while (next_ < 2 * kEntries) SetNext(cache.get());
   while (next_ < 5 * kEntries) {
     SetNext(cache.get());
     ASSERT_LE(cache->bytes(), options_.max_bytes);
-    ASSERT_GE(cache->bytes(), options_.max_bytes * 63 / 64 - kMean - overhead_);
+    ASSERT_GE(cache->bytes(),
+              options_.max_bytes * 255 / 256 - kMean - overhead_);
   }
 }
 

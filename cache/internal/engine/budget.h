@@ -9,14 +9,14 @@
 // is split among the shards: an entry of nearly the whole one finds its place.
 //
 // Credits. If each Set took its room here, all cores would write to one cache
-// line. So a shard keeps some room: what it takes ahead, what removals leave,
-// and what an eviction leaves that freed more bytes than a Set needs. Under a
-// limit, all shards together keep at most a 64th of it. A Set that finds no
-// room calls the credits in before anything is evicted, and from then on room
-// is short: no shard takes ahead, and what removals leave comes back at once.
-// Only the bytes that an eviction leaves stay with their shard, until it has
-// nothing left to evict. When a 32nd of the limit is free, there are credits
-// again.
+// line. So a shard among others keeps some room: what it takes ahead, what
+// removals leave, and what an eviction leaves that freed more bytes than a Set
+// needs. Under a limit, all shards together keep at most a 64th of it. A Set
+// that finds no room calls the credits in before anything is evicted, and from
+// then on room is short: no shard takes ahead, and what removals leave comes
+// back at once. Only the bytes that an eviction leaves stay with their shard,
+// until it has nothing left to evict: at most a 256th in all. When a 32nd of
+// the limit is free, there are credits again.
 //
 // The limits may change. A limit is lowered by taking room for good: then it
 // holds at every instant.
@@ -87,10 +87,7 @@ class Quota {
   // That of a cache with so many shards, a power of two. `free`, which must
   // outlive it, is what it counts in.
   Quota(int64_t limit, int shards, std::atomic<int64_t>* free)
-      : limit_(limit),
-        credit_shift_(CreditShift(shards)),
-        has_peers_(shards > 1),
-        free_(*free) {
+      : limit_(limit), credit_shift_(CreditShift(shards)), free_(*free) {
     free->store(limit, std::memory_order_relaxed);
   }
 
@@ -108,11 +105,10 @@ class Quota {
     return state_.load(std::memory_order_relaxed) == State::kAmple;
   }
 
-  // What a shard may keep of what an eviction leaves; and of anything.
-  int64_t most_rest() const {
-    return limit_.load(std::memory_order_relaxed) >> credit_shift_;
-  }
-  int64_t most_credit() const { return ample() ? most_rest() : 0; }
+  // What a shard may keep as its credit while room is ample, a 64th of its
+  // share of the limit; and a quarter of that, of what an eviction leaves.
+  int64_t most_credit() const { return ample() ? Share() : 0; }
+  int64_t most_rest() const { return Share() / 4; }
 
   // Whether so much seems to be free.
   bool Has(int64_t amount) const {
@@ -147,10 +143,17 @@ class Quota {
     kShort,    // There are none.
   };
 
-  // Of a 64th by the number of shards.
+  // By how much a limit is shifted to become the most credit of a shard. One
+  // that is alone needs none.
   static int CreditShift(int shards) {
+    if (shards == 1) return 63;
     return static_cast<int>(
         absl::bit_width(static_cast<uint32_t>(shards) * 64 - 1));
+  }
+
+  // A 64th of the limit, by the number of shards; 0 of one that is alone.
+  int64_t Share() const {
+    return limit_.load(std::memory_order_relaxed) >> credit_shift_;
   }
 
   // By how much is free now.
@@ -160,7 +163,6 @@ class Quota {
   std::atomic<int64_t> limit_;
   std::atomic<State> state_{State::kAmple};  // Relaxed: see BeginCallIn.
   const int credit_shift_;
-  const bool has_peers_;  // There is more than one shard.
 
   // The limit is kept by the read-modify-writes of this one number: whoever
   // lowers it takes room as a Set does, and keeps it, so that no Set has to
@@ -192,7 +194,8 @@ class Budget {
     return {entries_.most_credit(), bytes_.most_credit()};
   }
   Room most_rest() const {
-    return {entries_.most_credit(), bytes_.most_rest()};
+    return {entries_.most_credit(),
+            std::max(bytes_.most_credit(), bytes_.most_rest())};
   }
 
   // Whether so much seems to be free.
@@ -289,7 +292,7 @@ inline bool Quota::BeginCallIn() {
   }
   // Whoever calls in locks each shard after this, and so does who keeps a
   // credit: whoever comes to a shard later sees that room is short.
-  const bool credits = most_rest() > 0 && has_peers_;
+  const bool credits = Share() > 0;
   state_.store(credits ? State::kCalling : State::kShort,
                std::memory_order_relaxed);
   return credits;

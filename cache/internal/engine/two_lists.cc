@@ -200,11 +200,14 @@ bool TwoLists::WindowIsOver(Room incoming) const {
 // as the cache and that have room. What the window gives up in a full cache has
 // to prove its worth first.
 bool TwoLists::MainHasRoomFor(Room room) const {
-  if (ABSL_PREDICT_TRUE(!budget_.ample())) return false;
+  const Room all = total();
+  const int64_t mean = all.bytes / std::max<int64_t>(all.entries, 1);
+  if (ABSL_PREDICT_TRUE(!budget_.Has({1, mean}))) return false;
   room += sizes_[kMain];
   const double target = target_.Get();
-  const double all = std::max(PartOf(total()), 1.0);
-  return PartOf(room) <= (1 - target) * all && PartOf(sizes_[kWindow]) > target;
+  const double whole = std::max(PartOf(all), 1.0);
+  return PartOf(room) <= (1 - target) * whole &&
+         PartOf(sizes_[kWindow]) > target;
 }
 
 // As a tail that is the older the more the shard holds of the cache. The margin

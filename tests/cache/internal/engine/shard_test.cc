@@ -455,11 +455,12 @@ TEST_F(FirstOfTwoShardsTest, EntryThatIsReplacedIsYoungerThanAllThatWereUsed) {
 // have to go, which is worth more than all in that list.
 TEST_F(FirstOfTwoScanResistantShardsTest,
        EntryThatIsReplacedIsYoungerThanAllThatWereUsed) {
-  LeaveRoom({4, 4000});
-  shared_.budget.BeginCallIn(shared_.budget.limit());  // Before, main fills.
+  LeaveRoom({1, 4000});
   for (int key = 1; key <= 3; ++key) {
     shared_.tails.Pass(1000);
     ASSERT_EQ(Store(key, 1000, absl::Seconds(1)), StoreOutcome::kStored);
+    // Only now: where there is room, what came before enters the main list.
+    shared_.budget.Give({1, 0});
   }
   // The others are in the main list then.
   ASSERT_EQ(Store(4, 1000), StoreOutcome::kStored);

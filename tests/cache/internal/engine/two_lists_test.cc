@@ -64,7 +64,6 @@ class TwoListsTest : public ::testing::Test {
             .ref;
     Claim claim(&budget_);
     ASSERT_TRUE(claim.Cover({1, kBytes}));
-    if (!budget_.Has({1, kBytes})) budget_.BeginCallIn({1, kBytes});
     lists_->Add({ref, HashOf(key), old}, {1, kBytes});
     entries_[key] = ref;
     ASSERT_TRUE(CheckInvariants().ok()) << CheckInvariants();
