@@ -18,14 +18,14 @@
 //
 // How a block is found. Small blocks that a thread frees go to free lists by
 // size in one of a few stripes, where the next allocation of that size gets the
-// one that is still in the CPU's cache. A stripe keeps a 256th of the memory, so
-// that what a thread frees at a time serves its next allocations. Its surplus
-// goes to the depot, many blocks at a time; a thread that has none takes as
-// many. What the depot does not keep, and large blocks, go to the bins: free
-// lists by size, exact for small and in steps of 3 % for larger ones. An
-// allocation takes the blocks that fit best, some at a time, and fresh memory
-// only if none does in the bins, in the other stripes, nor after the depot has
-// moved a part of what it keeps to the bins.
+// one that is still in the CPU's cache. A stripe keeps a 256th of the memory,
+// so that what a thread frees at a time serves its next allocations. Its
+// surplus goes to the depot, many blocks at a time; a thread that has none
+// takes as many. What the depot does not keep, and large blocks, go to the
+// bins: free lists by size, exact for small and in steps of 3 % for larger
+// ones. An allocation takes the blocks that fit best, some at a time, and fresh
+// memory only if none does in the bins, in the other stripes, nor after the
+// depot has moved a part of what it keeps to the bins.
 //
 // Memory. Fresh memory is taken in the order of its addresses; what lies behind
 // was never touched, except the rest of a huge page. The depot keeps up to a
