@@ -1,6 +1,7 @@
 #include "wheelcache/benchmarks/line_model.h"
 
 #include <algorithm>
+#include <bitset>
 
 namespace wheelcache::benchmarks {
 
@@ -8,7 +9,11 @@ void LineModel::Have(int core, Site by, bool writes, Line* line) {
   const Cores mine = Cores{1} << core;
   if ((line->holders & mine) != 0) return;
   line->holders |= mine;
-  Fetch fetch = {line->begin, by, writes, {}, {}};
+  const auto writers = std::bitset<kMostCores>(line->writers).count();
+  const auto cores = std::bitset<kMostCores>(all_).count();
+  const bool is_new = (line->earlier_holders & mine) == 0;
+  line->earlier_holders |= mine;
+  Fetch fetch = {line->begin, by, writes, is_new, {}, {}, 2 * writers > cores};
   for (auto& [site, unseen] : line->unseen) {
     fetch.all_writers.push_back(site);
     if ((unseen & mine) == 0) continue;
@@ -24,6 +29,7 @@ void LineModel::Write(int core, const volatile void* address, size_t bytes,
   ForEachLine(address, bytes, [&](Line& line) {
     Have(core, by, /*writes=*/true, &line);
     line.holders = mine;
+    line.writers |= mine;
     const auto known =
         std::find_if(line.unseen.begin(), line.unseen.end(),
                      [by](const auto& write) { return write.first == by; });

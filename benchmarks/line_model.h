@@ -39,8 +39,10 @@ class LineModel {
     uintptr_t line;                 // Its first address.
     Site by;                        // What accessed the line.
     bool writes;                    // Whether it was for a write.
+    bool is_new;                    // The core never had it before.
     std::vector<Site> writers;      // Since the core had it last.
     std::vector<Site> all_writers;  // From the beginning.
+    bool is_common;  // Most cores have written there since ForgetWriters.
   };
 
   // REQUIRES: 1 to kMostCores.
@@ -55,6 +57,11 @@ class LineModel {
   }
   void Write(int core, const volatile void* address, size_t bytes, Site by);
 
+  // Begins anew to watch which cores write to which lines.
+  void ForgetWriters() {
+    for (auto& [begin, line] : lines_) line.writers = 0;
+  }
+
   // What was fetched since this was called last.
   std::vector<Fetch> TakeFetches() { return std::exchange(fetches_, {}); }
 
@@ -64,6 +71,8 @@ class LineModel {
   struct Line {
     uintptr_t begin = 0;
     Cores holders = 0;
+    Cores earlier_holders = 0;
+    Cores writers = 0;  // Since ForgetWriters.
     // For each site, the cores that have not seen its last write.
     std::vector<std::pair<Site, Cores>> unseen;
   };

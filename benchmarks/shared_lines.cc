@@ -16,7 +16,10 @@
 //   memory    the heap of blocks for entries, which all shards have in common
 //   counters  the statistics
 //   rest      all else of the cache and the process
-//   used      of those of entries, the ones that only hits have written since
+//   used      of all these, the ones that only hits have written since the core
+//             had them last
+//   common    of all but entries, index and shard, the ones that it wrote and
+//             most cores write to
 // and, with --sites, which file accessed what other files had written.
 //
 // It does not see the background thread, nor cores that want the same line at
@@ -234,13 +237,13 @@ class Ledger {
   }
 
   std::vector<Row> Count() {
-    // Full, and turned over once: a core at a time, which is faster.
-    for (int64_t i = 0; i < 2 * absl::GetFlag(FLAGS_entries); i += kAtATime) {
+    // Full, and turned over once. Of a large cache, the model sees the end.
+    const int64_t sets = 2 * absl::GetFlag(FLAGS_entries);
+    constexpr int64_t kMostModelled = 100'000;
+    while (next_ < sets - kMostModelled) Set(kSetNew);
+    while (next_ < sets) {
       crew_.Run(AnyCore(), [&] {
-        for (int64_t j = 0; j < kAtATime; ++j) {
-          Draw(kSetNew);
-          cache_->Set(key_, value_, absl::Hours(1));
-        }
+        for (int64_t i = 0; i < kAtATime; ++i) Set(kSetNew);
       });
     }
     return {CountOne("hit", kHit),
@@ -258,6 +261,11 @@ class Ledger {
   static constexpr int64_t kAtATime = 50;
 
   int AnyCore() { return static_cast<int>(dice_.Below(crew_.cores())); }
+
+  void Set(Operation operation) {
+    Draw(operation);
+    cache_->Set(key_, value_, absl::Hours(1));
+  }
 
   // Key and value are there before the operation, as in a service.
   void Draw(Operation operation) {
@@ -294,6 +302,7 @@ class Ledger {
       crew_.model().TakeFetches();
       RunOne(operation);
       // The first half is for what later ones find.
+      if (i == operations) crew_.model().ForgetWriters();
       if (i < operations) continue;
       for (auto& fetch : crew_.model().TakeFetches()) {
         row.fetches.push_back(std::move(fetch));
@@ -361,6 +370,7 @@ void Print(int cores, const Ledger& ledger, const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     std::array<int64_t, kOwners> counts = {};
     int64_t used = 0;
+    int64_t common = 0;
     std::map<std::string, int64_t> by_files;
     for (const LineModel::Fetch& fetch : row.fetches) {
       const Owner owner = ledger.IsOfAShard(fetch.line)
@@ -368,8 +378,8 @@ void Print(int cores, const Ledger& ledger, const std::vector<Row>& rows) {
                               : OwnerOf(FilesOf(fetch.all_writers, files));
       const std::set<std::string> writers = FilesOf(fetch.writers, files);
       ++counts[owner];
-      // Of those of entries, what only uses have written.
-      used += owner == kEntry && writers == std::set<std::string>{"shard.h"};
+      used += !fetch.is_new && writers == std::set<std::string>{"shard.h"};
+      common += owner >= kMemory && fetch.writes && fetch.is_common;
       ++by_files[absl::StrCat(kNames[owner], ": ", files.Of(fetch.by),
                               fetch.writes ? " writes" : " reads",
                               " what was written by ",
@@ -379,7 +389,8 @@ void Print(int cores, const Ledger& ledger, const std::vector<Row>& rows) {
     for (const int64_t count : counts) {
       std::printf(" %8.3f", static_cast<double>(count) / operations);
     }
-    std::printf(" %8.3f\n", static_cast<double>(used) / operations);
+    std::printf(" %8.3f", static_cast<double>(used) / operations);
+    std::printf(" %8.3f\n", static_cast<double>(common) / operations);
     if (!absl::GetFlag(FLAGS_sites)) continue;
     for (const auto& [what, count] : by_files) {
       if (static_cast<double>(count) < operations / 500) continue;
@@ -399,7 +410,7 @@ int main(int argc, char** argv) {
   for (const char* const name : wheelcache::benchmarks::kNames) {
     std::printf(" %8s", name);
   }
-  std::printf(" %8s\n", "used");
+  std::printf(" %8s %8s\n", "used", "common");
   for (const std::string& number : absl::GetFlag(FLAGS_cores)) {
     int cores;
     if (!absl::SimpleAtoi(number, &cores) || cores < 1 ||

@@ -214,12 +214,17 @@ class Budget {
     bytes_.Give(room.bytes);
   }
 
-  // So much is missing. Returns whether the credits of all shards are to be
+  // What of `room` seems not to be free; 0 of a limit under which all is.
+  Room LackOf(Room room) const {
+    return {entries_.Has(room.entries) ? 0 : room.entries,
+            bytes_.Has(room.bytes) ? 0 : room.bytes};
+  }
+
+  // So much is lacking. Returns whether the credits of all shards are to be
   // called in before anything is evicted for that, and EndCallIn be called.
-  bool BeginCallIn(Room missing) {
-    const bool entries =
-        !entries_.Has(missing.entries) && entries_.BeginCallIn();
-    const bool bytes = !bytes_.Has(missing.bytes) && bytes_.BeginCallIn();
+  bool BeginCallIn(Room lacking) {
+    const bool entries = lacking.entries > 0 && entries_.BeginCallIn();
+    const bool bytes = lacking.bytes > 0 && bytes_.BeginCallIn();
     return entries || bytes;
   }
   void EndCallIn() {
@@ -286,10 +291,10 @@ inline void Quota::EndShortage(int64_t free) {
 }
 
 inline bool Quota::BeginCallIn() {
-  if (ABSL_PREDICT_TRUE(state_.load(std::memory_order_relaxed) ==
-                        State::kShort)) {
-    return false;
-  }
+  const State state = state_.load(std::memory_order_relaxed);
+  if (ABSL_PREDICT_TRUE(state == State::kShort)) return false;
+  // Not again: of two that call in, each would undo what the other has ended.
+  if (state == State::kCalling) return true;
   // Whoever calls in locks each shard after this, and so does who keeps a
   // credit: whoever comes to a shard later sees that room is short.
   const bool credits = Share() > 0;
@@ -394,18 +399,23 @@ class Claim {
   // Out of line, to keep short what many Sets find, that the entry which they
   // replace leaves what they need.
   ABSL_ATTRIBUTE_NOINLINE bool TakeFrom(Room* credit) {
-    Room least = missing();
-    least -= *credit;
-    if (ABSL_PREDICT_FALSE(!budget_.Has(least))) {
-      calls_in_ = budget_.BeginCallIn(least);
-      return false;
+    // Again where another thread has taken meanwhile what seemed to be free.
+    while (!IsCovered()) {
+      Room least = missing();
+      least -= *credit;
+      const Room lacking = budget_.LackOf(least);
+      if (ABSL_PREDICT_FALSE(!(lacking == Room()))) {
+        // By this one look: who evicts must not see ample room in another.
+        calls_in_ = budget_.BeginCallIn(lacking);
+        return false;
+      }
+      CallIn(credit);
+      const Room ahead = budget_.most_credit();
+      held_ += budget_.Take(
+          least, {least.entries > 0 ? least.entries + ahead.entries : 0,
+                  least.bytes > 0 ? least.bytes + ahead.bytes : 0});
     }
-    CallIn(credit);
-    const Room ahead = budget_.most_credit();
-    held_ += budget_.Take(
-        least, {least.entries > 0 ? least.entries + ahead.entries : 0,
-                least.bytes > 0 ? least.bytes + ahead.bytes : 0});
-    return IsCovered();
+    return true;
   }
   static int64_t Kept(int64_t held, int64_t most) {
     return held <= most ? held : most / 2;

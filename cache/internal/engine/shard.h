@@ -218,7 +218,7 @@ class WHEELCACHE_EXPORT Shard {
   // Evicts the least recently used until the claim covers its need or the
   // budget or the shard is empty; if it is scan-resistant and has peers, one
   // entry. The claim gets the shard's credit, too. Returns whether it got
-  // anything.
+  // anything, or covers its need.
   bool Evict(Departures* departures);
 
   // Hands the shard's credit over to the claim.

@@ -67,7 +67,9 @@ bool Shard::Evict(Departures* departures) {
   claim.CallIn(&credit_);
   const EvictionRecord::Time now(clock_);
   uint64_t budget = shared_.maintenance_budget;
-  while (budget > 0 && !claim.Cover(claim.need())) {
+  while (budget > 0) {
+    // From others: who has what it needs must not give that up to them.
+    if (claim.Cover(claim.need())) return true;
     const EntryRef victim = order_.FindVictim(/*keep=*/0, Room(), &budget);
     if (victim == 0) break;
     EvictLocked(victim, now, departures);

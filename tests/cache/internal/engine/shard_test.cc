@@ -145,6 +145,16 @@ TEST_F(ShardTest, EachWayToEvictRecordsTheAge) {
 }
 
 // Promise: No long pauses
+// Else two Sets that find all shards empty give their room up to each other for
+// ever.
+TEST_F(ShardTest, EvictTellsThatTheNeedIsCoveredThoughNothingIsEvicted) {
+  const GiveBack at_end{departures_.claim};
+  ASSERT_FALSE(departures_.claim.Cover({101, 0}));
+  EXPECT_FALSE(shard_.Evict(&departures_));
+  shared_.budget.Raise({1, 0});
+  EXPECT_TRUE(shard_.Evict(&departures_));
+}
+
 TEST_F(ShardTest, EvictStopsAtTheBudget) {
   Fill(absl::InfiniteDuration());
   const GiveBack at_end{departures_.claim};
