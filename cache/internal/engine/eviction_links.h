@@ -90,7 +90,7 @@ Standing StandingOf(const List& list, ShardTail* tail) {
       ABSL_PREDICT_TRUE(list.knows_back_time()) ? tail->LastNow() : tail->Now();
   const auto shards = static_cast<uint32_t>(tail->shards());
   const TailBoard::Time back = list.BackTime(now, /*each=*/shards);
-  return {back, (now - back) / 64 + ShardTail::kMany};
+  return {back, (now - back) / 64 + tail->many()};
 }
 
 }  // namespace wheelcache::internal

@@ -41,7 +41,7 @@ class OneList {
   void Add(const Added& added, const Room&) {
     if (const uint32_t uses = uses_.Take()) list_.CountUses(uses);
     list_.PushFront(added.ref);
-    list_.store().tail->Pass(1);
+    list_.store().tail->PassOne(list_.size());
   }
   void Remove(EntryRef ref, int64_t) { list_.Remove(ref); }
   void RemoveVictim(EntryRef ref, Hash32, int64_t) { list_.Remove(ref); }

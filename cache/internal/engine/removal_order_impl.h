@@ -117,7 +117,7 @@ inline EntryRef RemovalOrder::FindVictim(EntryRef keep, const Room& incoming,
       standing_ = lists.standing();
       // Exactly of an empty list: a Set that was sent to this shard for an
       // older entry must not be sent here again.
-      tail_.Publish(standing_.tail, victim == 0 ? 0 : standing_.margin / 8);
+      tail_.Publish(standing_.tail, victim == 0 ? 0 : standing_.margin / 2);
     }
     return victim;
   });

@@ -13,6 +13,7 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_TAIL_BOARD_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_TAIL_BOARD_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -68,9 +69,10 @@ class ShardTail {
   ShardTail(const ShardTail&) = delete;
   ShardTail& operator=(const ShardTail&) = delete;
 
-  // How many appends a shard tells of at a time, at least, so that not each
-  // takes the cache line of the time away from other shards.
-  static constexpr uint32_t kMany = 64;
+  // How many appends this shard tells of at a time, so that not each takes the
+  // cache line of the time away from other shards: a quarter of a generation,
+  // or more of a small one.
+  uint32_t many() const { return many_; }
 
   int shards() const { return board_.shards(); }
 
@@ -79,10 +81,12 @@ class ShardTail {
   Time Now() { return last_now_ = board_.Now(); }
   Time LastNow() const { return last_now_; }
 
-  // So many more appends have passed.
-  void Pass(uint32_t appends) {
-    untold_ += appends;
-    if (untold_ >= kMany) last_now_ = board_.Pass(std::exchange(untold_, 0));
+  // One more append has passed, in a shard of so many entries.
+  void PassOne(uint64_t entries) {
+    if (++untold_ < many_) return;
+    last_now_ = board_.Pass(std::exchange(untold_, 0));
+    many_ = static_cast<uint32_t>(
+        std::clamp<uint64_t>(entries / 64, kLeast, kMost));
   }
 
   // Lets the others know the tail, unless what they know differs from it by no
@@ -107,10 +111,14 @@ class ShardTail {
   }
 
  private:
+  static constexpr uint32_t kLeast = 64;
+  static constexpr uint32_t kMost = 1024;
+
   TailBoard& board_;
   const int shard_;
   int next_peer_ = 0;
   uint32_t untold_ = 0;
+  uint32_t many_ = kLeast;
   Time last_now_ = 0;
   Time published_ = 0;
 };

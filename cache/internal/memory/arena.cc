@@ -68,7 +68,7 @@ inline auto Arena::Pop(Stripe& stripe, uint32_t granules) -> Ref {
     const auto* const begin = static_cast<const char*>(At(next));
     PrefetchToWrite(begin, begin + size_t{granules} * Chunks::kGranuleBytes);
   }
-  stripe.granules -= granules;
+  stripe.Add(-granules);
   return ref;
 }
 
@@ -80,9 +80,10 @@ inline bool Arena::GiveToStripe(Ref ref, uint32_t granules) {
     std::atomic<Ref>& list = stripe.lists[granules];
     chunks_.Store(ref, 0, list.load(std::memory_order_relaxed));
     list.store(ref, std::memory_order_relaxed);
-    stripe.granules += granules;
+    stripe.Add(granules);
     uint32_t handed = 0;
-    if (stripe.granules > stripe_granules_.load(std::memory_order_relaxed)) {
+    if (stripe.granules.load(std::memory_order_relaxed) >
+        stripe_granules_.load(std::memory_order_relaxed)) {
       handed = Trim(stripe);
     }
     stripe.mu.Unlock();
@@ -94,27 +95,29 @@ inline bool Arena::GiveToStripe(Ref ref, uint32_t granules) {
 
 // Moves a few batches to the depot, one size after the other, so that sizes no
 // longer in use do not stay; and where there are none, single blocks. Returns
-// the granules moved.
+// the granules moved, or 0 if the depot may keep them.
 uint32_t Arena::Trim(Stripe& stripe) {
-  const uint32_t before = stripe.granules;
+  const uint32_t before = stripe.granules.load(std::memory_order_relaxed);
   const uint32_t most = before - kTrimGranules;
   uint32_t sizes = 0;  // In a row that have no batch.
-  while (stripe.granules > most) {
+  MutexLock lock(&depot_mu_);
+  while (stripe.granules.load(std::memory_order_relaxed) > most) {
     const uint32_t granules = stripe.next_to_trim;
     stripe.next_to_trim = (granules + 1) % (kMaxSmall + 1);
     const Ref chain = CutChain(stripe, granules);
-    if (chain == 0 && ++sizes <= kMaxSmall) continue;
-    MutexLock lock(&depot_mu_);
     if (chain != 0) {
       depot_.Put(chain, granules);
       sizes = 0;
-      continue;
-    }
-    while (const Ref ref = Pop(stripe, granules)) {
-      depot_.PutLoose(ref, granules);
+    } else if (++sizes > kMaxSmall) {
+      while (const Ref ref = Pop(stripe, granules)) {
+        depot_.PutLoose(ref, granules);
+      }
     }
   }
-  return before - stripe.granules;
+  const bool keeps =
+      sizes <= kMaxSmall &&
+      depot_.granules() <= depot_keeps_.load(std::memory_order_relaxed);
+  return keeps ? 0 : before - stripe.granules.load(std::memory_order_relaxed);
 }
 
 // Takes a batch for the depot out of the stripe, or nothing if that has too few
@@ -131,7 +134,7 @@ auto Arena::CutChain(Stripe& stripe, uint32_t granules) -> Ref {
   }
   list.store(chunks_.Load(last, 0), std::memory_order_relaxed);
   chunks_.Store(last, 0, 0);
-  stripe.granules -= blocks * granules;
+  stripe.Add(-blocks * granules);
   return first;
 }
 
@@ -151,25 +154,50 @@ auto Arena::TakeShared(uint32_t granules) -> Ref {
   return ref;
 }
 
-// Of small blocks, takes some for the thread's stripe as well.
+// Of small blocks, takes more for the thread's stripe: at best all in one
+// piece, which costs no more than one; else some. For a stripe that is short,
+// also of fresh memory.
 auto Arena::TakeFromHeap(uint32_t granules) -> Ref {
+  const bool large =
+      stripe_granules_.load(std::memory_order_relaxed) > kLeastOfStripe;
+  const uint32_t most = granules > kMaxSmall ? 0 : kRefill;
   Ref first = 0;
   Ref rest = 0;
   uint32_t blocks = 0;
+  const auto keep = [&](Ref ref) {
+    chunks_.Store(ref, 0, rest);
+    rest = ref;
+    ++blocks;
+  };
   {
     MutexLock lock(&heap_mu_);
-    first = heap_.Take(granules);
-    while (first != 0 && granules <= kMaxSmall && blocks < kRefill - 1) {
-      const Ref ref = heap_.Take(granules);
-      if (ref == 0) break;
-      chunks_.Store(ref, 0, rest);
-      rest = ref;
-      ++blocks;
+    if (most > 0 && large) {
+      const uint32_t piece = granules * (kRefillOfLarge + 1);
+      first = heap_.Take(piece);
+      if (first == 0 && OwnStripeIsShort()) first = heap_.Carve(piece);
+      for (uint32_t i = kRefillOfLarge; first != 0 && i > 0; --i) {
+        keep(first + i * granules);
+      }
+    }
+    if (first == 0) {
+      first = heap_.Take(granules);
+      while (first != 0 && blocks < most) {
+        const Ref ref = heap_.Take(granules);
+        if (ref == 0) break;
+        keep(ref);
+      }
     }
     if (first != 0) PublishState();
   }
   if (blocks > 0) LeaveRest(rest, granules, blocks);
   return first;
+}
+
+// Whether the thread's stripe has less than a quarter of what it may keep.
+bool Arena::OwnStripeIsShort() const {
+  const Stripe& own = stripes_[ThreadIndex() % kStripes];
+  return own.granules.load(std::memory_order_relaxed) <
+         stripe_granules_.load(std::memory_order_relaxed) / 4;
 }
 
 auto Arena::TakeFromOtherStripes(uint32_t granules) -> Ref {
@@ -187,6 +215,10 @@ void Arena::PublishState() {
       heap_.resident() * Chunks::kGranuleBytes + heap_.carved() / 8);
   if (resident != resident_bytes_.load(std::memory_order_relaxed)) {
     resident_bytes_.store(resident, std::memory_order_relaxed);
+  }
+  const uint64_t keeps = heap_.HasSurplus() ? 0 : heap_.carved() / 64;
+  if (keeps != depot_keeps_.load(std::memory_order_relaxed)) {
+    depot_keeps_.store(keeps, std::memory_order_relaxed);
   }
   const auto stripe = static_cast<uint32_t>(std::clamp<uint64_t>(
       heap_.carved() / 256, kLeastOfStripe, kMostOfStripe));
@@ -244,7 +276,7 @@ void Arena::MoveStripeToHeap(Stripe* stripe) {
       stripe->lists[size].store(0, std::memory_order_relaxed);
     }
   }
-  stripe->granules = 0;
+  stripe->granules.store(0, std::memory_order_relaxed);
   stripe->mu.Unlock();
   for (uint32_t size = 0; size <= kMaxSmall; ++size) {
     if (lists[size] == 0) continue;
@@ -277,7 +309,7 @@ void Arena::LeaveRest(Ref rest, uint32_t granules, uint32_t blocks) {
     const bool empty = list.load(std::memory_order_relaxed) == 0;
     if (empty) {
       list.store(rest, std::memory_order_relaxed);
-      stripe.granules += blocks * granules;
+      stripe.Add(blocks * granules);
     }
     stripe.mu.Unlock();
     if (empty) return;

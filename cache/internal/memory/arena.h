@@ -262,8 +262,10 @@ class WHEELCACHE_EXPORT Arena {
   // The largest block of a stripe (512 bytes), in granules.
   static constexpr uint32_t kMaxSmall = Depot::kMaxBlock;
 
-  // How many blocks a thread takes from the bins at a time.
-  static constexpr int kRefill = 8;
+  // How many more blocks a thread takes from the bins than it needs, and in a
+  // large arena.
+  static constexpr uint32_t kRefill = 7;
+  static constexpr uint32_t kRefillOfLarge = 31;
 
   // What a stripe keeps: a 256th of all memory, but from 128 KiB to 1 MiB; in
   // granules. A grace period ends for half a mebibyte at a time, and what that
@@ -298,11 +300,18 @@ class WHEELCACHE_EXPORT Arena {
   // is an empty, unlocked stripe.
   struct alignas(ABSL_CACHELINE_SIZE) Stripe {
     TryOnlyLock mu;
-    uint32_t granules ABSL_GUARDED_BY(mu) = 0;      // The sum of the sizes.
+    // The sum of the sizes. Written under the lock, as the lists.
+    std::atomic<uint32_t> granules{0};
     uint32_t next_to_trim ABSL_GUARDED_BY(mu) = 0;  // A size.
     // Written under the lock; read without it, relaxed, as a hint whether one
     // is empty. The blocks are read under the lock alone.
     std::array<std::atomic<Ref>, kMaxSmall + 1> lists = {};
+
+    // Modulo 2^32.
+    void Add(uint32_t more) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+      granules.store(granules.load(std::memory_order_relaxed) + more,
+                     std::memory_order_relaxed);
+    }
   };
 
   static uint32_t Granules(size_t bytes) {
@@ -319,6 +328,7 @@ class WHEELCACHE_EXPORT Arena {
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool GiveToStripe(Ref ref, uint32_t granules);
   Ref TakeFromOtherStripes(uint32_t granules);
   Ref TakeFromHeap(uint32_t granules);
+  bool OwnStripeIsShort() const;
   void LeaveRest(Ref rest, uint32_t granules, uint32_t blocks);
   ABSL_ATTRIBUTE_ALWAYS_INLINE Ref Pop(Stripe& stripe, uint32_t granules)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(stripe.mu);
@@ -363,6 +373,7 @@ class WHEELCACHE_EXPORT Arena {
   std::atomic<bool> needs_round_{false};
   std::atomic<bool> in_round_{false};
   std::atomic<uint32_t> stripe_granules_{kLeastOfStripe};  // See above.
+  std::atomic<uint64_t> depot_keeps_{0};  // Granules, of what Trim gives it.
 
   // Not inside, so that small arenas are small.
   const Pages stripe_pages_ = Pages::Map(kStripes * sizeof(Stripe));

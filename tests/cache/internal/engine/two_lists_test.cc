@@ -315,10 +315,18 @@ TEST(TailBoardTest, TailIsShownAnewWhereItDiffersByMoreThanTheSlack) {
 TEST(TailBoardTest, ShardTellsOfManyAppendsAtATime) {
   TailBoard board(/*shards=*/2);
   ShardTail one(&board, 0);
-  one.Pass(40);
-  EXPECT_EQ(board.Now(), 0u);
-  one.Pass(40);
-  EXPECT_EQ(board.Now(), 80u);
+  uint32_t many = 64;
+  for (const auto& [entries, next] :
+       {std::pair(10, 64u), std::pair(6'400, 100u), std::pair(1'000'000, 1024u),
+        std::pair(10, 64u)}) {
+    const TailBoard::Time before = board.Now();
+    EXPECT_EQ(one.many(), many);
+    for (uint32_t i = 1; i < many; ++i) one.PassOne(entries);
+    EXPECT_EQ(board.Now(), before);
+    one.PassOne(entries);
+    EXPECT_EQ(board.Now() - before, many);
+    many = next;
+  }
 }
 
 }  // namespace
