@@ -113,12 +113,10 @@ inline EntryRef RemovalOrder::FindVictim(EntryRef keep, const Room& incoming,
                                          uint64_t* budget) {
   return WithLists([&](auto& lists) {
     const EntryRef victim = lists.FindVictim(keep, incoming, budget);
-    if (victim != 0 || *budget > 0) {
-      standing_ = lists.standing();
-      // Exactly of an empty list: a Set that was sent to this shard for an
-      // older entry must not be sent here again.
-      tail_.Publish(standing_.tail, victim == 0 ? 0 : standing_.margin / 2);
-    }
+    standing_ = lists.standing();
+    // Exactly of an empty list: a Set that was sent to this shard for an older
+    // entry must not be sent here again.
+    tail_.Publish(standing_.tail, victim == 0 ? 0 : standing_.margin / 2);
     return victim;
   });
 }
