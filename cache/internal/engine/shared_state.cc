@@ -28,7 +28,7 @@ uint64_t MostEntries(const CacheOptions& options,
   int64_t most = options.max_entries;
   if (options.max_bytes != kUnlimited) {
     const auto charge = static_cast<int64_t>(least_charge);
-    most = std::min(most, options.max_bytes / charge + 1);
+    most = std::min(most, options.max_bytes / charge);
   }
   if (most == kUnlimited) most = kIfUnlimited;
   return static_cast<uint64_t>(std::min(most, kMost));
