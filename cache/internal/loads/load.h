@@ -85,7 +85,7 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   // pin, or, if that is null, the status. Called once, by the leader. Allocates
   // nothing. Runs the callbacks, in their order; what they throw goes no
   // further.
-  void End(absl::Status status, EntryRef ref = 0);
+  void End(absl::Status status, EntryRef ref);
 
   // As End with this status, and returns true, but leaves it to the caller to
   // Tell. Where others wait that can lead, hands the load over to the one that
