@@ -88,9 +88,8 @@ void IoThread::TakeTurn(std::vector<Link*>& links) {
     requests_.push_back({request.fd, request.events, 0});
     wake_nanos = std::min(wake_nanos, request.wake_nanos);
   }
-  if (!PollUntil(absl::MakeSpan(requests_), wake_nanos, clock_)) {
-    for (pollfd& request : requests_) request.revents = 0;
-  }
+  // Where nothing has happened, all revents are 0, as they were.
+  PollUntil(absl::MakeSpan(requests_), wake_nanos, clock_);
   for (size_t i = 0; i < links.size(); ++i) {
     Handle(links[i], requests_[i + 1].revents);
   }
