@@ -47,6 +47,14 @@ bool AddsUp(const CacheStats& stats) {
 
 class CacheStatsTest : public CacheEnvironment {};
 
+TEST_F(CacheStatsTest, AllIsZeroAtFirst) {
+  CacheStats stats;
+  stats.advice = CacheAdvice();
+  stats.ForEachMetric([](const Metric& metric) {
+    EXPECT_EQ(metric.value, 0) << metric.name << " " << metric.label;
+  });
+}
+
 TEST_F(CacheStatsTest, RefusedValuesAreCounted) {
   options_.max_bytes = 1000;
   auto cache = New<int, std::string>();

@@ -24,6 +24,7 @@
 #include "wheelcache/cache/near/testing/fake_server.h"
 #include "wheelcache/cache/near/testing/fake_store.h"
 #include "wheelcache/cache/options.h"
+#include "wheelcache/cache/stats.h"
 #include "wheelcache/tests/cache/near/near_environment.h"
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/simulated_clock.h"
@@ -46,6 +47,13 @@ TEST_F(NearCacheTest, MissIsFetchedOnceAndThenLocal) {
   EXPECT_EQ(stats.fetched_hits, 1);
   EXPECT_EQ(stats.reads(), 2);
   EXPECT_EQ(stats.local_hit_ratio(), 0.5);
+}
+
+TEST(NearCacheStatsTest, AllIsZeroAtFirst) {
+  NearCacheStats().ForEachMetric([](const Metric& metric) {
+    EXPECT_EQ(metric.value, 0) << metric.name << " " << metric.label;
+  });
+  EXPECT_EQ(NearCacheStats().local_hit_ratio(), 0);
 }
 
 TEST_F(NearCacheTest, AbsenceIsRememberedForItsTtlAndUntilTheKeyIsSet) {
