@@ -164,6 +164,24 @@ TEST_F(CacheRefreshTest, SourceThatIsDownIsAskedOnceARetryTime) {
   EXPECT_GE(reloads_.load(), 9);
 }
 
+// Nobody may ever ask for such a key again.
+TEST_F(CacheRefreshTest, FailureLeavesNothingBehindOfAValueThatIsReclaimed) {
+  using Key = std::shared_ptr<int>;
+  std::unique_ptr<Cache<Key, int>> cache;
+  Cache<Key, int>::Hooks hooks;
+  hooks.reload = [&](const Key&, int) -> absl::StatusOr<Loaded<int>> {
+    clock_.Advance(absl::Minutes(10));
+    cache->RunMaintenance();
+    return absl::UnavailableError("down");
+  };
+  cache = New<Key, int>(hooks);
+  const auto key = std::make_shared<int>(1);
+  cache->Set(key, 1);
+  EXPECT_TRUE(cache->Refresh(key));
+  cache->RunMaintenance();
+  EXPECT_EQ(key.use_count(), 1);
+}
+
 TEST_F(CacheRefreshTest, TouchAndExpiryDoNotSupersede) {
   NewCacheWithAStaleValue();
   reload_ = [&](std::string_view) {
