@@ -129,6 +129,15 @@ TEST_F(BlockHeapTest, ALargeBlockGivesItsPagesBack) {
   ExpectNoBrokenInvariant();
 }
 
+TEST_F(BlockHeapTest, CheckInvariantsFindsAFreeBlockWithoutItsMark) {
+  const std::vector<Block> blocks = Fill(3 * 16, 16);
+  Free(blocks[1]);
+  ExpectNoBrokenInvariant();
+  const Chunks::Bit last = chunks_.BitOf(blocks[1].ref + 15);
+  last.word &= ~last.mask;
+  EXPECT_FALSE(heap_.CheckInvariants().ok());
+}
+
 TEST_F(BlockHeapTest, NothingIsTakenFromCondemnedUnits) {
   const std::vector<Block> kept = FreeAllBut(8, Fill(32 * kMiB, 16));
   ASSERT_TRUE(heap_.Condemn());
