@@ -41,6 +41,7 @@ using internal::FormatCount;
 using internal::FormatSeconds;
 using internal::FormatShare;
 using internal::KeepUnits;
+using internal::LimitsChart;
 using internal::ShareChart;
 using ::testing::AllOf;
 using ::testing::Contains;
@@ -489,6 +490,14 @@ TEST(ChartsTest, PartOfALifeIsLabelledInPercent) {
     EXPECT_THAT(chart, HasSubstr(label));
   }
   EXPECT_THAT(chart, HasSubstr("20.0 % to 30.0 %: 7"));
+}
+
+// The digits are 8 high, and the top of the chart is at 8: those of 83 % would
+// reach beyond it.
+TEST(ChartsTest, RatioIsWrittenAboveItsPointWhereThereIsRoom) {
+  const std::string chart = LimitsChart({0.82, 0.83, 0.9, 1});
+  EXPECT_THAT(chart, HasSubstr(R"(y="16.6" text-anchor="middle">82.0 %<)"));
+  EXPECT_THAT(chart, HasSubstr(R"(y="40.6" text-anchor="middle">83.0 %<)"));
 }
 
 }  // namespace
