@@ -43,8 +43,8 @@ class TailBoard {
     return now_.fetch_add(appends, std::memory_order_relaxed) + appends;
   }
 
-  // That of the entry which was last chosen to be evicted from a shard; Now()
-  // of that time if there was none. As exact as Set was asked for.
+  // That of the tail of a shard as its last search for a victim left it; Now()
+  // of that time if it was empty. As exact as ShardTail::Publish was asked for.
   Time Get(int shard) const {
     return tails_[static_cast<size_t>(shard)].load(std::memory_order_relaxed);
   }
