@@ -141,6 +141,21 @@ TEST_F(CreditsTest, NothingIsEvictedWhileAnyShardKeepsRoom) {
   EXPECT_EQ(cache->stats().evictions, 0);
 }
 
+// The shards keep what would be far too much then, and none would ask for it.
+TEST_F(CreditsTest, LimitThatFallsBelowAllCreditsLeavesNone) {
+  options_.max_entries = kEntries;
+  auto cache = NewCache();
+  while (next_ < 8) SetNext(cache.get());
+  ASSERT_TRUE(cache->SetLimits(60, options_.max_bytes).ok());
+  // Of one shard, or two.
+  const std::vector<int> keys = KeysOfTwoShardsInTurn(1000);
+  for (size_t i = 100; cache->size() < 60 && i < keys.size(); i += 2) {
+    cache->Set(keys[i], 0);
+    ASSERT_EQ(cache->stats().evictions, 0) << cache->size();
+  }
+  EXPECT_EQ(cache->stats().evictions, 0);
+}
+
 TEST_F(CreditsTest, EntryOfTheWholeLimitFindsItsPlace) {
   options_.max_bytes = kEntries * kMean;
   auto cache = NewCache();

@@ -135,6 +135,7 @@ inline Put Engine::StoreInShard(const Shard::Write& write) {
         break;
       case StoreOutcome::kCallIn:
         CallInCredits(&call.departures.claim);
+        shared_.budget.EndCallIn();
         break;
       case StoreOutcome::kReclaimOthers:
         ReclaimAll(write.now_nanos, &call.departures);
@@ -236,7 +237,6 @@ void Engine::ReclaimAll(int64_t now_nanos, Departures* departures) {
 
 void Engine::CallInCredits(Claim* claim) {
   for (auto& shard : shards_) shard.CallIn(claim);
-  shared_.budget.EndCallIn();
 }
 
 // The shard whose last entry is longest unused: not `but`, if that is given.

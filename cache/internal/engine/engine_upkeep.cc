@@ -24,6 +24,11 @@ absl::Status Engine::SetLimits(int64_t entries, int64_t bytes) {
   bool lowers = false;
   while (LowerLimits(&lowers)) {
   }
+  {
+    // What shards have kept may be more than they may keep now.
+    Call call(this);
+    CallInCredits(&call.departures.claim);
+  }
   if (lowers) GiveMemoryBack();
   // Only now: a Set that finds too much memory in use has to move entries.
   FollowLimits();
@@ -41,8 +46,10 @@ bool Engine::LowerLimits(bool* began) {
   Claim& claim = call.departures.claim;
   Room missing = limits_.Approach(&claim);
   if (missing == Room()) return false;
-  if (shared_.budget.BeginCallIn(missing) || !*began) {
+  const bool calls_in = shared_.budget.BeginCallIn(missing);
+  if (calls_in || !*began) {
     CallInCredits(&claim);
+    if (calls_in) shared_.budget.EndCallIn();
     missing = limits_.Approach(&claim);
     if (missing == Room()) return false;
   }
