@@ -68,6 +68,8 @@ ABSL_FLAG(std::vector<std::string>, cores,
 ABSL_FLAG(int64_t, entries, 30'000, "about how many entries fit");
 ABSL_FLAG(int64_t, operations, 30'000, "how many of each kind are counted");
 ABSL_FLAG(bool, sites, false, "print by which files lines are written");
+ABSL_FLAG(bool, check, false,
+          "fail where a hit alone, or a Set, moves more than it should");
 
 extern "C" const char __executable_start;
 
@@ -356,7 +358,14 @@ std::set<std::string> FilesOf(const std::vector<LineModel::Site>& sites,
   return names;
 }
 
-void Print(int cores, const Ledger& ledger, const std::vector<Row>& rows) {
+// What --check allows: one line in 64 hits for what only hits have written, and
+// one common line in 16 Sets.
+constexpr double kMostUsed = 1.0 / 64;
+constexpr double kMostCommon = 1.0 / 16;
+
+// Returns whether the rows are what --check allows.
+bool Print(int cores, const Ledger& ledger, const std::vector<Row>& rows) {
+  bool allowed = true;
   std::set<LineModel::Site> sites;
   for (const Row& row : rows) {
     for (const LineModel::Fetch& fetch : row.fetches) {
@@ -389,6 +398,8 @@ void Print(int cores, const Ledger& ledger, const std::vector<Row>& rows) {
     for (const int64_t count : counts) {
       std::printf(" %8.3f", static_cast<double>(count) / operations);
     }
+    allowed = allowed && static_cast<double>(used) <= kMostUsed * operations &&
+              static_cast<double>(common) <= kMostCommon * operations;
     std::printf(" %8.3f", static_cast<double>(used) / operations);
     std::printf(" %8.3f\n", static_cast<double>(common) / operations);
     if (!absl::GetFlag(FLAGS_sites)) continue;
@@ -398,6 +409,7 @@ void Print(int cores, const Ledger& ledger, const std::vector<Row>& rows) {
                   what.c_str());
     }
   }
+  return allowed;
 }
 
 }  // namespace
@@ -420,6 +432,11 @@ int main(int argc, char** argv) {
       return 2;
     }
     Ledger ledger(cores);
-    wheelcache::benchmarks::Print(cores, ledger, ledger.Count());
+    const bool allowed =
+        wheelcache::benchmarks::Print(cores, ledger, ledger.Count());
+    if (absl::GetFlag(FLAGS_check) && !allowed) {
+      std::fprintf(stderr, "shared_lines: more than --check allows\n");
+      return 1;
+    }
   }
 }

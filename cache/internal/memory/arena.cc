@@ -97,27 +97,40 @@ inline bool Arena::GiveToStripe(Ref ref, uint32_t granules) {
 // longer in use do not stay; and where there are none, single blocks. Returns
 // the granules moved, or 0 if the depot may keep them.
 uint32_t Arena::Trim(Stripe& stripe) {
-  const uint32_t before = stripe.granules.load(std::memory_order_relaxed);
+  const auto left = [&] {
+    return stripe.granules.load(std::memory_order_relaxed);
+  };
+  const uint32_t before = left();
   const uint32_t most = before - kTrimGranules;
+  // To be linked under the lock; found without it.
+  std::array<Depot::Blocks, kTrimGranules / Depot::kChainGranules> chains;
+  size_t count = 0;
   uint32_t sizes = 0;  // In a row that have no batch.
-  MutexLock lock(&depot_mu_);
-  while (stripe.granules.load(std::memory_order_relaxed) > most) {
-    const uint32_t granules = stripe.next_to_trim;
+  uint32_t granules = stripe.next_to_trim;
+  while (left() > most && sizes <= kMaxSmall) {
+    granules = stripe.next_to_trim;
     stripe.next_to_trim = (granules + 1) % (kMaxSmall + 1);
     const Ref chain = CutChain(stripe, granules);
-    if (chain != 0) {
-      depot_.Put(chain, granules);
-      sizes = 0;
-    } else if (++sizes > kMaxSmall) {
-      while (const Ref ref = Pop(stripe, granules)) {
-        depot_.PutLoose(ref, granules);
-      }
+    if (chain == 0) {
+      ++sizes;
+      continue;
     }
+    chains[count++] = {chain, granules, Depot::ChainBlocks(granules)};
+    sizes = 0;
+  }
+  MutexLock lock(&depot_mu_);
+  for (size_t i = 0; i < count; ++i) {
+    depot_.Put(chains[i].first, chains[i].granules);
   }
   const bool keeps =
-      sizes <= kMaxSmall &&
+      left() <= most &&
       depot_.granules() <= depot_keeps_.load(std::memory_order_relaxed);
-  return keeps ? 0 : before - stripe.granules.load(std::memory_order_relaxed);
+  for (; left() > most; granules = (granules + 1) % (kMaxSmall + 1)) {
+    while (const Ref ref = Pop(stripe, granules)) {
+      depot_.PutLoose(ref, granules);
+    }
+  }
+  return keeps ? 0 : before - left();
 }
 
 // Takes a batch for the depot out of the stripe, or nothing if that has too few

@@ -42,8 +42,7 @@
 // instructions. The bins' lock is held for longer, and its holder may be
 // preempted: a thread that frees does not wait for it, but leaves the blocks in
 // the depot for threads that allocate and for the next that frees, unless too
-// many are there already. Locks never nest, except stripe or
-// bins before depot.
+// many are there already. Locks never nest, except stripe or bins before depot.
 //
 // Errors. Allocate throws std::bad_alloc, or ends a program without exceptions,
 // if no memory or no reference is left; the arena remains usable.
