@@ -267,13 +267,13 @@ absl::StatusOr<typename Cache::ValueType> TypedLoads<Cache>::GetOrLoad(
   } else if (std::optional<Value> value = cache_.Get(key)) {
     return *std::move(value);
   }
-  const absl::StatusOr<Handle> handle =
+  absl::StatusOr<Handle> handle =
       LoadMissing(key, options, DeadlineOf(options), [&]() -> Result {
         absl::StatusOr<Value> value = loader();
-        if (!value.ok()) return value.status();
+        if (!value.ok()) return std::move(value).status();
         return Loaded<Value>{*std::move(value)};
       });
-  if (!handle.ok()) return handle.status();
+  if (!handle.ok()) return std::move(handle).status();
   return Value(**handle);
 }
 

@@ -186,12 +186,12 @@ class NearCache final {
     const Look& look;
     const Core::CallTime& call;
   };
-  Result ResultOf(const Read& read, const absl::StatusOr<Handle>& handle,
+  Result ResultOf(const Read& read, absl::StatusOr<Handle> handle,
                   Source source);
   bool MayReturn(const Read& read, const Handle& handle) const;
   void ForgetOlder(absl::string_view key, const Handle& handle);
   Result FetchApart(const Read& read);
-  Result Failed(absl::string_view key, const absl::Status& status);
+  Result Failed(absl::string_view key, absl::Status status);
   static std::optional<Value> Copy(typename Stored::View stored) {
     std::optional<Value> value;
     Stored::CopyTo(stored, &value);
@@ -296,19 +296,19 @@ typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::GetMissing(
   const Core::CallTime call = core_.BeginCall();
   CountMiss(look);
   Source source = Source::kLocalOrJoined;
-  const absl::StatusOr<Handle> handle =
+  absl::StatusOr<Handle> handle =
       LoadsAfter(look).FindOrLoad(key, Options(), [&] {
         source = Source::kOwnFetch;
         return FetchOne(key, call);
       });
-  return ResultOf({key, look, call}, handle, source);
+  return ResultOf({key, look, call}, std::move(handle), source);
 }
 
 template <typename Value, typename Codec>
 absl::StatusOr<Loaded<typename internal::StoredValue<Value>::Type>>
 NearCache<Value, Codec>::ToStore(absl::string_view key, FetchStamp stamp,
                                  absl::StatusOr<Core::Fetched> fetched) {
-  if (!fetched.ok()) return fetched.status();
+  if (!fetched.ok()) return std::move(fetched).status();
   std::optional<Value> value;
   if (fetched->bytes.has_value()) {
     absl::StatusOr<Value> decoded = codec_.Decode(*fetched->bytes);
@@ -325,8 +325,8 @@ NearCache<Value, Codec>::ToStore(absl::string_view key, FetchStamp stamp,
 
 template <typename Value, typename Codec>
 typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::ResultOf(
-    const Read& read, const absl::StatusOr<Handle>& handle, Source source) {
-  if (!handle.ok()) return Failed(read.key, handle.status());
+    const Read& read, absl::StatusOr<Handle> handle, Source source) {
+  if (!handle.ok()) return Failed(read.key, std::move(handle).status());
   const bool joined = source != Source::kOwnFetch;
   if (joined && !MayReturn(read, *handle)) return FetchApart(read);
   internal::Interleave("near: before older versions are forgotten");
@@ -370,14 +370,14 @@ template <typename Value, typename Codec>
 typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::FetchApart(
     const Read& read) {
   absl::StatusOr<LoadedValue> fetched = FetchOne(read.key, read.call);
-  if (!fetched.ok()) return Failed(read.key, fetched.status());
+  if (!fetched.ok()) return Failed(read.key, std::move(fetched).status());
   local_->Del(read.key);
   return CountFetched(Copy(fetched->value));
 }
 
 template <typename Value, typename Codec>
 typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::Failed(
-    absl::string_view key, const absl::Status& status) {
+    absl::string_view key, absl::Status status) {
   if (absl::IsDeadlineExceeded(status)) core_.Count(Count::kTimeouts);
   if (core_.MayServeStale(status)) {
     if (const auto stale = local_->Peek(key)) {
@@ -386,7 +386,7 @@ typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::Failed(
     }
   }
   core_.Count(Count::kFailedReads);
-  return status;
+  return Result(std::move(status));
 }
 
 template <typename Value, typename Codec>
@@ -412,7 +412,7 @@ NearCache<Value, Codec>::GetMany(absl::Span<const absl::string_view> keys) {
     const Core::CallTime call = core_.BeginCall();
     LoadOptions load = Options();
     std::vector<Source> sources(missing.size(), Source::kLocalOrJoined);
-    const auto handles = LoadsAfter(all).FindOrLoadMany(
+    auto handles = LoadsAfter(all).FindOrLoadMany(
         missing_keys, load, [&](absl::Span<const size_t> positions) {
           std::vector<absl::string_view> wanted;
           for (const size_t position : positions) {
@@ -432,8 +432,8 @@ NearCache<Value, Codec>::GetMany(absl::Span<const absl::string_view> keys) {
           return loaded;
         });
     for (size_t i = 0; i < missing.size(); ++i) {
-      results[missing[i]] =
-          ResultOf({keys[missing[i]], all, call}, handles[i], sources[i]);
+      results[missing[i]] = ResultOf({keys[missing[i]], all, call},
+                                     std::move(handles[i]), sources[i]);
     }
   }
   for (size_t i = 0; i < keys.size(); ++i) {
