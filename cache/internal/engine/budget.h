@@ -9,14 +9,14 @@
 // is split among the shards: an entry of nearly the whole one finds its place.
 //
 // Credits. If each Set took its room here, all cores would write to one cache
-// line. So a shard among others keeps some room: what it takes ahead, what
-// removals leave, and what an eviction leaves that freed more bytes than a Set
-// needs. Under a limit, all shards together keep at most a 64th of it. A Set
-// that finds no room calls the credits in before anything is evicted, and from
-// then on room is short: no shard takes ahead, and what removals leave comes
-// back at once. Only the bytes that an eviction leaves stay with their shard,
-// until it has nothing left to evict: at most a 256th in all. When a 32nd of
-// the limit is free, there are credits again.
+// line. So each of several shards keeps some room: what it takes ahead, what
+// removals leave, and the bytes that a Set frees and does not need. Of a limit,
+// all shards together keep at most a 64th. A Set that finds no room calls the
+// credits in before anything is evicted. From then on room is short: no shard
+// takes ahead, and what removals leave comes back at once. Only bytes that a
+// Set leaves stay with its shard, a 256th of the limit in all; another shard
+// gets them when it evicts there. When a 32nd of the limit is free, there are
+// credits again.
 //
 // The limits may change. A limit is lowered by taking room for good: then it
 // holds at every instant.
@@ -74,7 +74,10 @@ class AtomicRoom {
     entries_.store(room.entries, std::memory_order_relaxed);
     bytes_.store(room.bytes, std::memory_order_relaxed);
   }
-  void Add(Room room) { Set(room += Get()); }
+  void Add(Room room) {
+    room += Get();
+    Set(room);
+  }
 
  private:
   std::atomic<int64_t> entries_{0};
@@ -84,8 +87,8 @@ class AtomicRoom {
 // One limit, and the room that is free under it. Thread-safe.
 class Quota {
  public:
-  // That of a cache with so many shards, a power of two. `free`, which must
-  // outlive it, is what it counts in.
+  // Of a cache with so many shards, a power of two. Counts the free room in
+  // *free, which must outlive it.
   Quota(int64_t limit, int shards, std::atomic<int64_t>* free)
       : limit_(limit), credit_shift_(CreditShift(shards)), free_(*free) {
     free->store(limit, std::memory_order_relaxed);
@@ -105,8 +108,8 @@ class Quota {
     return state_.load(std::memory_order_relaxed) == State::kAmple;
   }
 
-  // What a shard may keep as its credit while room is ample, a 64th of its
-  // share of the limit; and a quarter of that, of what an eviction leaves.
+  // The most that a shard may keep as its credit: 0 where room is short. And
+  // the most that a Set may leave there even then.
   int64_t most_credit() const { return ample() ? Share() : 0; }
   int64_t most_rest() const { return Share() / 4; }
 
@@ -120,8 +123,9 @@ class Quota {
   int64_t Take(int64_t least, int64_t most);
   void Give(int64_t amount);
 
-  // Room is short for someone. Returns whether credits are to be called in
-  // before that one evicts; then the second is to be called after that.
+  // To be called by a Set that finds too little. If it returns true, all
+  // credits are to be called in before anything is evicted, and then EndCallIn
+  // to be called.
   bool BeginCallIn();
   void EndCallIn() {
     State calling = State::kCalling;
@@ -140,7 +144,7 @@ class Quota {
   enum class State : uint8_t {
     kAmple,    // Shards may have credits.
     kCalling,  // They may not have new ones. Who evicts calls in the old ones.
-    kShort,    // There are none.
+    kShort,    // They have none, but for what Sets leave.
   };
 
   // By how much a limit is shifted to become the most credit of a shard. One
@@ -189,7 +193,7 @@ class Budget {
   // Whether a Set will probably find room. A hint.
   bool ample() const { return entries_.ample() && bytes_.ample(); }
 
-  // What a shard may keep as its credit; the second, after it has evicted.
+  // The most that a shard may keep as its credit; the second, after a Set.
   Room most_credit() const {
     return {entries_.most_credit(), bytes_.most_credit()};
   }

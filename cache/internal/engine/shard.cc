@@ -159,9 +159,7 @@ inline StoreOutcome Shard::MakeRoomLocked(Step* step) {
   Claim& claim = step->departures->claim;
   while (!claim.Cover(step->need, &credit_)) {
     if (step->budget == 0) return StoreOutcome::kMoreToDo;
-    if (claim.calls_in()) {
-      return StoreOutcome::kCallIn;
-    }
+    if (claim.calls_in()) return StoreOutcome::kCallIn;
     if (order_.due_nanos() <= now_nanos) {
       step->budget -= ReclaimLocked(now_nanos, step->budget, step->departures);
       continue;

@@ -380,8 +380,8 @@ class WHEELCACHE_EXPORT Shard {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   int64_t DeadlineLocked(int64_t now_nanos, int64_t ttl_nanos)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Keeps what the shard may of the room that removals or, in the second case,
-  // a Set have left. Most leave none.
+  // Keep the room that a removal, and a Set, has left over, as far as the shard
+  // may. Most Sets leave none.
   void KeepCreditLocked(Claim* claim) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (claim->empty()) return;
     claim->LeaveTo(&credit_, shared_.budget.most_credit());

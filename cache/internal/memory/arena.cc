@@ -222,6 +222,12 @@ auto Arena::TakeFromOtherStripes(uint32_t granules) -> Ref {
   return 0;
 }
 
+// What the depot may keep: nothing while memory is to go back to the system,
+// which is done only where all is free.
+uint64_t Arena::DepotShare() const {
+  return heap_.HasSurplus() ? 0 : heap_.carved() / 64;
+}
+
 void Arena::PublishState() {
   // With the bits.
   const auto resident = static_cast<int64_t>(
@@ -229,7 +235,7 @@ void Arena::PublishState() {
   if (resident != resident_bytes_.load(std::memory_order_relaxed)) {
     resident_bytes_.store(resident, std::memory_order_relaxed);
   }
-  const uint64_t keeps = heap_.HasSurplus() ? 0 : heap_.carved() / 64;
+  const uint64_t keeps = DepotShare();
   if (keeps != depot_keeps_.load(std::memory_order_relaxed)) {
     depot_keeps_.store(keeps, std::memory_order_relaxed);
   }
@@ -343,8 +349,7 @@ void Arena::MoveSurplusToHeap(uint32_t handed) {
     if (!TooManyWait()) return;
     heap_mu_.Lock();
   }
-  // The heap gives memory back to the system only where all is free.
-  const uint64_t keep = heap_.HasSurplus() ? 0 : heap_.carved() / 64;
+  const uint64_t keep = DepotShare();
   MoveToHeap(keep, uint64_t{2} * handed);
   {
     MutexLock lock(&depot_mu_);

@@ -23,7 +23,8 @@
 // surplus goes to the depot, many blocks at a time; a thread that has none
 // takes as many. What the depot does not keep, and large blocks, go to the
 // bins: free lists by size, exact for small and in steps of 3 % for larger
-// ones. An allocation takes the blocks that fit best, some at a time, and fresh
+// ones. An allocation takes the blocks that fit best, some at a time, or in a
+// large arena the piece that fits many of its size; and fresh
 // memory only if none does in the bins, in the other stripes, nor after the
 // depot has moved a part of what it keeps to the bins.
 //
@@ -349,6 +350,7 @@ class WHEELCACHE_EXPORT Arena {
   // All that nobody uses, except in stripes that are locked.
   void MoveAllToHeap();
   void MoveStripeToHeap(Stripe* stripe);
+  uint64_t DepotShare() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(heap_mu_);
   void PublishState() ABSL_EXCLUSIVE_LOCKS_REQUIRED(heap_mu_);
   void GiveToHeap(Depot::Blocks blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(heap_mu_);
 
