@@ -184,12 +184,12 @@ set(near_SOURCES
   cache/near/internal/redis/data_link.cc
   cache/near/internal/redis/fetch.cc
   cache/near/internal/redis/io_thread.cc
+  cache/near/internal/redis/node.cc
   cache/near/internal/redis/pipeline.cc
-  cache/near/internal/redis/redis_links.cc
   cache/near/internal/redis/resp.cc
   cache/near/internal/redis/server_url.cc
+  cache/near/internal/redis/session_link.cc
   cache/near/internal/redis/socket.cc
-  cache/near/internal/redis/subscription.cc
   cache/near/internal/redis/wire.cc
   cache/near/near_core.cc
   cache/near/near_options.cc
@@ -207,12 +207,12 @@ set(near_HEADERS
   cache/near/internal/redis/data_link.h
   cache/near/internal/redis/fetch.h
   cache/near/internal/redis/io_thread.h
+  cache/near/internal/redis/node.h
   cache/near/internal/redis/pipeline.h
-  cache/near/internal/redis/redis_links.h
   cache/near/internal/redis/resp.h
   cache/near/internal/redis/server_url.h
+  cache/near/internal/redis/session_link.h
   cache/near/internal/redis/socket.h
-  cache/near/internal/redis/subscription.h
   cache/near/internal/redis/wire.h
   cache/near/near_cache.h
   cache/near/near_core.h
@@ -225,7 +225,6 @@ set(near_HEADERS
   cache/near/stored_value.h)
 
 set(near_LIBRARIES
-  PkgConfig::hiredis
   absl::core_headers
   absl::flat_hash_map
   absl::function_ref

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
@@ -15,6 +16,19 @@ namespace {
 absl::Status NotCancelled(absl::Status status) {
   if (!absl::IsCancelled(status)) return status;
   return absl::UnavailableError(status.message());
+}
+
+// A key as logs show it: one line, and not long.
+std::string Quoted(absl::string_view key) {
+  constexpr size_t kMostBytes = 100;
+  return absl::StrCat("\"", absl::CHexEscape(key.substr(0, kMostBytes)),
+                      key.size() > kMostBytes ? "...\"" : "\"");
+}
+
+// Whether an attempt to begin a session that failed so will fail again.
+bool IsLasting(const absl::Status& why) {
+  return absl::IsUnauthenticated(why) || absl::IsPermissionDenied(why) ||
+         absl::IsUnimplemented(why) || absl::IsInvalidArgument(why);
 }
 
 }  // namespace
@@ -49,6 +63,11 @@ absl::Duration NearCore::TimeLeft(const CallTime& call) const {
   return absl::Nanoseconds(call.deadline_nanos) - clock_.Now();
 }
 
+bool NearCore::MayBecomeReady() const {
+  MutexLock lock(&mu_);
+  return !IsLasting(why_);
+}
+
 std::string NearCore::RemoteKey(absl::string_view key) const {
   return absl::StrCat(options_.key_prefix, key);
 }
@@ -73,9 +92,9 @@ std::vector<absl::StatusOr<RemoteStore::Fetched>> NearCore::Fetch(
 absl::Status NearCore::Put(const RemoteStore::Write& write) {
   if (write.ttl <= absl::ZeroDuration()) {
     absl::Status status = absl::InvalidArgumentError(absl::StrCat(
-        "Set of \"", write.key, "\" in near cache \"", options_.local.name,
-        "\": ttl is ", absl::FormatDuration(write.ttl),
-        ", must be more than zero"));
+        "near cache \"", options_.local.name,
+        "\": the ttl of a Set must be more than zero; it is ",
+        absl::FormatDuration(write.ttl), ", of ", Quoted(write.key)));
     CountWrite(status);
     return status;
   }
@@ -128,10 +147,10 @@ absl::Status NearCore::Undecodable(absl::string_view key,
                                    const Fetched& fetched,
                                    const absl::Status& why) {
   Count(NearCount::kUndecodable);
-  return absl::DataLossError(
-      absl::StrCat("near cache \"", options_.local.name, "\": the value of \"",
-                   RemoteKey(key), "\", of ", fetched.bytes->size(),
-                   " bytes, does not decode: ", why.message()));
+  return absl::DataLossError(absl::StrCat(
+      "near cache \"", options_.local.name,
+      "\": a value does not decode: ", why.message(), "; it has ",
+      fetched.bytes->size(), " bytes, of ", Quoted(RemoteKey(key))));
 }
 
 absl::Status NearCore::NotReady() const {
@@ -148,7 +167,7 @@ absl::Status NearCore::WaitUntilReady(absl::Duration timeout) {
   const int64_t deadline = clock_.NanosAfter(timeout);
   std::unique_ptr<Sleeper> sleeper;
   bool ready = LeasedSession() != 0;
-  while (!ready && clock_.NowNanos() < deadline) {
+  while (!ready && clock_.NowNanos() < deadline && MayBecomeReady()) {
     if (sleeper == nullptr) {
       sleeper = clock_.NewSleeper();
       MutexLock lock(&mu_);
@@ -263,8 +282,11 @@ void NearCore::OnLoss(const absl::Status& why) {
   until_nanos_.store(kEnded, std::memory_order_release);
   session_.store(0, std::memory_order_release);
   Count(NearCount::kLosses);
-  MutexLock lock(&mu_);
-  why_ = why;
+  {
+    MutexLock lock(&mu_);
+    why_ = why;
+  }
+  WakeWaiters();
 }
 
 }  // namespace wheelcache::internal

@@ -155,6 +155,7 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
   static constexpr int64_t kEnded = std::numeric_limits<int64_t>::min();
 
   std::string RemoteKey(absl::string_view key) const;
+  bool MayBecomeReady() const;
   absl::Status NotReady() const;
   void WakeWaiters();
   void CountRoundTrip(int64_t begin_nanos);

@@ -8,11 +8,12 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "wheelcache/cache/near/internal/redis/data_link.h"
 #include "wheelcache/cache/near/internal/redis/fetch.h"
+#include "wheelcache/cache/near/internal/redis/node.h"
 #include "wheelcache/cache/near/internal/redis/pipeline.h"
-#include "wheelcache/cache/near/internal/redis/redis_links.h"
 #include "wheelcache/cache/near/internal/redis/resp.h"
 #include "wheelcache/cache/near/internal/redis/server_url.h"
 
@@ -38,7 +39,7 @@ absl::Status Check(const RedisStoreOptions& options) {
       !std::all_of(name.begin(), name.end(),
                    [](unsigned char c) { return absl::ascii_isgraph(c); })) {
     return absl::InvalidArgumentError(
-        absl::StrCat("client_name: \"", name,
+        absl::StrCat("client_name: \"", absl::CHexEscape(name),
                      "\" is empty or has other characters than printable "
                      "ASCII without spaces"));
   }
@@ -55,23 +56,22 @@ absl::Status Check(const RedisStoreOptions& options) {
   return CheckPositive("unanswered_limit", options.unanswered_limit);
 }
 
-// Runs one command, and returns its reply, no error.
+// Runs one command that writes, and returns its reply, no error.
 absl::StatusOr<Reply> Run(Pipeline& pipeline,
                           absl::Span<const absl::string_view> arguments,
                           absl::Duration timeout) {
   std::string bytes;
   internal::AppendCommand(arguments, &bytes);
-  absl::StatusOr<std::vector<Reply>> replies =
-      pipeline.Execute({bytes, /*commands=*/1}, timeout);
+  absl::StatusOr<std::vector<Reply>> replies = pipeline.Execute(
+      {Pipeline::Kind::kWrites, std::move(bytes), /*commands=*/1}, timeout);
   if (!replies.ok()) {
     return absl::Status(
         replies.status().code(),
         absl::StrCat(arguments[0], ": ", replies.status().message()));
   }
-  if (internal::IsError(*replies->front())) {
-    return internal::StatusOfError(arguments[0], *replies->front());
-  }
-  return std::move(replies->front());
+  Reply& reply = replies->front();
+  if (reply.is_error()) return internal::StatusOfError(arguments[0], reply);
+  return std::move(reply);
 }
 
 // The argument of PX: whole milliseconds, rounded up. The server adds the time
@@ -91,26 +91,26 @@ absl::StatusOr<std::unique_ptr<RedisStore>> RedisStore::Create(
       internal::ParseServerUrl(options.url);
   if (!url.ok()) return url.status();
   const internal::DataLinkSettings settings = {
-      {*std::move(url), options.client_name, options.connect_timeout},
+      {options.client_name, options.connect_timeout},
       std::min(kProbeInterval, options.unanswered_limit),
       options.unanswered_limit,
       static_cast<size_t>(options.max_in_flight)};
-  auto links =
-      std::make_unique<internal::RedisLinks>(settings, Clock::Monotonic());
-  if (absl::Status status = links->Start(); !status.ok()) return status;
-  return absl::WrapUnique(new RedisStore(std::move(links)));
+  auto node = std::make_unique<internal::Node>(*std::move(url), settings,
+                                               Clock::Monotonic());
+  if (absl::Status status = node->Start(); !status.ok()) return status;
+  return absl::WrapUnique(new RedisStore(std::move(node)));
 }
 
-RedisStore::RedisStore(std::unique_ptr<internal::RedisLinks> links)
-    : links_(std::move(links)) {}
+RedisStore::RedisStore(std::unique_ptr<internal::Node> node)
+    : node_(std::move(node)) {}
 
 RedisStore::~RedisStore() {
   // To close the child's copies would end the parent's connections.
-  if (!CheckProcess().ok()) static_cast<void>(links_.release());
+  if (!CheckProcess().ok()) static_cast<void>(node_.release());
 }
 
 absl::Status RedisStore::CheckProcess() const {
-  if (!links_->lost_thread()) return absl::OkStatus();
+  if (!node_->lost_thread()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "this RedisStore belongs to the process that forked this one, which has "
       "none of its threads; create a store after fork()");
@@ -121,16 +121,16 @@ std::vector<absl::StatusOr<RemoteStore::Fetched>> RedisStore::Fetch(
   if (absl::Status status = CheckProcess(); !status.ok()) {
     return std::vector<absl::StatusOr<Fetched>>(keys.size(), status);
   }
-  return internal::FetchFromRedis(links_->reads(), clock(), keys, timeout);
+  return internal::FetchFromRedis(node_->reads(), clock(), keys, timeout);
 }
 
 absl::Status RedisStore::Put(const Write& write, absl::Duration timeout) {
   if (absl::Status status = CheckProcess(); !status.ok()) return status;
+  Pipeline& writes = node_->writes(write.bytes.size());
   if (write.ttl == absl::InfiniteDuration()) {
-    return Run(links_->writes(), {"SET", write.key, write.bytes}, timeout)
-        .status();
+    return Run(writes, {"SET", write.key, write.bytes}, timeout).status();
   }
-  return Run(links_->writes(),
+  return Run(writes,
              {"SET", write.key, write.bytes, "PX", Milliseconds(write.ttl)},
              timeout)
       .status();
@@ -139,20 +139,20 @@ absl::Status RedisStore::Put(const Write& write, absl::Duration timeout) {
 absl::StatusOr<bool> RedisStore::Remove(absl::string_view key,
                                         absl::Duration timeout) {
   if (absl::Status status = CheckProcess(); !status.ok()) return status;
-  absl::StatusOr<Reply> reply = Run(links_->writes(), {"DEL", key}, timeout);
+  absl::StatusOr<Reply> reply = Run(node_->writes(0), {"DEL", key}, timeout);
   if (!reply.ok()) return reply.status();
-  return (*reply)->integer != 0;
+  return reply->integer != 0;
 }
 
 absl::Status RedisStore::Attach(absl::string_view prefix,
                                 absl::Duration max_staleness,
                                 Listener* listener) {
   if (absl::Status status = CheckProcess(); !status.ok()) return status;
-  return links_->Attach({std::string(prefix), max_staleness, listener});
+  return node_->Attach({std::string(prefix), max_staleness, listener});
 }
 
 void RedisStore::Detach(Listener* listener) {
-  if (CheckProcess().ok()) links_->Detach(listener);
+  if (CheckProcess().ok()) node_->Detach(listener);
 }
 
 }  // namespace wheelcache

@@ -7,17 +7,22 @@
 //
 // The server is Redis 6.0 or later, or Valkey: one primary, not a cluster. The
 // login needs the rights +get +mget +pttl +set +del ~<key_prefix>* of ACL
-// SETUSER, and to be told of writes +ping +info +role +select +client|id
-// +client|setname +client|tracking +subscribe &__redis__:invalidate.
+// SETUSER, and to be told of writes +ping +client|tracking; for the rest of the
+// options +select +client|setname. With +info, a session outlives lost
+// connections for data. Where the server does not know HELLO, RESP2 needs also
+// +role +client|id +subscribe &__redis__:invalidate.
 //
-// Connections: one for all reads, one for all writes, and one for each
-// listener, which gets the invalidations of its prefix in BCAST mode. A lost
-// connection is opened again after up to 50 ms, after failures up to 5 s. A
-// listener's session ends when its connection is lost, when the server is no
-// primary any more, or when reads or writes reach another server.
+// Connections: one for all reads, one for writes, one for those of values above
+// 128 KiB, so that they do not hold up the others, and one for the sessions of
+// all listeners, which get the invalidations of their prefixes in BCAST mode. A
+// lost connection is opened again after up to 50 ms, after failures up to 5 s.
+// The sessions end when their connection is lost, when the server is no primary
+// any more, or when reads or writes reach another server. All connections go to
+// one address of a name, and to another one when no connection comes about.
 //
 // Guarantees. Those of RemoteStore. A timeout closes no connection; a reply
-// that comes late is discarded. No SIGPIPE is raised.
+// that comes late is discarded. Reads in flight when their connection is lost
+// are sent once more within their timeout. No SIGPIPE is raised.
 //
 // Threads. As for RemoteStore. A store has one I/O thread, which calls the
 // listeners; replies are read by the threads that wait for them.
@@ -27,7 +32,12 @@
 // Beyond the codes of RemoteStore: Unauthenticated and PermissionDenied of the
 // login; InvalidArgument for a key whose value is no string; Unimplemented
 // where the server is too old or a node of a cluster; Unknown for the server's
-// other errors.
+// other errors. Messages contain no password, and stay in one line.
+//
+// Limits. Replies: 512 MiB a string, 1 GiB a reply, 2^16 parts of one, and 2^20
+// keys of a message of invalidations; a server that exceeds them loses the
+// connection. Commands: max_in_flight, and 64 MiB that have not left, unless
+// they are of one call.
 //
 // fork(). In a child, all calls return FailedPrecondition, and destroying the
 // store leaks it. Create a store there.
@@ -55,7 +65,7 @@
 namespace wheelcache {
 
 namespace internal {
-class RedisLinks;
+class Node;
 }
 
 struct RedisStoreOptions {
@@ -75,7 +85,8 @@ struct RedisStoreOptions {
   absl::Duration unanswered_limit = absl::Seconds(5);
 
   // Beyond so many commands without a reply, calls return ResourceExhausted. Of
-  // a Fetch, each key counts as a command, and all together as another one.
+  // a Fetch, each key counts as one or two commands; it reads many keys in
+  // rounds of at most half as many. At least 2.
   int max_in_flight = 10'000;
 };
 
@@ -99,12 +110,12 @@ class WHEELCACHE_EXPORT RedisStore final : public RemoteStore {
   void Detach(Listener* listener) override;
 
  private:
-  explicit RedisStore(std::unique_ptr<internal::RedisLinks> links);
+  explicit RedisStore(std::unique_ptr<internal::Node> node);
 
   // Returns FailedPrecondition in the child of a fork().
   absl::Status CheckProcess() const;
 
-  std::unique_ptr<internal::RedisLinks> links_;
+  std::unique_ptr<internal::Node> node_;
 };
 
 }  // namespace wheelcache

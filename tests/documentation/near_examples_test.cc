@@ -86,8 +86,9 @@ TEST(NearExamples, Heartbeat) {
     if (now_nanos >= heartbeat.next_nanos()) {
       heartbeat.Send(now_nanos);  // The reading before the PING is written.
     }
-    if (auto until_nanos = heartbeat.Answer()) {
-      listener->OnLease(session, *until_nanos);
+    if (auto certified_nanos = heartbeat.Answer()) {
+      listener->OnLease(session,
+                        Clock::NanosAfter(*certified_nanos, max_staleness));
     }
   }
   EXPECT_EQ(lease.until, 7 + absl::ToInt64Nanoseconds(max_staleness));

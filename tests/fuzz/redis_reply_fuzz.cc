@@ -5,7 +5,7 @@
 //    same as from one piece;
 //  - a login, which succeeds only with all that it needs to know;
 //  - a Fetch: each key gets a result, and the value is one that was sent;
-//  - a subscription: its listener gets its calls in the promised order.
+//  - a session: its listener gets its calls in the promised order.
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -36,8 +36,8 @@
 #include "wheelcache/cache/near/internal/redis/pipeline.h"
 #include "wheelcache/cache/near/internal/redis/resp.h"
 #include "wheelcache/cache/near/internal/redis/server_url.h"
+#include "wheelcache/cache/near/internal/redis/session_link.h"
 #include "wheelcache/cache/near/internal/redis/socket.h"
-#include "wheelcache/cache/near/internal/redis/subscription.h"
 #include "wheelcache/cache/near/internal/redis/wire.h"
 #include "wheelcache/cache/near/remote_store.h"
 #include "wheelcache/wheel/clock.h"
@@ -54,14 +54,25 @@ void Require(bool condition, absl::string_view rule) {
   std::abort();
 }
 
+// Small, so that an input can exceed them.
+constexpr ReplyReader::Limits kLimits = {64, 1 << 12};
+
 // A reply as text.
-std::string Shown(const redisReply& reply) {
-  std::string shown = absl::StrCat(reply.type, " ", reply.integer, " \"",
-                                   absl::CHexEscape(TextOf(reply)), "\"");
-  for (const redisReply* each : ElementsOf(reply)) {
-    absl::StrAppend(&shown, "(", Shown(*each), ")");
+std::string Shown(const Reply& reply) {
+  std::string shown =
+      absl::StrCat(static_cast<int>(reply.type), " ", reply.integer, " \"",
+                   absl::CHexEscape(reply.text), "\"");
+  for (const Reply& each : reply.elements) {
+    absl::StrAppend(&shown, "(", Shown(each), ")");
   }
   return shown;
+}
+
+// Returns how many elements its arrays have.
+size_t Elements(const Reply& reply) {
+  size_t count = reply.elements.size();
+  for (const Reply& each : reply.elements) count += Elements(each);
+  return count;
 }
 
 struct Parsed {
@@ -71,7 +82,7 @@ struct Parsed {
 
 Parsed Parse(absl::string_view bytes, size_t piece) {
   Parsed parsed;
-  ReplyReader reader;
+  ReplyReader reader(kLimits);
   while (!bytes.empty() && !parsed.is_broken) {
     reader.Feed(bytes.substr(0, piece));
     bytes.remove_prefix(std::min(piece, bytes.size()));
@@ -95,9 +106,12 @@ void CheckPieces(absl::string_view bytes, size_t piece) {
   Require(whole.is_broken == pieces.is_broken, "pieces break as the whole");
   Require(whole.replies.size() == pieces.replies.size(), "as many replies");
   for (size_t i = 0; i < whole.replies.size(); ++i) {
-    const redisReply& reply = *whole.replies[i];
-    Require(Shown(reply) == Shown(*pieces.replies[i]), "the same replies");
-    Require(!UnexpectedReply("GET", reply).ok(), "an error is an error");
+    const Reply& reply = whole.replies[i];
+    Require(Shown(reply) == Shown(pieces.replies[i]), "the same replies");
+    Require(Elements(reply) <= kLimits.elements, "no more elements");
+    const absl::Status status = UnexpectedReply("GET", reply);
+    Require(!status.ok(), "an error is an error");
+    Require(!absl::StrContains(status.message(), "\n"), "in one line");
   }
 }
 
@@ -108,11 +122,12 @@ void CheckLogin(absl::string_view bytes) {
   const Parsed parsed = Parse(bytes, bytes.size());
   for (const Reply& reply : parsed.replies) {
     if (login.done()) break;
-    if (!login.Take(*reply).ok()) return;
+    if (!login.Take(reply).ok()) return;
   }
   if (!login.done()) return;
-  Require(!login.server_id().empty(), "a login knows the server");
-  Require(absl::StrContains(bytes, login.server_id()), "which said so");
+  Require(absl::StrContains(bytes, login.server_id()),
+          "the server has said who it is");
+  Require(!login.probe().empty(), "there is something to ask it");
 }
 
 // Where connections are made to; one for all inputs.
@@ -172,15 +187,17 @@ class Server {
 
 void CheckFetch(absl::string_view bytes, size_t count) {
   Server server;
-  absl::StatusOr<Socket> socket = Socket::Connect(Server::url());
-  Require(socket.ok() && socket->FinishConnect().ok(), "it is connected");
+  Endpoint endpoint(Server::url());
+  absl::StatusOr<std::unique_ptr<Socket>> socket =
+      Socket::Connect(*endpoint.Address());
+  Require(socket.ok() && (*socket)->Prepare().ok(), "it is connected");
   server.Accept();
   server.Send(bytes);
   server.End();
   // So short, since a second round trip would wait for a new connection.
   constexpr absl::Duration kTimeout = absl::Milliseconds(5);
   Pipeline pipeline(Clock::Monotonic(), /*max_in_flight=*/100, [] {});
-  pipeline.Open(std::make_unique<Wire>(*std::move(socket)));
+  pipeline.Open(std::make_unique<Wire>(*std::move(socket), kLimits));
   const std::vector<absl::string_view> keys(count, "key");
   const int64_t begin = Clock::Monotonic().NowNanos();
   const auto results =
@@ -203,7 +220,7 @@ void CheckFetch(absl::string_view bytes, size_t count) {
   }
   const Parsed parsed = Parse(bytes, bytes.size());
   if (count == 1 && results[0].ok() && results[0]->bytes.has_value()) {
-    const int64_t ttl = parsed.replies[0]->integer;
+    const int64_t ttl = parsed.replies[0].integer;
     const int64_t deadline = results[0]->deadline_nanos;
     Require(ttl != -1 || deadline == Clock::kNever, "no TTL is no deadline");
     Require(ttl != -2 || deadline <= Clock::Monotonic().NowNanos(),
@@ -248,21 +265,21 @@ class Listener final : public RemoteStore::Listener, public Link::Observer {
   int64_t until_ = 0;
 };
 
-void CheckSubscription(absl::string_view bytes, int64_t step_nanos) {
+void CheckSession(absl::string_view bytes, int64_t step_nanos) {
   Server server;
   Listener listener;
-  const ConnectorSettings settings = {Server::url(), "client",
-                                      absl::Seconds(2)};
+  Endpoint endpoint(Server::url());
   uint64_t sessions = 0;
-  Subscription subscription(settings, {"p:", Listener::kBound, &listener},
-                            &listener, [&] { return ++sessions; });
+  SessionLink session({"client", absl::Seconds(2)}, absl::Seconds(5), &endpoint,
+                      &listener, [&] { return ++sessions; });
+  Require(session.Attach({"p:", Listener::kBound, &listener}).ok(), "attached");
   const auto handle = [&](PollEvents events) {
-    subscription.Handle(events, listener.now);
+    session.Handle(events, listener.now);
   };
   handle(0);
   server.Accept();
   handle(POLLOUT);
-  server.Send("$11\r\n\nrun_id:1\r\n\r\n*1\r\n$6\r\nmaster\r\n:7\r\n+OK\r\n");
+  server.Send("%1\r\n+id\r\n:7\r\n+OK\r\n$11\r\n\nrun_id:1\r\n\r\n");
   handle(POLLIN);
   Require(!listener.is_lost, "it is logged in");
   server.Send(bytes);
@@ -285,7 +302,7 @@ void Check(uint8_t choice, absl::string_view bytes) {
     case 2:
       return CheckFetch(bytes, size % 3 + 1);
     default:
-      return CheckSubscription(bytes, int64_t{100'000'000} * size);
+      return CheckSession(bytes, int64_t{100'000'000} * size);
   }
 }
 

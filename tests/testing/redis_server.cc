@@ -19,8 +19,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -232,6 +234,21 @@ bool RedisClient::ReceiveMore() {
   if (size <= 0) return false;
   received_.append(buffer.data(), static_cast<size_t>(size));
   return true;
+}
+
+std::vector<std::string> ConnectionsOf(RedisClient& client, Connections which) {
+  std::vector<std::string> ids;
+  const std::string list = client.Run({"CLIENT", "LIST"});
+  for (const absl::string_view line : absl::StrSplit(list, '\n')) {
+    if (!absl::StrContains(line, "name=wheelcache ")) continue;
+    const absl::string_view flags = line.substr(line.find(" flags=") + 7);
+    const bool is_tracking =
+        absl::StrContains(flags.substr(0, flags.find(' ')), "B");
+    if (is_tracking != (which == Connections::kTracking)) continue;
+    const absl::string_view id = line.substr(0, line.find(' '));
+    ids.emplace_back(id.substr(id.find('=') + 1));
+  }
+  return ids;
 }
 
 }  // namespace wheelcache::testing

@@ -92,6 +92,13 @@ class RedisClient final {
   std::string received_;
 };
 
+// Which of the library's connections a server has: those on which it tells of
+// writes, or the others.
+enum class Connections { kTracking, kOthers };
+
+// Returns their numbers.
+std::vector<std::string> ConnectionsOf(RedisClient& client, Connections which);
+
 // Returns a port of 127.0.0.1 that nothing listened on a moment ago.
 int FreePort();
 

@@ -34,7 +34,7 @@ void SetNoDelay(int fd) {
 }
 
 Relay::Kind KindOf(absl::string_view commands) {
-  if (absl::StrContains(commands, "\r\nSUBSCRIBE\r\n")) {
+  if (absl::StrContains(commands, "\r\nTRACKING\r\n")) {
     return Relay::kSubscription;
   }
   if (absl::StrContains(commands, "\r\nPTTL\r\n")) return Relay::kReads;

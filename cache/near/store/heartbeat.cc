@@ -14,8 +14,12 @@ constexpr int64_t kPingsPerStaleness = 6;
 }  // namespace
 
 Heartbeat::Heartbeat(absl::Duration max_staleness, int64_t now_nanos)
-    : max_staleness_nanos_(Clock::NanosAfter(0, max_staleness)),
-      next_(now_nanos) {
+    : next_(now_nanos) {
+  SetMaxStaleness(max_staleness);
+}
+
+void Heartbeat::SetMaxStaleness(absl::Duration max_staleness) {
+  max_staleness_nanos_ = Clock::NanosAfter(0, max_staleness);
   assert(max_staleness_nanos_ > 0);
 }
 
@@ -38,15 +42,15 @@ std::optional<int64_t> Heartbeat::Answer() {
     next_ = sent;
     return std::nullopt;
   }
-  const int64_t until = Clock::NanosAfter(*certified, max_staleness_nanos_);
   // A lease that was over when this PING was sent, because the process had been
   // stopped: the next one follows at once.
-  next_ = until <= sent
+  const bool was_over = sent - *certified >= max_staleness_nanos_;
+  next_ = was_over
               ? sent
               : Clock::NanosAfter(
                     sent, std::max<int64_t>(
                               max_staleness_nanos_ / kPingsPerStaleness, 1));
-  return until;
+  return certified;
 }
 
 }  // namespace wheelcache::internal

@@ -1,4 +1,4 @@
-// When a session sends its next PING, and to when an answer extends the lease.
+// When a session sends its next PING, and what an answer certifies.
 //
 //   wheelcache::internal::Heartbeat heartbeat(max_staleness, now_nanos);
 //   ...
@@ -7,8 +7,9 @@
 //     ...
 //   }
 //   ...
-//   if (auto until_nanos = heartbeat.Answer()) {
-//     listener->OnLease(session, *until_nanos);
+//   if (auto certified_nanos = heartbeat.Answer()) {
+//     listener->OnLease(session,
+//                       Clock::NanosAfter(*certified_nanos, max_staleness));
 //   }
 //
 // The two-PING rule. A Redis server makes the messages of BCAST tracking at the
@@ -36,8 +37,12 @@ namespace wheelcache::internal {
 // Belongs to one session, from the confirmation of its subscription on.
 class WHEELCACHE_EXPORT Heartbeat {
  public:
-  // REQUIRES: max_staleness is more than zero.
+  // `max_staleness` is the shortest of the session's listeners.
+  // REQUIRES: it is more than zero, here and below.
   Heartbeat(absl::Duration max_staleness, int64_t now_nanos);
+
+  // From the next PING on.
+  void SetMaxStaleness(absl::Duration max_staleness);
 
   // When the next PING is due; kNever while one is unanswered. They are a sixth
   // of max_staleness apart; but the second follows the first at once, so that
@@ -55,12 +60,13 @@ class WHEELCACHE_EXPORT Heartbeat {
   // REQUIRES: none is unanswered.
   void Send(int64_t now_nanos);
 
-  // Records the answer. Returns to when the lease reaches, or nothing after the
-  // first. REQUIRES: a PING is unanswered.
+  // Records the answer. Returns a reading before which all writes that the
+  // server executed have been told, or nothing after the first answer.
+  // REQUIRES: a PING is unanswered.
   std::optional<int64_t> Answer();
 
  private:
-  const int64_t max_staleness_nanos_;
+  int64_t max_staleness_nanos_ = 0;
   int64_t next_;
 
   // When the PING that has no answer yet was sent, and the one before it.

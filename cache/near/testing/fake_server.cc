@@ -176,10 +176,11 @@ bool FakeServer::DeliverTo(Session* session, int64_t now_nanos) {
   session->messages.pop_front();
   RemoteStore::Listener* const listener = session->listener;
   const uint64_t number = session->number;
-  std::optional<int64_t> until;
+  const absl::Duration max_staleness = session->max_staleness;
+  std::optional<int64_t> certified;
   if (message.kind == Message::Kind::kPong) {
-    until = session->heartbeat->Answer();
-    if (!until.has_value()) return true;
+    certified = session->heartbeat->Answer();
+    if (!certified.has_value()) return true;
     session->pause = kFirstPause;
   }
   mu_.Unlock();
@@ -192,7 +193,7 @@ bool FakeServer::DeliverTo(Session* session, int64_t now_nanos) {
       listener->OnInvalidateAll();
       break;
     case Message::Kind::kPong:
-      listener->OnLease(number, *until);
+      listener->OnLease(number, Clock::NanosAfter(*certified, max_staleness));
       break;
   }
   mu_.Lock();

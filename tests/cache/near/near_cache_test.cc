@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
@@ -159,9 +160,9 @@ TEST_F(NearCacheTest, WhatDoesNotDecodeIsDataLossAndNotKept) {
   server_.Set("n:key", "seven");
   const auto result = near->Get("key");
   EXPECT_EQ(result.status(),
-            absl::DataLossError("near cache \"counts\": the value of \"n:key\","
-                                " of 5 bytes, does not decode: must be an "
-                                "integer of 4 bytes"));
+            absl::DataLossError("near cache \"counts\": a value does not "
+                                "decode: must be an integer of 4 bytes; it has "
+                                "5 bytes, of \"n:key\""));
   EXPECT_TRUE(absl::IsDataLoss(near->Get("key").status()));
   EXPECT_EQ(fetches(), 2);
   EXPECT_EQ(near->stats().undecodable, 2);
@@ -199,13 +200,25 @@ TEST_F(NearCacheTest, GetManyFetchesWhatIsMissingAtOnce) {
   EXPECT_EQ(near->stats().reads(), 1 + 3 + 3);
 }
 
+TEST_F(NearCacheTest, KeysAreShownInOneLine) {
+  auto near = New<int32_t>();
+  const std::string key = "\nFATAL: forged" + std::string(1000, 'x');
+  server_.Set(key, "seven");
+  for (const absl::Status& status :
+       {near->Get(key).status(), near->Set(key, 7, absl::ZeroDuration())}) {
+    EXPECT_FALSE(absl::StrContains(status.message(), "\n")) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "\"\\nFATAL")) << status;
+    EXPECT_LT(status.message().size(), 300);
+  }
+}
+
 TEST_F(NearCacheTest, TtlOfZeroOrLessIsRefused) {
   auto near = New<std::string>();
   server_.Set("key", "old");
   EXPECT_EQ(near->Set("key", "new", absl::ZeroDuration()),
             absl::InvalidArgumentError(
-                "Set of \"key\" in near cache \"near\": ttl is 0, must be more "
-                "than zero"));
+                "near cache \"near\": the ttl of a Set must be more than zero; "
+                "it is 0, of \"key\""));
   EXPECT_EQ(*near->Get("key"), "old");
   EXPECT_EQ(near->stats().failed_writes, 1);
 }

@@ -300,11 +300,11 @@ TEST(HeartbeatTest, AnswerCertifiesWhatThePingBeforeItWouldHave) {
   EXPECT_EQ(heartbeat.Answer(), std::nullopt);
   EXPECT_EQ(heartbeat.next_nanos(), 10);  // The second follows at once.
   heartbeat.Send(20);
-  EXPECT_EQ(heartbeat.Answer(), 10 + 3 * kSecond);
+  EXPECT_EQ(heartbeat.Answer(), 10);
   EXPECT_EQ(heartbeat.next_nanos(), 20 + kSecond / 2);
   EXPECT_EQ(heartbeat.dead_nanos(), Clock::kNever);
   heartbeat.Send(40);
-  EXPECT_EQ(heartbeat.Answer(), 20 + 3 * kSecond);
+  EXPECT_EQ(heartbeat.Answer(), 20);
 }
 
 TEST(HeartbeatTest, AfterAPauseThatOutlastedTheLeaseTheNextPingFollowsAtOnce) {
@@ -314,11 +314,22 @@ TEST(HeartbeatTest, AfterAPauseThatOutlastedTheLeaseTheNextPingFollowsAtOnce) {
   heartbeat.Send(20);
   heartbeat.Answer();
   heartbeat.Send(20 + 3 * kSecond);
-  EXPECT_EQ(heartbeat.Answer(), 20 + 3 * kSecond);
+  EXPECT_EQ(heartbeat.Answer(), 20);
   EXPECT_EQ(heartbeat.next_nanos(), 20 + 3 * kSecond);
   heartbeat.Send(21 + 3 * kSecond);
-  EXPECT_EQ(heartbeat.Answer(), 20 + 6 * kSecond);
+  EXPECT_EQ(heartbeat.Answer(), 20 + 3 * kSecond);
   EXPECT_EQ(heartbeat.next_nanos(), 21 + 3 * kSecond + kSecond / 2);
+}
+
+TEST(HeartbeatTest, AShorterBoundHoldsFromTheNextPingOn) {
+  Heartbeat heartbeat(absl::Seconds(3), 0);
+  heartbeat.Send(10);
+  heartbeat.Answer();
+  heartbeat.SetMaxStaleness(absl::Seconds(1));
+  heartbeat.Send(20);
+  EXPECT_EQ(heartbeat.dead_nanos(), 20 + kSecond);
+  heartbeat.Answer();
+  EXPECT_EQ(heartbeat.next_nanos(), 20 + kSecond / 6);
 }
 
 TEST(HeartbeatTest, TinyAndHugeBoundsStayWithinTheClock) {
@@ -326,14 +337,15 @@ TEST(HeartbeatTest, TinyAndHugeBoundsStayWithinTheClock) {
   tiny.Send(7);
   tiny.Answer();
   tiny.Send(7);
-  EXPECT_EQ(tiny.Answer(), 8);
+  EXPECT_EQ(tiny.Answer(), 7);
   EXPECT_EQ(tiny.next_nanos(), 8);  // Time passes between two of them.
   Heartbeat huge(absl::InfiniteDuration(), 0);
   huge.Send(7);
   EXPECT_EQ(huge.dead_nanos(), Clock::kNever);
   huge.Answer();
   huge.Send(8);
-  EXPECT_EQ(huge.Answer(), Clock::kNever);
+  EXPECT_EQ(huge.Answer(), 7);
+  EXPECT_EQ(huge.next_nanos(), Clock::kNever / 6 + 8);
 }
 
 constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();

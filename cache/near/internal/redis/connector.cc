@@ -2,98 +2,171 @@
 
 #include <poll.h>
 
-#include <utility>
-
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
+namespace {
 
-absl::Status CheckPrimary(const redisReply& role) {
-  const absl::Span<const redisReply* const> elements = ElementsOf(role);
-  if (elements.empty()) return UnexpectedReply("ROLE", role);
-  const absl::string_view name = TextOf(*elements[0]);
-  if (name == "master") return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat("ROLE: the server is a ", name,
-                   ", whose data may be old; give the URL of the primary"));
+// The mode in which a server says that it runs.
+absl::Status CheckMode(absl::string_view mode) {
+  if (mode == "cluster") {
+    return absl::UnimplementedError(
+        "the server is a node of a cluster, which is not supported");
+  }
+  if (mode == "sentinel") {
+    return absl::UnimplementedError(
+        "the server is a Sentinel; give the URL of the primary");
+  }
+  return absl::OkStatus();
+}
+
+// Returns what stands behind "<name>:" in a line of a reply to INFO.
+absl::string_view FieldOf(absl::string_view info, absl::string_view name) {
+  const std::string begin = absl::StrCat("\n", name, ":");
+  const size_t at = info.find(begin);
+  if (at == absl::string_view::npos) return {};
+  const absl::string_view rest = info.substr(at + begin.size());
+  return rest.substr(0, rest.find('\r'));
+}
+
+}  // namespace
+
+absl::Status CheckPrimary(const Reply& reply) {
+  if (reply.is_error()) return StatusOfError("ROLE", reply);
+  // HELLO has a map; of ROLE, the first element tells.
+  const Reply* role = reply.Find("role");
+  if (role == nullptr && !reply.elements.empty()) role = &reply.elements[0];
+  if (role == nullptr) return absl::OkStatus();
+  for (const absl::string_view other : {"slave", "replica", "sentinel"}) {
+    if (role->text == other) {
+      return absl::UnavailableError(
+          absl::StrCat("ROLE: the server is a ", other,
+                       ", whose data may be old; give the URL of the primary"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 Login::Login(const ServerUrl& url, absl::string_view client_name) {
   if (!url.password.empty()) {
+    // Apart from HELLO: servers before 6.0 know no users, and one without a
+    // password takes any with HELLO.
     if (url.user.empty()) {
-      // Servers before 6.0 know no users.
-      Add({"AUTH", &Login::TakeOk}, {"AUTH", url.password});
+      Add({"AUTH", url.password}, &Login::TakeAuth);
     } else {
-      Add({"AUTH", &Login::TakeOk}, {"AUTH", url.user, url.password});
+      Add({"AUTH", url.user, url.password}, &Login::TakeAuth);
     }
   }
-  Add({"INFO", &Login::TakeInfo}, {"INFO", "server"});
-  Add({"ROLE", &Login::TakeRole}, {"ROLE"});
-  Add({"CLIENT ID", &Login::TakeClientId}, {"CLIENT", "ID"});
+  Add({"HELLO", "3"}, &Login::TakeHello);
   if (url.database != 0) {
-    Add({"SELECT", &Login::TakeOk}, {"SELECT", absl::StrCat(url.database)});
+    Add({"SELECT", absl::StrCat(url.database)}, &Login::TakeSelect);
   }
-  Add({"CLIENT SETNAME", &Login::TakeAnything},
-      {"CLIENT", "SETNAME", client_name});
+  Add({"CLIENT", "SETNAME", client_name}, &Login::TakeAnything);
+  Add({"INFO", "server"}, &Login::TakeInfo);
 }
 
-void Login::Add(Step step, absl::Span<const absl::string_view> arguments) {
+void Login::Add(absl::Span<const absl::string_view> arguments, Check check) {
   AppendCommand(arguments, &commands_);
-  steps_.push_back(step);
+  steps_.push_back(check);
 }
 
-absl::Status Login::Take(const redisReply& reply) {
-  return (this->*steps_[taken_++].check)(reply);
+absl::Status Login::Take(const Reply& reply) {
+  return (this->*steps_[taken_++])(reply);
 }
 
-absl::Status Login::TakeAnything(const redisReply&) { return absl::OkStatus(); }
+absl::Status Login::TakeAnything(const Reply&) { return absl::OkStatus(); }
 
-absl::Status Login::TakeOk(const redisReply& reply) {
-  if (reply.type == REDIS_REPLY_STATUS) return absl::OkStatus();
-  return UnexpectedReply(steps_[taken_ - 1].command, reply);
+absl::Status Login::TakeAuth(const Reply& reply) {
+  if (reply.type == Reply::Type::kStatus) return absl::OkStatus();
+  return reply.is_error() ? StatusOfSecret("AUTH", reply)
+                          : UnexpectedReply("AUTH", reply);
 }
 
-absl::Status Login::TakeInfo(const redisReply& reply) {
-  constexpr absl::string_view kField = "\nrun_id:";
-  const absl::string_view text = TextOf(reply);
-  const size_t at = text.find(kField);
-  if (IsError(reply) || at == absl::string_view::npos) {
-    return UnexpectedReply("INFO", reply);
+absl::Status Login::TakeSelect(const Reply& reply) {
+  if (reply.type == Reply::Type::kStatus) return absl::OkStatus();
+  return UnexpectedReply("SELECT", reply);
+}
+
+absl::Status Login::TakeHello(const Reply& reply) {
+  if (reply.is_error()) {
+    absl::Status status = StatusOfError("HELLO", reply);
+    if (absl::IsUnauthenticated(status) || absl::IsResourceExhausted(status)) {
+      return status;
+    }
+    // Of whatever reason: RESP2 will do.
+    Add({"ROLE"}, &Login::TakeRole);
+    Add({"CLIENT", "ID"}, &Login::TakeClientId);
+    return absl::OkStatus();
   }
-  const absl::string_view rest = text.substr(at + kField.size());
-  const absl::string_view id = rest.substr(0, rest.find('\r'));
-  if (id.empty()) return UnexpectedReply("INFO", reply);
-  server_id_ = std::string(id);
-  return absl::OkStatus();
-}
-
-absl::Status Login::TakeRole(const redisReply& reply) {
+  const Reply* const id = reply.Find("id");
+  const Reply* const mode = reply.Find("mode");
+  if (id == nullptr) return UnexpectedReply("HELLO", reply);
+  has_resp3_ = true;
+  client_id_ = id->integer;
+  if (mode != nullptr) {
+    if (absl::Status status = CheckMode(mode->text); !status.ok()) {
+      return status;
+    }
+  }
   return CheckPrimary(reply);
 }
 
-absl::Status Login::TakeClientId(const redisReply& reply) {
-  if (reply.type != REDIS_REPLY_INTEGER) {
+// That it is refused is no error.
+absl::Status Login::TakeInfo(const Reply& reply) {
+  if (reply.is_error()) {
+    absl::Status status = StatusOfError("INFO", reply);
+    return absl::IsUnauthenticated(status) ? status : absl::OkStatus();
+  }
+  server_id_ = std::string(FieldOf(reply.text, "run_id"));
+  return CheckMode(FieldOf(reply.text, "redis_mode"));
+}
+
+absl::Status Login::TakeRole(const Reply& reply) {
+  if (reply.is_error()) return absl::OkStatus();
+  if (reply.elements.empty()) return UnexpectedReply("ROLE", reply);
+  has_role_ = true;
+  return CheckPrimary(reply);
+}
+
+absl::Status Login::TakeClientId(const Reply& reply) {
+  if (reply.type != Reply::Type::kInteger) {
     return UnexpectedReply("CLIENT ID", reply);
   }
   client_id_ = reply.integer;
   return absl::OkStatus();
 }
 
-Connector::Connector(const ConnectorSettings& settings, uint64_t seed)
-    : settings_(settings), backoff_(seed) {}
+std::string Login::probe() const {
+  std::string bytes;
+  if (has_resp3_) {
+    AppendCommand({"HELLO", "3"}, &bytes);
+  } else {
+    AppendCommand({has_role_ ? "ROLE" : "PING"}, &bytes);
+  }
+  return bytes;
+}
+
+Connector::Connector(ConnectorSettings settings, Endpoint* endpoint,
+                     const ReplyReader::Limits& limits, uint64_t seed)
+    : settings_(std::move(settings)),
+      endpoint_(*endpoint),
+      limits_(limits),
+      backoff_(seed) {}
 
 PollRequest Connector::Request() const {
   PollRequest request;
   if (ready()) return request;
   request.wake_nanos = deadline_nanos_;
   if (state_ == State::kPausing) return request;
-  request.fd = wire_->socket().fd();
-  if (state_ == State::kLoggingIn) request.events |= POLLIN;
-  if (state_ == State::kConnecting || wire_->unsent() != 0) {
-    request.events |= POLLOUT;
+  request.fd = wire_->stream().fd();
+  if (state_ == State::kConnecting) {
+    request.events = awaited_;
+    return request;
   }
+  request.events |= POLLIN;
+  if (wire_->has_unsent()) request.events |= POLLOUT;
   return request;
 }
 
@@ -119,31 +192,47 @@ absl::Status Connector::Advance(PollEvents revents, int64_t now_nanos) {
         absl::FormatDuration(settings_.timeout)));
   }
   if (status.ok()) return status;
+  endpoint_.GiveUp(address_);
   Restart(now_nanos);
-  return absl::Status(status.code(), absl::StrCat(settings_.url.name(), ": ",
+  return Named(status);
+}
+
+absl::Status Connector::Named(const absl::Status& status) const {
+  return absl::Status(status.code(), absl::StrCat(endpoint_.url().name(), ": ",
                                                   status.message()));
 }
 
 absl::Status Connector::Connect(int64_t now_nanos) {
   deadline_nanos_ = Clock::NanosAfter(now_nanos, settings_.timeout);
-  absl::StatusOr<Socket> socket = Socket::Connect(settings_.url, attempts_++);
+  absl::StatusOr<SocketAddress> address = endpoint_.Address();
+  if (!address.ok()) return address.status();
+  address_ = *address;
+  absl::StatusOr<std::unique_ptr<Socket>> socket = Socket::Connect(address_);
   if (!socket.ok()) return socket.status();
-  wire_ = std::make_unique<Wire>(*std::move(socket));
-  login_.emplace(settings_.url, settings_.client_name);
+  wire_ = std::make_unique<Wire>(*std::move(socket), limits_);
+  login_.emplace(endpoint_.url(), settings_.client_name);
+  awaited_ = POLLOUT;
   state_ = State::kConnecting;
   return absl::OkStatus();
 }
 
 absl::Status Connector::FinishConnect() {
-  if (absl::Status status = wire_->socket().FinishConnect(); !status.ok()) {
-    return status;
-  }
+  const absl::StatusOr<PollEvents> awaited = wire_->stream().Prepare();
+  if (!awaited.ok()) return awaited.status();
+  awaited_ = *awaited;
+  if (awaited_ != 0) return absl::OkStatus();
   state_ = State::kLoggingIn;
-  absl::Status sent = wire_->Send(login_->commands());
+  absl::Status sent = SendCommands();
   if (sent.ok()) return sent;
   // A server that refuses the connection says why before it closes it.
   const absl::Status refused = TakeReplies();
   return refused.ok() ? sent : refused;
+}
+
+absl::Status Connector::SendCommands() {
+  std::string commands = login_->TakeCommands();
+  if (commands.empty()) return absl::OkStatus();
+  return wire_->Send(std::move(commands));
 }
 
 absl::Status Connector::LogIn(PollEvents revents) {
@@ -162,13 +251,16 @@ absl::Status Connector::TakeReplies() {
     if (login_->done()) {
       return absl::UnavailableError("login: more replies than commands");
     }
-    if (absl::Status status = login_->Take(*reply); !status.ok()) {
+    if (absl::Status status = login_->Take(reply); !status.ok()) {
       return status;
     }
   }
   if (!received.ok()) return received;
-  if (login_->done()) state_ = State::kReady;
-  return absl::OkStatus();
+  if (login_->done()) {
+    endpoint_.Keep();
+    state_ = State::kReady;
+  }
+  return SendCommands();
 }
 
 void Connector::Restart(int64_t now_nanos) {

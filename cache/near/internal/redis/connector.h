@@ -6,8 +6,9 @@
 // what the server is.
 //
 // Errors. The first error of the server's, by StatusOfError. Unavailable if the
-// server is not a primary. That CLIENT SETNAME is refused is no error: the name
-// is only for CLIENT LIST.
+// server is not a primary, Unimplemented if it is a node of a cluster. No error
+// is that it refuses CLIENT SETNAME, since the name is only for CLIENT LIST, or
+// INFO or ROLE: see Login. No message contains a password.
 //
 // Threads. Thread-compatible.
 //
@@ -23,6 +24,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -69,60 +71,73 @@ inline uint64_t RandomSeed() {
   return uint64_t{device()} << 32 | device();
 }
 
-// Returns OK if a reply to ROLE is that of a primary.
-WHEELCACHE_EXPORT absl::Status CheckPrimary(const redisReply& role);
+// Returns OK if a reply to ROLE, or to HELLO, is that of a primary, or does not
+// tell.
+WHEELCACHE_EXPORT absl::Status CheckPrimary(const Reply& reply);
 
 // The first commands on a connection, and the check of their replies.
+//
+// HELLO asks for RESP3, and says what the server is. Where the server does not
+// know it, the connection stays with RESP2, and ROLE and CLIENT ID say the
+// rest.
 class WHEELCACHE_EXPORT Login final {
  public:
   Login(const ServerUrl& url, absl::string_view client_name);
 
-  // All of them, to send at once.
-  const std::string& commands() const { return commands_; }
+  // Returns the commands to send now; none if replies are to come first.
+  std::string TakeCommands() { return std::exchange(commands_, {}); }
 
   // Takes the next reply. REQUIRES: !done().
-  absl::Status Take(const redisReply& reply);
+  absl::Status Take(const Reply& reply);
 
   bool done() const { return taken_ == steps_.size(); }
 
-  // The connection's number at the server. REQUIRES: done().
+  // The rest: REQUIRES done().
+
+  bool has_resp3() const { return has_resp3_; }
+
+  // The connection's number at the server.
   int64_t client_id() const { return client_id_; }
 
-  // REQUIRES: done().
+  // The server's run; empty where it does not tell.
   const std::string& server_id() const { return server_id_; }
 
+  // A command that shows that the server lives, and whether it is a primary.
+  std::string probe() const;
+
  private:
-  using Check = absl::Status (Login::*)(const redisReply&);
-  struct Step {
-    absl::string_view command;  // As messages name it.
-    Check check;
-  };
+  using Check = absl::Status (Login::*)(const Reply&);
 
-  void Add(Step step, absl::Span<const absl::string_view> arguments);
+  void Add(absl::Span<const absl::string_view> arguments, Check check);
 
-  absl::Status TakeAnything(const redisReply& reply);
-  absl::Status TakeOk(const redisReply& reply);
-  absl::Status TakeInfo(const redisReply& reply);
-  absl::Status TakeRole(const redisReply& reply);
-  absl::Status TakeClientId(const redisReply& reply);
+  absl::Status TakeAnything(const Reply& reply);
+  absl::Status TakeAuth(const Reply& reply);
+  absl::Status TakeSelect(const Reply& reply);
+  absl::Status TakeHello(const Reply& reply);
+  absl::Status TakeInfo(const Reply& reply);
+  absl::Status TakeRole(const Reply& reply);
+  absl::Status TakeClientId(const Reply& reply);
 
   std::string commands_;
-  std::vector<Step> steps_;
+  std::vector<Check> steps_;
   size_t taken_ = 0;
+  bool has_resp3_ = false;
+  bool has_role_ = false;
   int64_t client_id_ = 0;
   std::string server_id_;
 };
 
 // The same for all connections of a store.
 struct ConnectorSettings {
-  ServerUrl url;
   std::string client_name;
   absl::Duration timeout;  // Of an attempt, login included.
 };
 
 class WHEELCACHE_EXPORT Connector final {
  public:
-  Connector(const ConnectorSettings& settings, uint64_t seed);
+  // `endpoint` must outlive it. `limits` are those of replies.
+  Connector(ConnectorSettings settings, Endpoint* endpoint,
+            const ReplyReader::Limits& limits, uint64_t seed);
 
   // What to wait for. Nothing if ready.
   PollRequest Request() const;
@@ -146,23 +161,30 @@ class WHEELCACHE_EXPORT Connector final {
   // The connection has served; the next pause is a short one.
   void ResetBackoff() { backoff_.Reset(); }
 
+  // An error of the connection, with the name of the server.
+  absl::Status Named(const absl::Status& status) const;
+
  private:
   enum class State { kPausing, kConnecting, kLoggingIn, kReady };
 
   absl::Status Connect(int64_t now_nanos);
   absl::Status FinishConnect();
   absl::Status LogIn(PollEvents revents);
+  absl::Status SendCommands();
   absl::Status TakeReplies();
 
-  const ConnectorSettings& settings_;
+  const ConnectorSettings settings_;
+  Endpoint& endpoint_;
+  const ReplyReader::Limits limits_;
   Backoff backoff_;
-  unsigned attempts_ = 0;
 
   State state_ = State::kPausing;
   // The end of the pause or of the attempt.
   int64_t deadline_nanos_ = INT64_MIN;
 
-  // Both from kConnecting on.
+  // All from kConnecting on.
+  SocketAddress address_;
+  PollEvents awaited_ = 0;
   std::unique_ptr<Wire> wire_;
   std::optional<Login> login_;
 };

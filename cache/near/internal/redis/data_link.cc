@@ -1,6 +1,6 @@
 #include "wheelcache/cache/near/internal/redis/data_link.h"
 
-#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,24 +9,20 @@
 namespace wheelcache::internal {
 namespace {
 
-std::string RoleCommand() {
-  std::string bytes;
-  AppendCommand({"ROLE"}, &bytes);
-  return bytes;
-}
+// Of a reply: the values of a thousand keys, and a gibibyte of them.
+constexpr ReplyReader::Limits kReplyLimits = {1 << 16, 1 << 30};
 
 }  // namespace
 
-DataLink::DataLink(const DataLinkSettings& settings, Clock& clock,
-                   Observer* observer, std::function<void()> wake)
+DataLink::DataLink(const DataLinkSettings& settings, Endpoint* endpoint,
+                   Clock& clock, Observer* observer, std::function<void()> wake)
     : settings_(settings),
       observer_(observer),
-      connector_(settings.connector, RandomSeed()),
-      pipeline_(clock, settings.max_in_flight, std::move(wake)),
-      probe_(RoleCommand()) {}
+      connector_(settings.connector, endpoint, kReplyLimits, RandomSeed()),
+      pipeline_(clock, settings.max_in_flight, std::move(wake)) {}
 
 PollRequest DataLink::Request() const {
-  if (!is_open()) return connector_.Request();
+  if (!is_open_) return connector_.Request();
   PollRequest request = pipeline_.Request();
   request.wake_nanos =
       Clock::NanosAfter(probed_nanos_, is_probing_ ? settings_.unanswered_limit
@@ -35,7 +31,7 @@ PollRequest DataLink::Request() const {
 }
 
 void DataLink::Handle(PollEvents revents, int64_t now_nanos) {
-  if (is_open()) {
+  if (is_open_) {
     const absl::Status status = HandleOpen(revents, now_nanos);
     if (!status.ok()) Drop(status, now_nanos);
     return;
@@ -46,7 +42,7 @@ void DataLink::Handle(PollEvents revents, int64_t now_nanos) {
 }
 
 void DataLink::Open(int64_t now_nanos) {
-  server_id_ = connector_.login().server_id();
+  is_open_ = true;
   observer_->OnLogin(this, now_nanos);
   connector_.ResetBackoff();
   probed_nanos_ = now_nanos;
@@ -62,7 +58,7 @@ absl::Status DataLink::HandleOpen(PollEvents revents, int64_t now_nanos) {
 
 absl::Status DataLink::CheckProbe(int64_t now_nanos) {
   if (is_probing_) {
-    if (const Reply reply = pipeline_.TakeProbeReply()) {
+    if (const std::optional<Reply> reply = pipeline_.TakeProbeReply()) {
       is_probing_ = false;
       if (absl::Status status = CheckPrimary(*reply); !status.ok()) {
         observer_->OnDemotion(status, now_nanos);
@@ -78,17 +74,15 @@ absl::Status DataLink::CheckProbe(int64_t now_nanos) {
              Clock::NanosAfter(probed_nanos_, settings_.probe_interval)) {
     is_probing_ = true;
     probed_nanos_ = now_nanos;
-    pipeline_.Probe(probe_);
+    pipeline_.Probe(connector_.login().probe());
   }
   return absl::OkStatus();
 }
 
 void DataLink::Drop(const absl::Status& why, int64_t now_nanos) {
-  if (!is_open()) return;
-  server_id_.clear();
-  pipeline_.Lose(absl::Status(
-      why.code(),
-      absl::StrCat(settings_.connector.url.name(), ": ", why.message())));
+  if (!is_open_) return;
+  is_open_ = false;
+  pipeline_.Lose(connector_.Named(why));
   connector_.Restart(now_nanos);
 }
 

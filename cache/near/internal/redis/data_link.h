@@ -1,8 +1,9 @@
 // The connection for reads, or that for writes: keeps a Pipeline open.
 //
-// A ROLE on it, at each `probe_interval`, finds what no timeout of a caller
-// tells: a server that has become a replica, and a connection that is dead but
-// not closed, on which nothing is answered for `unanswered_limit`.
+// A question for the server's role, at each `probe_interval`, finds what no
+// timeout of a caller tells: a server that has become a replica, and a
+// connection that is dead but not closed, on which nothing is answered for
+// `unanswered_limit`.
 //
 // Threads. pipeline() may be used by all threads; the rest is a Link.
 
@@ -34,21 +35,21 @@ struct DataLinkSettings {
 
 class WHEELCACHE_EXPORT DataLink final : public Link {
  public:
-  // `settings` and `observer` must outlive it.
-  DataLink(const DataLinkSettings& settings, Clock& clock, Observer* observer,
-           std::function<void()> wake);
+  // `settings`, `endpoint` and `observer` must outlive it.
+  DataLink(const DataLinkSettings& settings, Endpoint* endpoint, Clock& clock,
+           Observer* observer, std::function<void()> wake);
 
   Pipeline& pipeline() { return pipeline_; }
 
   PollRequest Request() const override;
   void Handle(PollEvents revents, int64_t now_nanos) override;
-  const std::string& server_id() const override { return server_id_; }
+  const std::string* server_id() const override {
+    return is_open_ ? &connector_.login().server_id() : nullptr;
+  }
   void Drop(const absl::Status& why, int64_t now_nanos) override;
   void Hurry(int64_t now_nanos) override { connector_.Hurry(now_nanos); }
 
  private:
-  bool is_open() const { return !server_id_.empty(); }
-
   void Open(int64_t now_nanos);
   absl::Status HandleOpen(PollEvents revents, int64_t now_nanos);
   absl::Status CheckProbe(int64_t now_nanos);
@@ -57,11 +58,10 @@ class WHEELCACHE_EXPORT DataLink final : public Link {
   Observer* const observer_;
   Connector connector_;
   Pipeline pipeline_;
-  const std::string probe_;
 
-  // While the pipeline is open: the server, when the latest probe was sent, and
+  // Whether the pipeline is, and then: when the latest probe was sent, and
   // whether its reply is still to come.
-  std::string server_id_;
+  bool is_open_ = false;
   int64_t probed_nanos_ = 0;
   bool is_probing_ = false;
 };

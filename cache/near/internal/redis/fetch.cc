@@ -1,5 +1,6 @@
 #include "wheelcache/cache/near/internal/redis/fetch.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -16,7 +17,7 @@ using Fetched = RemoteStore::Fetched;
 using Keys = absl::Span<const absl::string_view>;
 
 // Of a round trip: other commands wait for these.
-constexpr size_t kKeysAtOnce = 1000;
+constexpr size_t kMostKeysOfRound = 1000;
 
 // Of a command, besides the key, about.
 constexpr size_t kBytesAroundAKey = 24;
@@ -25,15 +26,6 @@ constexpr size_t kBytesAroundAKey = 24;
 constexpr int64_t kHasNoTtl = -1;
 constexpr int64_t kIsAbsent = -2;
 
-// The replies for some keys. The PTTLs come first; then the values, each as a
-// reply, or all as one array.
-struct Round {
-  int64_t sent_nanos;
-  std::vector<Reply> replies;
-
-  const redisReply& ttl(size_t i) const { return *replies[i]; }
-};
-
 class Fetcher {
  public:
   Fetcher(Pipeline& pipeline, const Clock& clock, absl::Duration timeout)
@@ -41,65 +33,56 @@ class Fetcher {
         clock_(clock),
         deadline_nanos_(clock.NanosAfter(timeout)) {}
 
-  // Appends the results for `keys`.
-  void Fetch(Keys keys, std::vector<absl::StatusOr<Fetched>>* results) {
-    if (keys.size() == 1) return FetchEach(keys, results);
-    const absl::StatusOr<Round> round = Exchange(keys, /*use_mget=*/true);
-    if (!round.ok()) {
-      results->insert(results->end(), keys.size(), round.status());
+  // Appends the results for `keys`, by one MGET or a GET for each.
+  void Fetch(Keys keys, bool use_mget,
+             std::vector<absl::StatusOr<Fetched>>* results) {
+    const int64_t sent_nanos = clock_.NowNanos();
+    absl::StatusOr<std::vector<Reply>> replies = Exchange(keys, use_mget);
+    if (!replies.ok()) {
+      results->insert(results->end(), keys.size(), replies.status());
       return;
     }
-    const redisReply& values = *round->replies.back();
-    if (ElementsOf(values).size() != keys.size()) {
-      results->insert(results->end(), keys.size(),
-                      UnexpectedReply("MGET", values));
-      return;
+    // The TTLs come first; then the values, each as a reply, or as one array.
+    const auto ttls = absl::MakeConstSpan(*replies).first(keys.size());
+    auto values = absl::MakeSpan(*replies).subspan(keys.size());
+    if (use_mget) {
+      Reply& array = values[0];
+      values = absl::MakeSpan(array.elements);
+      if (values.size() != keys.size()) {
+        results->insert(results->end(), keys.size(),
+                        UnexpectedReply("MGET", array));
+        return;
+      }
     }
     std::vector<absl::string_view> contradicted;
     std::vector<size_t> at;
     for (size_t i = 0; i < keys.size(); ++i) {
-      const redisReply& value = *values.element[i];
-      const redisReply& ttl = round->ttl(i);
-      if (IsNull(value) && !IsError(ttl) && ttl.integer != kIsAbsent) {
+      if (use_mget && values[i].is_null() && !ttls[i].is_error() &&
+          ttls[i].integer != kIsAbsent) {
         contradicted.push_back(keys[i]);
         at.push_back(results->size());
       }
-      results->push_back(FetchedFrom(ttl, value, round->sent_nanos));
+      results->push_back(FetchedFrom(ttls[i], values[i], sent_nanos));
     }
     if (contradicted.empty()) return;
     std::vector<absl::StatusOr<Fetched>> anew;
-    FetchEach(contradicted, &anew);
+    Fetch(contradicted, /*use_mget=*/false, &anew);
     for (size_t i = 0; i < at.size(); ++i) {
       (*results)[at[i]] = std::move(anew[i]);
     }
   }
 
  private:
-  // As above, with a GET for each key.
-  void FetchEach(Keys keys, std::vector<absl::StatusOr<Fetched>>* results) {
-    const absl::StatusOr<Round> round = Exchange(keys, /*use_mget=*/false);
-    for (size_t i = 0; i < keys.size(); ++i) {
-      if (!round.ok()) {
-        results->push_back(round.status());
-        continue;
-      }
-      results->push_back(FetchedFrom(
-          round->ttl(i), *round->replies[keys.size() + i], round->sent_nanos));
-    }
-  }
-
-  absl::StatusOr<Round> Exchange(Keys keys, bool use_mget) {
+  absl::StatusOr<std::vector<Reply>> Exchange(Keys keys, bool use_mget) {
     std::string bytes;
     AppendCommands(keys, use_mget, &bytes);
-    const int64_t now = clock_.NowNanos();
-    absl::StatusOr<std::vector<Reply>> replies =
-        pipeline_.Execute({bytes, keys.size() + (use_mget ? 1 : keys.size())},
-                          absl::Nanoseconds(deadline_nanos_ - now));
-    if (!replies.ok()) {
-      return absl::Status(replies.status().code(),
-                          absl::StrCat("GET: ", replies.status().message()));
-    }
-    return Round{now, *std::move(replies)};
+    absl::StatusOr<std::vector<Reply>> replies = pipeline_.Execute(
+        {Pipeline::Kind::kReads, std::move(bytes),
+         keys.size() + (use_mget ? 1 : keys.size())},
+        absl::Nanoseconds(deadline_nanos_ - clock_.NowNanos()));
+    if (replies.ok()) return replies;
+    return absl::Status(replies.status().code(),
+                        absl::StrCat("GET: ", replies.status().message()));
   }
 
   static void AppendCommands(Keys keys, bool use_mget, std::string* bytes) {
@@ -120,14 +103,16 @@ class Fetcher {
     }
   }
 
-  static absl::StatusOr<Fetched> FetchedFrom(const redisReply& ttl,
-                                             const redisReply& value,
+  // Takes the text of the value.
+  static absl::StatusOr<Fetched> FetchedFrom(const Reply& ttl, Reply& value,
                                              int64_t sent_nanos) {
-    if (ttl.type != REDIS_REPLY_INTEGER) return UnexpectedReply("PTTL", ttl);
+    if (ttl.type != Reply::Type::kInteger) return UnexpectedReply("PTTL", ttl);
     Fetched fetched;
-    if (IsNull(value)) return fetched;
-    if (value.type != REDIS_REPLY_STRING) return UnexpectedReply("GET", value);
-    fetched.bytes = std::string(TextOf(value));
+    if (value.is_null()) return fetched;
+    if (value.type != Reply::Type::kString) {
+      return UnexpectedReply("GET", value);
+    }
+    fetched.bytes = std::move(value.text);
     if (ttl.integer != kHasNoTtl) {
       // Absent, it was written since, and its TTL is unknown.
       fetched.deadline_nanos =
@@ -152,8 +137,12 @@ std::vector<absl::StatusOr<Fetched>> FetchFromRedis(Pipeline& pipeline,
   std::vector<absl::StatusOr<Fetched>> results;
   results.reserve(keys.size());
   Fetcher fetcher(pipeline, clock, timeout);
-  for (size_t i = 0; i < keys.size(); i += kKeysAtOnce) {
-    fetcher.Fetch(keys.subspan(i, kKeysAtOnce), &results);
+  // Each key takes two commands at most.
+  const size_t at_once =
+      std::clamp<size_t>(pipeline.max_in_flight() / 2, 1, kMostKeysOfRound);
+  for (; !keys.empty(); keys.remove_prefix(std::min(at_once, keys.size()))) {
+    const Keys some = keys.subspan(0, at_once);
+    fetcher.Fetch(some, /*use_mget=*/some.size() > 1, &results);
   }
   return results;
 }

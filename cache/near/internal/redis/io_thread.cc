@@ -33,18 +33,25 @@ IoThread::~IoThread() {
   if (wake_fd_ >= 0) close(wake_fd_);
 }
 
-void IoThread::Add(Link* link, Place place) {
+void IoThread::Add(Link* link) {
   {
     MutexLock lock(&mu_);
-    links_.insert(place == kFirst ? links_.begin() : links_.end(), link);
+    links_.push_back(link);
   }
   Wake();
 }
 
 void IoThread::Remove(Link* link) {
+  {
+    MutexLock lock(&mu_);
+    links_.erase(std::remove(links_.begin(), links_.end(), link), links_.end());
+  }
+  AwaitTurn();
+}
+
+void IoThread::AwaitTurn() {
+  if (!has_thread()) return;
   MutexLock lock(&mu_);
-  links_.erase(std::remove(links_.begin(), links_.end(), link), links_.end());
-  // The thread is done with it when it begins another turn.
   Wake();
   for (const uint64_t turn = turns_; turns_ == turn;) turn_began_.Wait(&mu_);
 }
@@ -103,10 +110,6 @@ void IoThread::Handle(Link* link, PollEvents revents) {
     link->Drop(absl::ResourceExhaustedError("no memory for the connection"),
                now);
   });
-}
-
-void IoThread::ForEachLink(const std::function<void(Link*)>& function) {
-  for (Link* link : links_of_turn_) function(link);
 }
 
 }  // namespace wheelcache::internal

@@ -1,7 +1,7 @@
 // A thread that waits, by poll(), for all links of a store, and lets those go
 // on for which something has happened.
 //
-// Guarantees. Links that were added with kFirst go on before the others. After
+// Guarantees. Links go on in the order in which they were added. After
 // Remove(link) has returned, `link` is no longer called.
 //
 // Threads. Thread-safe. Add and Remove may not be called by a link.
@@ -17,7 +17,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -48,8 +47,9 @@ class WHEELCACHE_EXPORT Link {
   // Goes on as far as it can, without waiting.
   virtual void Handle(PollEvents revents, int64_t now_nanos) = 0;
 
-  // The server that it is logged in to; empty if there is none.
-  virtual const std::string& server_id() const = 0;
+  // The server that it is logged in to. Null: none. Empty: one that does not
+  // tell which it is.
+  virtual const std::string* server_id() const = 0;
 
   // Gives up the connection, if there is one, and opens another one.
   virtual void Drop(const absl::Status& why, int64_t now_nanos) = 0;
@@ -73,8 +73,6 @@ class Link::Observer {
 
 class WHEELCACHE_EXPORT IoThread final : private BackgroundThread {
  public:
-  enum Place { kFirst, kLast };
-
   explicit IoThread(Clock& clock) : clock_(clock) {}
 
   // Ends the thread. REQUIRES: no link is there.
@@ -89,17 +87,17 @@ class WHEELCACHE_EXPORT IoThread final : private BackgroundThread {
     return lost_thread_.load(std::memory_order_relaxed);
   }
 
-  void Add(Link* link, Place place);
+  void Add(Link* link);
 
   // Blocks until the thread is done with `link`.
   void Remove(Link* link);
 
+  // Blocks until what the thread is doing has ended. REQUIRES: not called by a
+  // link.
+  void AwaitTurn();
+
   // Makes the thread ask all links anew what they wait for.
   void Wake();
-
-  // Calls `function` with each link, on the I/O thread itself.
-  // REQUIRES: called by a link.
-  void ForEachLink(const std::function<void(Link*)>& function);
 
  private:
   void Run() override;

@@ -13,29 +13,45 @@ Pipeline::Pipeline(Clock& clock, size_t max_in_flight,
                    std::function<void()> wake)
     : clock_(clock), max_in_flight_(max_in_flight), wake_(std::move(wake)) {}
 
-absl::StatusOr<std::vector<Reply>> Pipeline::Execute(const Batch& batch,
+absl::StatusOr<std::vector<Reply>> Pipeline::Execute(Batch batch,
                                                      absl::Duration timeout) {
   if (timeout <= absl::ZeroDuration()) {
     return absl::DeadlineExceededError("there is no time for it");
   }
   const int64_t deadline = clock_.NanosAfter(timeout);
+  std::string again;
+  if (batch.kind == Kind::kReads) again = batch.bytes;
   Exchange exchange;
   MutexLock lock(&mu_);
+  absl::Status status = ExchangeLocked(std::move(batch.bytes), batch.commands,
+                                       deadline, &exchange);
+  if (exchange.is_lost && batch.kind == Kind::kReads) {
+    Exchange second;
+    status =
+        ExchangeLocked(std::move(again), batch.commands, deadline, &second);
+    exchange.replies = std::move(second.replies);
+  }
+  if (!status.ok()) return status;
+  return std::move(exchange.replies);
+}
+
+absl::Status Pipeline::ExchangeLocked(std::string bytes, size_t commands,
+                                      int64_t deadline, Exchange* exchange) {
   if (absl::Status status = AwaitOpenLocked(deadline); !status.ok()) {
     return status;
   }
-  if (absl::Status status = SendLocked(batch, &exchange); !status.ok()) {
+  if (absl::Status status = SendLocked(std::move(bytes), commands, exchange);
+      !status.ok()) {
     return status;
   }
-  AwaitRepliesLocked(exchange, deadline);
-  if (!exchange.done) {
-    AbandonLocked(&exchange);
-    exchange.failure = Reason(absl::DeadlineExceededError(
-        absl::StrCat("no reply in ", absl::FormatDuration(timeout))));
+  AwaitRepliesLocked(*exchange, deadline);
+  if (!exchange->done) {
+    exchange->in_flight->exchange = nullptr;
+    EndLocked(*exchange);
+    exchange->failure = Reason(absl::DeadlineExceededError("no reply in time"));
   }
   HandOverLocked();
-  if (!exchange.failure.ok()) return exchange.failure.ToStatus();
-  return std::move(exchange.replies);
+  return exchange->failure.ToStatus();
 }
 
 absl::Status Pipeline::AwaitOpenLocked(int64_t deadline) {
@@ -50,24 +66,28 @@ absl::Status Pipeline::AwaitOpenLocked(int64_t deadline) {
   return absl::OkStatus();
 }
 
-absl::Status Pipeline::SendLocked(const Batch& batch, Exchange* exchange) {
+absl::Status Pipeline::SendLocked(std::string bytes, size_t commands,
+                                  Exchange* exchange) {
   Wire& wire = *channel_->wire;
-  if (commands_in_flight_ + batch.commands > max_in_flight_) {
+  if (commands_in_flight_ + commands > max_in_flight_) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("of at most ", max_in_flight_, " commands in flight, ",
-                     commands_in_flight_, " wait for replies; this call has ",
-                     batch.commands));
+        absl::StrCat("max_in_flight: with this call, more than ",
+                     max_in_flight_, " commands would wait for replies"));
   }
-  if (wire.unsent() > kMaxUnsentBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the server has not read the last ", wire.unsent(), " bytes"));
+  if (wire.has_unsent() &&
+      wire.unsent_bytes() + bytes.size() > kMaxUnsentBytes) {
+    return absl::ResourceExhaustedError(
+        "with this call, more than 64 MiB would wait for the server to read "
+        "them");
   }
-  in_flight_.push_back({exchange, batch.commands});
-  commands_in_flight_ += batch.commands;
-  const bool was_sent = wire.unsent() == 0;
-  if (absl::Status status = wire.Send(batch.bytes); !status.ok()) {
+  in_flight_.push_back({exchange, commands});
+  commands_in_flight_ += commands;
+  exchange->in_flight = &in_flight_.back();
+  exchange->waits = waiting_.insert(waiting_.end(), exchange);
+  const bool was_sent = !wire.has_unsent();
+  if (absl::Status status = wire.Send(std::move(bytes)); !status.ok()) {
     FindLostLocked(status);
-  } else if (was_sent && wire.unsent() != 0) {
+  } else if (was_sent && wire.has_unsent()) {
     wake_();  // To poll() for room.
   }
   return absl::OkStatus();
@@ -89,11 +109,11 @@ void Pipeline::AwaitRepliesLocked(Exchange& exchange, int64_t deadline) {
 absl::Status Pipeline::Receive(Wire& wire, int64_t deadline,
                                std::vector<Reply>* replies) const {
   // A wait in the read itself saves a system call, but is not exact.
-  const int64_t margin = 2 * absl::ToInt64Nanoseconds(Socket::kLongestWait);
+  const int64_t margin = 2 * absl::ToInt64Nanoseconds(Stream::kLongestWait);
   if (deadline - clock_.NowNanos() > margin) {
-    return wire.Receive(replies, Socket::Wait::kBriefly);
+    return wire.Receive(replies, Stream::Wait::kBriefly);
   }
-  if (!PollUntil(wire.socket().fd(), POLLIN, deadline, clock_)) {
+  if (!PollUntil(wire.stream().fd(), POLLIN, deadline, clock_)) {
     return absl::OkStatus();
   }
   return wire.Receive(replies);
@@ -115,9 +135,9 @@ void Pipeline::ReadLocked(int64_t deadline) {
 
 void Pipeline::DispatchLocked(std::vector<Reply>& replies) {
   for (Reply& reply : replies) {
+    if (reply.type == Reply::Type::kPush) continue;  // Answers nothing.
     if (in_flight_.empty()) {
-      FindLostLocked(absl::UnavailableError(
-          absl::StrCat("a reply without a command: \"", TextOf(*reply), "\"")));
+      FindLostLocked(absl::UnavailableError("a reply without a command"));
       return;
     }
     InFlight& first = in_flight_.front();
@@ -126,40 +146,29 @@ void Pipeline::DispatchLocked(std::vector<Reply>& replies) {
     if (exchange != nullptr) exchange->replies.push_back(std::move(reply));
     if (--first.missing != 0) continue;
     in_flight_.pop_front();
-    if (exchange == nullptr) continue;
-    exchange->done = true;
-    if (exchange == &probe_) {
-      wake_();
-    } else {
-      exchange->woken.Signal();
-    }
+    if (exchange != nullptr) EndLocked(*exchange);
   }
 }
 
-void Pipeline::AbandonLocked(const Exchange* exchange) {
-  for (InFlight& each : in_flight_) {
-    if (each.exchange == exchange) each.exchange = nullptr;
+// Its replies are there, or it waits for them no longer.
+void Pipeline::EndLocked(Exchange& exchange) {
+  exchange.done = true;
+  if (&exchange == &probe_) {
+    wake_();
+    return;
   }
-}
-
-bool Pipeline::AnyWaitsLocked() const {
-  return std::any_of(
-      in_flight_.begin(), in_flight_.end(), [this](const InFlight& each) {
-        mu_.AssertHeld();
-        return each.exchange != nullptr && each.exchange != &probe_;
-      });
+  waiting_.erase(exchange.waits);
+  exchange.woken.Signal();
 }
 
 // Lets another thread read, if nobody does.
 void Pipeline::HandOverLocked() {
   if (channel_ == nullptr || channel_->is_read || in_flight_.empty()) return;
-  for (const InFlight& each : in_flight_) {
-    if (each.exchange != nullptr && each.exchange != &probe_) {
-      each.exchange->woken.Signal();
-      return;
-    }
+  if (waiting_.empty()) {
+    wake_();
+  } else {
+    waiting_.front()->woken.Signal();
   }
-  wake_();
 }
 
 void Pipeline::Open(std::unique_ptr<Wire> wire) {
@@ -193,33 +202,34 @@ void Pipeline::FindLostLocked(const absl::Status& why) {
 
 void Pipeline::FailAllLocked(const absl::Status& why) {
   if (channel_ != nullptr) {
-    channel_->wire->socket().Shutdown();  // Wakes the thread that reads.
+    channel_->wire->stream().Shutdown();  // Wakes the thread that reads.
     channel_ = nullptr;
   }
   commands_in_flight_ = 0;
   for (const InFlight& each : std::exchange(in_flight_, {})) {
     if (each.exchange == nullptr) continue;
     each.exchange->failure = Reason(why);
-    each.exchange->done = true;
-    if (each.exchange != &probe_) each.exchange->woken.Signal();
+    each.exchange->is_lost = true;
+    EndLocked(*each.exchange);
   }
 }
 
-void Pipeline::Probe(absl::string_view command) {
+void Pipeline::Probe(std::string command) {
   MutexLock lock(&mu_);
   if (channel_ == nullptr) return;
   probe_.replies.clear();
   probe_.done = false;
   in_flight_.push_back({&probe_, 1});
   ++commands_in_flight_;
-  if (absl::Status status = channel_->wire->Send(command); !status.ok()) {
+  absl::Status status = channel_->wire->Send(std::move(command));
+  if (!status.ok()) {
     FindLostLocked(status);
   }
 }
 
-Reply Pipeline::TakeProbeReply() {
+std::optional<Reply> Pipeline::TakeProbeReply() {
   MutexLock lock(&mu_);
-  if (!probe_.done || probe_.replies.empty()) return nullptr;
+  if (!probe_.done || probe_.replies.empty()) return std::nullopt;
   Reply reply = std::move(probe_.replies[0]);
   probe_.replies.clear();
   return reply;
@@ -229,11 +239,11 @@ PollRequest Pipeline::Request() const {
   MutexLock lock(&mu_);
   PollRequest request;
   if (channel_ == nullptr) return request;
-  request.fd = channel_->wire->socket().fd();
+  request.fd = channel_->wire->stream().fd();
   // Not POLLIN while callers read: it would wake this thread for each reply.
   request.events = POLLRDHUP;
-  if (channel_->wire->unsent() != 0) request.events |= POLLOUT;
-  if (!channel_->is_read && !in_flight_.empty() && !AnyWaitsLocked()) {
+  if (channel_->wire->has_unsent()) request.events |= POLLOUT;
+  if (!channel_->is_read && !in_flight_.empty() && waiting_.empty()) {
     request.events |= POLLIN;
   }
   return request;

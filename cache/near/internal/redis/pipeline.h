@@ -7,7 +7,8 @@
 //
 // Guarantees. Replies go to their commands in order, also those that come after
 // their caller has left with DeadlineExceeded. A timeout closes nothing. No
-// call waits longer than its timeout.
+// call waits longer than its timeout. Reads that wait for replies when the
+// connection is lost are sent once more on the next one.
 //
 // Threads. Execute is thread-safe. The rest is for the I/O thread alone, which
 // gives the pipeline a connection, and takes it away. `wake` makes that thread
@@ -18,8 +19,8 @@
 // too many commands, or bytes of them, are in flight. Error replies of the
 // server are replies.
 //
-// Cost. A lock, a send and a receive, and an allocation for each reply. In the
-// last 40 ms before the deadline, also a poll().
+// Cost. A lock, a send and a receive, and some allocations. In the last 40 ms
+// before the deadline, also a poll().
 
 #ifndef WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_PIPELINE_H_
 #define WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_PIPELINE_H_
@@ -28,7 +29,9 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,7 +39,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "wheelcache/cache/near/internal/redis/resp.h"
 #include "wheelcache/cache/near/internal/redis/socket.h"
@@ -49,20 +51,25 @@ namespace wheelcache::internal {
 
 class WHEELCACHE_EXPORT Pipeline final {
  public:
-  // Of the commands that have not left yet: beyond, a server that reads slowly
-  // costs no more memory.
+  // Of the commands that have not left yet, unless they are those of one call:
+  // beyond, a server that reads slowly costs no more memory.
   static constexpr size_t kMaxUnsentBytes = 64 << 20;
 
+  enum class Kind { kReads, kWrites };
   struct Batch {
-    absl::string_view bytes;  // Of all the commands.
+    Kind kind;
+    std::string bytes;  // Of all the commands.
     size_t commands;
   };
 
   Pipeline(Clock& clock, size_t max_in_flight, std::function<void()> wake);
 
+  // The commands that may be in flight.
+  size_t max_in_flight() const { return max_in_flight_; }
+
   // Sends the commands, and waits for all of their replies. Waits for a
   // connection as well, unless the last attempt to get one has failed.
-  absl::StatusOr<std::vector<Reply>> Execute(const Batch& batch,
+  absl::StatusOr<std::vector<Reply>> Execute(Batch batch,
                                              absl::Duration timeout);
 
   // The rest is for the I/O thread.
@@ -81,10 +88,10 @@ class WHEELCACHE_EXPORT Pipeline final {
 
   // Sends a command for whose reply nobody waits; `wake` is called when it has
   // come. REQUIRES: none is under way.
-  void Probe(absl::string_view command);
+  void Probe(std::string command);
 
   // Returns the reply, once, when it has come.
-  Reply TakeProbeReply();
+  std::optional<Reply> TakeProbeReply();
 
   // What to poll() for: room to send, the end of the stream, and replies for
   // which nobody waits.
@@ -106,12 +113,18 @@ class WHEELCACHE_EXPORT Pipeline final {
     std::string message;
   };
 
+  struct InFlight;
+
   // Commands whose replies have not all come.
   struct Exchange {
     std::vector<Reply> replies;
     Reason failure;
     bool done = false;
+    bool is_lost = false;  // The connection was, before the replies came.
     CondVar woken;
+    // Its places in the lists below, while not done.
+    InFlight* in_flight = nullptr;
+    std::list<Exchange*>::iterator waits = {};
   };
 
   // An exchange, and how many of its replies are to come; null if the caller
@@ -130,9 +143,13 @@ class WHEELCACHE_EXPORT Pipeline final {
 
   void Close(const absl::Status& why, bool then_fail);
 
+  absl::Status ExchangeLocked(std::string bytes, size_t commands,
+                              int64_t deadline, Exchange* exchange)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status AwaitOpenLocked(int64_t deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status SendLocked(const Batch& batch, Exchange* exchange)
+  absl::Status SendLocked(std::string bytes, size_t commands,
+                          Exchange* exchange)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AwaitRepliesLocked(Exchange& exchange, int64_t deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -141,14 +158,12 @@ class WHEELCACHE_EXPORT Pipeline final {
                        std::vector<Reply>* replies) const;
   void DispatchLocked(std::vector<Reply>& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void AbandonLocked(const Exchange* exchange)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EndLocked(Exchange& exchange) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void HandOverLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FindLostLocked(const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FailAllLocked(const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool AnyWaitsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   Clock& clock_;
   const size_t max_in_flight_;
@@ -165,9 +180,10 @@ class WHEELCACHE_EXPORT Pipeline final {
   Reason refused_ ABSL_GUARDED_BY(mu_);
   CondVar opened_or_refused_;
 
-  // In the order of sending.
+  // In the order of sending. A deque does not move what stays in it.
   std::deque<InFlight> in_flight_ ABSL_GUARDED_BY(mu_);
   size_t commands_in_flight_ ABSL_GUARDED_BY(mu_) = 0;
+  std::list<Exchange*> waiting_ ABSL_GUARDED_BY(mu_);  // Without the probe.
 
   Exchange probe_ ABSL_GUARDED_BY(mu_);
 };

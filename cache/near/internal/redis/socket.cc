@@ -9,12 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <string>
-#include <vector>
 
+#include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 
 namespace wheelcache::internal {
@@ -31,9 +31,25 @@ bool WouldBlock(int error) {
 struct FreeAddresses {
   void operator()(addrinfo* addresses) const { freeaddrinfo(addresses); }
 };
-using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
 
-absl::StatusOr<Addresses> Resolve(const ServerUrl& url) {
+}  // namespace
+
+bool SocketAddress::operator==(const SocketAddress& other) const {
+  return size == other.size && std::memcmp(&storage, &other.storage, size) == 0;
+}
+
+absl::StatusOr<std::vector<SocketAddress>> Endpoint::Resolve(
+    const ServerUrl& url) {
+  std::vector<SocketAddress> addresses;
+  if (!url.socket_path.empty()) {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    url.socket_path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    SocketAddress& only = addresses.emplace_back();
+    std::memcpy(&only.storage, &address, sizeof(address));
+    only.size = sizeof(address);
+    return addresses;
+  }
   addrinfo hints = {};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -45,10 +61,38 @@ absl::StatusOr<Addresses> Resolve(const ServerUrl& url) {
     return absl::UnavailableError(absl::StrCat(
         "cannot resolve host \"", url.host, "\": ", gai_strerror(error)));
   }
-  return Addresses(found);
+  const std::unique_ptr<addrinfo, FreeAddresses> owner(found);
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    SocketAddress& address = addresses.emplace_back();
+    std::memcpy(&address.storage, each->ai_addr, each->ai_addrlen);
+    address.size = each->ai_addrlen;
+  }
+  return addresses;
 }
 
-}  // namespace
+absl::StatusOr<SocketAddress> Endpoint::Address() {
+  if (address_.has_value()) return *address_;
+  absl::StatusOr<std::vector<SocketAddress>> addresses = resolver_(url_);
+  if (!addresses.ok()) return addresses.status();
+  auto chosen = std::find_if(
+      addresses->begin(), addresses->end(), [this](const SocketAddress& each) {
+        return std::find(given_up_.begin(), given_up_.end(), each) ==
+               given_up_.end();
+      });
+  if (chosen == addresses->end()) {
+    // All have been tried.
+    given_up_.clear();
+    chosen = addresses->begin();
+  }
+  address_ = *chosen;
+  return *address_;
+}
+
+void Endpoint::GiveUp(const SocketAddress& address) {
+  if (!(address_ == address)) return;
+  given_up_.push_back(address);
+  address_.reset();
+}
 
 bool PollUntil(absl::Span<pollfd> requests, int64_t deadline_nanos,
                const Clock& clock) {
@@ -61,48 +105,30 @@ bool PollUntil(absl::Span<pollfd> requests, int64_t deadline_nanos,
   return ppoll(requests.data(), requests.size(), &timeout, nullptr) > 0;
 }
 
-absl::StatusOr<Socket> Socket::Connect(const ServerUrl& url, unsigned attempt) {
-  if (!url.socket_path.empty()) {
-    sockaddr_un address = {};
-    address.sun_family = AF_UNIX;
-    url.socket_path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-    return ConnectTo(reinterpret_cast<const sockaddr*>(&address),
-                     sizeof(address));
-  }
-  absl::StatusOr<Addresses> addresses = Resolve(url);
-  if (!addresses.ok()) return addresses.status();
-  std::vector<const addrinfo*> choices;
-  for (const addrinfo* each = addresses->get(); each != nullptr;
-       each = each->ai_next) {
-    choices.push_back(each);
-  }
-  const addrinfo& chosen = *choices[attempt % choices.size()];
-  return ConnectTo(chosen.ai_addr, chosen.ai_addrlen);
-}
-
-absl::StatusOr<Socket> Socket::ConnectTo(const sockaddr* address,
-                                         socklen_t size) {
-  Socket socket(::socket(address->sa_family,
-                         SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (socket.fd_ < 0) return SystemError("socket", errno);
-  if (address->sa_family != AF_UNIX) {
+absl::StatusOr<std::unique_ptr<Socket>> Socket::Connect(
+    const SocketAddress& address) {
+  const auto* const any = reinterpret_cast<const sockaddr*>(&address.storage);
+  const int fd =
+      ::socket(any->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return SystemError("socket", errno);
+  auto socket = absl::WrapUnique(new Socket(fd));
+  if (any->sa_family != AF_UNIX) {
     const int on = 1;
-    setsockopt(socket.fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   }
-  if (connect(socket.fd_, address, size) != 0 && errno != EINPROGRESS) {
+  if (connect(fd, any, address.size) != 0 && errno != EINPROGRESS) {
     return SystemError("connect", errno);
   }
   return socket;
 }
 
 Socket::~Socket() {
-  if (fd_ < 0) return;
   // Also where the child of a fork() has a copy of the descriptor.
-  Shutdown();
+  shutdown(fd_, SHUT_RDWR);
   close(fd_);
 }
 
-absl::Status Socket::FinishConnect() const {
+absl::StatusOr<PollEvents> Socket::Prepare() {
   int error = 0;
   socklen_t size = sizeof(error);
   if (getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
@@ -115,10 +141,10 @@ absl::Status Socket::FinishConnect() const {
       flags < 0 || fcntl(fd_, F_SETFL, flags & ~O_NONBLOCK) != 0) {
     return SystemError("set up", errno);
   }
-  return absl::OkStatus();
+  return PollEvents{0};
 }
 
-absl::StatusOr<size_t> Socket::Send(absl::string_view bytes) const {
+absl::StatusOr<size_t> Socket::Send(absl::string_view bytes) {
   const ssize_t sent =
       send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent >= 0) return static_cast<size_t>(sent);
@@ -127,7 +153,7 @@ absl::StatusOr<size_t> Socket::Send(absl::string_view bytes) const {
 }
 
 absl::StatusOr<std::optional<size_t>> Socket::Receive(absl::Span<char> buffer,
-                                                      Wait wait) const {
+                                                      Wait wait) {
   const ssize_t received = recv(fd_, buffer.data(), buffer.size(),
                                 wait == Wait::kBriefly ? 0 : MSG_DONTWAIT);
   if (received > 0) return static_cast<size_t>(received);

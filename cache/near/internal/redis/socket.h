@@ -1,5 +1,6 @@
-// A stream socket, of TCP or of the Unix domain, whose calls do not wait unless
-// they are told to; and how to wait for it, by poll().
+// A stream of bytes to a server, whose calls do not wait unless they are told
+// to: a socket of TCP or of the Unix domain, or what stands on one; and how to
+// wait for it, by poll().
 //
 // Guarantees. No call raises SIGPIPE. Small packets leave at once
 // (TCP_NODELAY). Not inherited by programs that the process starts.
@@ -7,11 +8,11 @@
 // Threads. Thread-compatible; one thread may send while another receives, and
 // Shutdown is thread-safe while the socket lives.
 //
-// Errors. Unavailable, with what the system says. A socket that failed must be
+// Errors. Unavailable, with what the system says. A stream that failed must be
 // destroyed.
 //
-// Cost. A system call each. Connect to a name, rather than to an address, asks
-// the resolver, and blocks as long as that does.
+// Cost. A system call each. Endpoint asks the resolver for a name, and blocks
+// as long as that does.
 
 #ifndef WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_SOCKET_H_
 #define WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_SOCKET_H_
@@ -21,8 +22,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -58,47 +62,107 @@ inline bool PollUntil(int fd, PollEvents events, int64_t deadline_nanos,
   return PollUntil(absl::MakeSpan(&request, 1), deadline_nanos, clock);
 }
 
-class WHEELCACHE_EXPORT Socket final {
+class WHEELCACHE_EXPORT Stream {
  public:
-  // Begins to connect. Of the addresses of a name, `attempt` chooses one, so
-  // that repeated attempts go through all of them.
-  static absl::StatusOr<Socket> Connect(const ServerUrl& url,
-                                        unsigned attempt = 0);
-
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&&) = delete;
-  ~Socket();
-
-  // Returns whether the connection stands, once poll() has told POLLOUT. Called
-  // once, before the first Send or Receive.
-  absl::Status FinishConnect() const;
-
-  // Sends as many bytes as there is room for now, maybe none, and returns how
-  // many.
-  absl::StatusOr<size_t> Send(absl::string_view bytes) const;
-
   // How Receive waits for bytes: not at all, or for kLongestWait at most, give
   // or take some milliseconds, which saves a poll().
   enum class Wait { kNever, kBriefly };
   static constexpr absl::Duration kLongestWait = absl::Milliseconds(20);
 
+  Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  virtual ~Stream() = default;
+
+  // Goes on with what precedes the first Send and Receive. Called whenever
+  // poll() tells of what the call before has returned, at first POLLOUT, until
+  // it returns 0.
+  virtual absl::StatusOr<PollEvents> Prepare() = 0;
+
+  // Sends as many bytes as there is room for now, maybe none, and returns how
+  // many.
+  virtual absl::StatusOr<size_t> Send(absl::string_view bytes) = 0;
+
   // Returns how many bytes have been received into `buffer`; nothing if none
   // are there. The end of the stream is an error.
-  absl::StatusOr<std::optional<size_t>> Receive(absl::Span<char> buffer,
-                                                Wait wait = Wait::kNever) const;
+  virtual absl::StatusOr<std::optional<size_t>> Receive(absl::Span<char> buffer,
+                                                        Wait wait) = 0;
+
+  // Whether there is more to receive of which poll() does not tell.
+  virtual bool has_more() const { return false; }
 
   // Ends the stream in both directions: a thread in poll() or Receive wakes up.
-  void Shutdown() const;
+  virtual void Shutdown() const = 0;
 
-  int fd() const { return fd_; }
+  virtual int fd() const = 0;
+};
+
+// Where a socket is to connect to.
+struct SocketAddress {
+  bool operator==(const SocketAddress& other) const;
+
+  sockaddr_storage storage = {};
+  socklen_t size = 0;
+};
+
+// The address that all connections of a store have in common. A name may have
+// several: connections to different servers would end each other's sessions.
+//
+// Threads. Thread-compatible.
+class WHEELCACHE_EXPORT Endpoint final {
+ public:
+  using Resolver = std::function<absl::StatusOr<std::vector<SocketAddress>>(
+      const ServerUrl& url)>;
+
+  explicit Endpoint(ServerUrl url) : Endpoint(std::move(url), Resolve) {}
+
+  // Asks another resolver.
+  Endpoint(ServerUrl url, Resolver resolver)
+      : url_(std::move(url)), resolver_(std::move(resolver)) {}
+
+  const ServerUrl& url() const { return url_; }
+
+  // Returns the same address until it is given up. Asks the resolver if there
+  // is none.
+  absl::StatusOr<SocketAddress> Address();
+
+  // A connection came about there.
+  void Keep() { given_up_.clear(); }
+
+  // None came about there: if it is still the one, the next is another of the
+  // name's, as far as it has others.
+  void GiveUp(const SocketAddress& address);
+
+ private:
+  // Asks the system's.
+  static absl::StatusOr<std::vector<SocketAddress>> Resolve(
+      const ServerUrl& url);
+
+  const ServerUrl url_;
+  const Resolver resolver_;
+  std::optional<SocketAddress> address_ = {};
+  std::vector<SocketAddress> given_up_;  // Since one was kept.
+};
+
+class WHEELCACHE_EXPORT Socket final : public Stream {
+ public:
+  // Begins to connect.
+  static absl::StatusOr<std::unique_ptr<Socket>> Connect(
+      const SocketAddress& address);
+
+  ~Socket() override;
+
+  absl::StatusOr<PollEvents> Prepare() override;
+  absl::StatusOr<size_t> Send(absl::string_view bytes) override;
+  absl::StatusOr<std::optional<size_t>> Receive(absl::Span<char> buffer,
+                                                Wait wait) override;
+  void Shutdown() const override;
+  int fd() const override { return fd_; }
 
  private:
   explicit Socket(int fd) : fd_(fd) {}
 
-  static absl::StatusOr<Socket> ConnectTo(const sockaddr* address,
-                                          socklen_t size);
-
-  int fd_;
+  const int fd_;
 };
 
 }  // namespace wheelcache::internal

@@ -4,18 +4,21 @@
 // Send or Flush.
 //
 // Errors. Unavailable: the connection is lost. No call after that succeeds.
+//
+// Memory. Of what has left, at most as much is kept as has not.
 
 #ifndef WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_WIRE_H_
 #define WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_WIRE_H_
 
 #include <array>
 #include <cstddef>
+#include <deque>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "wheelcache/cache/near/internal/redis/resp.h"
 #include "wheelcache/cache/near/internal/redis/socket.h"
 #include "wheelcache/wheel/base/export.h"
@@ -24,38 +27,46 @@ namespace wheelcache::internal {
 
 class WHEELCACHE_EXPORT Wire final {
  public:
-  explicit Wire(Socket socket) : socket_(std::move(socket)) {}
+  Wire(std::unique_ptr<Stream> stream, const ReplyReader::Limits& limits)
+      : stream_(std::move(stream)), reader_(limits) {}
 
   // Sends `bytes`, behind those that have not left yet. Keeps what there is no
   // room for now.
-  absl::Status Send(absl::string_view bytes);
+  absl::Status Send(std::string bytes);
 
   // Sends of those what there is room for.
   absl::Status Flush();
 
-  // Returns how many bytes have not left.
-  size_t unsent() const { return unsent_.size() - flushed_; }
+  // Whether there are such.
+  bool has_unsent() const { return !unsent_.empty(); }
 
-  // Appends the replies that have arrived, up to what one read of the socket
+  // The memory of these.
+  size_t unsent_bytes() const { return unsent_bytes_; }
+
+  // Appends the replies that have arrived, up to what one read of the stream
   // brings, after it has waited for that if told to.
   absl::Status Receive(std::vector<Reply>* replies,
-                       Socket::Wait wait = Socket::Wait::kNever);
+                       Stream::Wait wait = Stream::Wait::kNever);
 
-  const Socket& socket() const { return socket_; }
+  Stream& stream() const { return *stream_; }
 
  private:
   // Enough for a thousand invalidations of a turn of the server's event loop.
-  static constexpr size_t kReadBytes = 64 << 10;
+  static constexpr size_t kBlockBytes = 64 << 10;
 
-  const Socket socket_;
+  absl::Status TakeReplies(std::vector<Reply>* replies);
 
-  // Of the sending thread. The first flushed_ bytes have left.
-  std::string unsent_;
-  size_t flushed_ = 0;
+  const std::unique_ptr<Stream> stream_;
+
+  // Of the sending thread. The first sent_ bytes of the first block have left,
+  // and are counted until they are freed.
+  std::deque<std::string> unsent_;
+  size_t sent_ = 0;
+  size_t unsent_bytes_ = 0;
 
   // Of the receiving thread.
   ReplyReader reader_;
-  std::array<char, kReadBytes> buffer_;
+  std::array<char, kBlockBytes> buffer_;
 };
 
 }  // namespace wheelcache::internal

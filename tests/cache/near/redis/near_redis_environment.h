@@ -19,6 +19,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -36,8 +37,9 @@ class NearRedisEnvironment : public ::testing::Test {
  protected:
   using Near = NearCache<std::string>;
 
-  void Start(absl::Duration max_staleness = absl::Seconds(3)) {
-    auto server = testing::RedisServer::Start();
+  void Start(absl::Duration max_staleness = absl::Seconds(3),
+             std::vector<std::string> server_options = {}) {
+    auto server = testing::RedisServer::Start(std::move(server_options));
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     other_ = std::make_unique<testing::RedisClient>(server_->port());

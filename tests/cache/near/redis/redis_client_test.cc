@@ -1,7 +1,6 @@
 // The parts of the Redis client that need no server: URLs, commands, sockets,
 // and when it connects again.
 
-#include <hiredis/hiredis.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +25,8 @@
 #include "wheelcache/cache/near/internal/redis/resp.h"
 #include "wheelcache/cache/near/internal/redis/server_url.h"
 #include "wheelcache/cache/near/internal/redis/socket.h"
+#include "wheelcache/cache/near/internal/redis/wire.h"
+#include "wheelcache/tests/testing/loopback.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
@@ -132,34 +134,167 @@ TEST(ServerUrlTest, NoMessageShowsThePassword) {
   }
 }
 
-// As hiredis formats it.
-std::string Formatted(const std::vector<absl::string_view>& arguments) {
-  std::vector<const char*> texts;
-  std::vector<size_t> sizes;
-  for (const absl::string_view argument : arguments) {
-    texts.push_back(argument.data());
-    sizes.push_back(argument.size());
-  }
-  char* formatted = nullptr;
-  const auto size = redisFormatCommandArgv(
-      &formatted, static_cast<int>(texts.size()), texts.data(), sizes.data());
-  std::string bytes(formatted, static_cast<size_t>(size));
-  redisFreeCommand(formatted);
-  return bytes;
+TEST(CommandTest, ArgumentsMayHaveAnyBytes) {
+  std::string bytes = "before";
+  AppendCommand({"SET", "", std::string(100'000, 'x')}, &bytes);
+  EXPECT_EQ(bytes, absl::StrCat("before*3\r\n$3\r\nSET\r\n$0\r\n\r\n$100000",
+                                "\r\n", std::string(100'000, 'x'), "\r\n"));
+  bytes.clear();
+  AppendCommand({absl::string_view("\0\r\n$3\r\n*1", 9)}, &bytes);
+  EXPECT_EQ(bytes, absl::string_view("*1\r\n$9\r\n\0\r\n$3\r\n*1\r\n", 19));
 }
-TEST(CommandTest, BytesAreThoseThatHiredisWrites) {
-  std::vector<std::string> texts;
-  for (const size_t size :
-       {0, 1, 9, 10, 11, 99, 100, 101, 999, 1000, 100'000}) {
-    texts.emplace_back(size, 'x');
+
+constexpr ReplyReader::Limits kLimits = {100, 1000};
+
+// A reply as text.
+std::string Shown(const Reply& reply) {
+  constexpr absl::string_view kTypes[] = {"null", ":", "+", "-", "$", "*", ">"};
+  std::string shown(kTypes[static_cast<size_t>(reply.type)]);
+  if (reply.type == Reply::Type::kInteger)
+    absl::StrAppend(&shown, reply.integer);
+  shown += reply.text;
+  for (const Reply& each : reply.elements) {
+    absl::StrAppend(&shown, "(", Shown(each), ")");
   }
-  texts.emplace_back("\0\r\n$3\r\n*1\r\n", 12);
-  std::vector<absl::string_view> arguments;
-  for (size_t count = 1; count <= 12; ++count) {
-    arguments.emplace_back(texts[count % texts.size()]);
-    std::string bytes = "before";
-    AppendCommand(arguments, &bytes);
-    EXPECT_EQ(bytes, "before" + Formatted(arguments));
+  return shown;
+}
+
+// What a reader makes of bytes in pieces of this size: replies, and what broke.
+std::string Read(absl::string_view bytes, size_t piece) {
+  std::string shown;
+  ReplyReader reader(kLimits);
+  for (; !bytes.empty(); bytes.remove_prefix(std::min(piece, bytes.size()))) {
+    reader.Feed(bytes.substr(0, piece));
+    Reply reply;
+    ReplyReader::Result result;
+    while ((result = reader.Next(&reply)) == ReplyReader::kReply) {
+      absl::StrAppend(&shown, Shown(reply), " ");
+    }
+    if (result == ReplyReader::kBroken) {
+      EXPECT_EQ(reader.Next(&reply), ReplyReader::kBroken);
+      return absl::StrCat(shown, "broken: ", reader.error());
+    }
+  }
+  return shown;
+}
+
+// The same for all sizes of pieces.
+std::string Read(absl::string_view bytes) {
+  const std::string whole = Read(bytes, bytes.size());
+  for (size_t piece = 1; piece < bytes.size(); ++piece) {
+    EXPECT_EQ(Read(bytes, piece), whole) << piece;
+  }
+  return whole;
+}
+TEST(ReplyReaderTest, ReadsEveryTypeOfBothProtocols) {
+  EXPECT_EQ(Read("+OK\r\n-ERR no\r\n:-7\r\n$3\r\na\r\n\r\n$0\r\n\r\n"),
+            "+OK -ERR no :-7 $a\r\n $ ");
+  EXPECT_EQ(Read("$-1\r\n*-1\r\n_\r\n*0\r\n%0\r\n"), "null null null * * ");
+  EXPECT_EQ(Read("*2\r\n*1\r\n:1\r\n$1\r\nx\r\n~1\r\n_\r\n"),
+            "*(*(:1))($x) *(null) ");
+  EXPECT_EQ(Read("%1\r\n+a\r\n#t\r\n#f\r\n,1.5\r\n(123\r\n"),
+            "*(+a)(:1) :0 $1.5 $123 ");
+  EXPECT_EQ(Read("=6\r\ntxt:hi\r\n!5\r\nERR x\r\n"), "$hi -ERR x ");
+  EXPECT_EQ(Read(">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n"),
+            ">(+invalidate)(*($k)) ");
+}
+
+TEST(ReplyReaderTest, AttributesAreLeftOut) {
+  EXPECT_EQ(Read("|1\r\n+ttl\r\n:3600\r\n+OK\r\n"), "+OK ");
+  EXPECT_EQ(Read("*2\r\n|1\r\n+a\r\n*1\r\n:1\r\n:2\r\n:3\r\n"), "*(:2)(:3) ");
+}
+
+TEST(ReplyReaderTest, WhatNoServerSendsIsBroken) {
+  struct Case {
+    std::string bytes;
+    absl::string_view error;
+  };
+  for (const Case& each : {
+           Case{"\r\n", "a line is empty"},
+           Case{"hello\r\n", "a line begins with no type"},
+           Case{"+OK\n", "a line has no CR"},
+           Case{":\r\n", "a number is none"},
+           Case{":1x\r\n", "a number is none"},
+           Case{": 1\r\n", "a number is none"},
+           Case{":9223372036854775808\r\n", "a number is none"},
+           Case{"#x\r\n", "a boolean is none"},
+           Case{"_1\r\n", "a null has a value"},
+           Case{"$-2\r\n", "the length of a string is none"},
+           Case{"$?\r\n", "the length of a string is none"},
+           Case{"=3\r\ntxt\r\n", "the length of a string is none"},
+           Case{"$1\r\nab\r\n", "a string is longer than announced"},
+           Case{"*x\r\n", "the length of an array is none"},
+           Case{">-1\r\n", "the length of an array is none"},
+           Case{"|0\r\n", "an attribute is empty"},
+       }) {
+    EXPECT_EQ(Read(each.bytes), absl::StrCat("broken: ", each.error))
+        << each.bytes;
+  }
+  EXPECT_EQ(Read("+OK\r\n?\r\n"), "+OK broken: a line begins with no type");
+}
+
+TEST(ReplyReaderTest, WhatExceedsALimitIsBrokenWhenItIsAnnounced) {
+  EXPECT_EQ(Read("*101\r\n"), "broken: a reply has too many elements");
+  EXPECT_EQ(Read("%51\r\n"), "broken: a reply has too many elements");
+  EXPECT_EQ(Read("*9223372036854775807\r\n"),
+            "broken: a reply has too many elements");
+  EXPECT_EQ(Read("*2\r\n*50\r\n"), "");
+  EXPECT_EQ(Read("*2\r\n*99\r\n"), "broken: a reply has too many elements");
+  EXPECT_EQ(Read("$536870913\r\n"), "broken: a string is longer than 512 MiB");
+  EXPECT_EQ(Read("$1001\r\n"), "broken: a reply has too many bytes");
+  const std::string half =
+      absl::StrCat("$499\r\n", std::string(499, 'x'), "\r\n");
+  EXPECT_EQ(Read(absl::StrCat("*3\r\n", half, half)),
+            "broken: a reply has too many bytes");
+  std::string deep;
+  for (size_t i = 0; i < ReplyReader::kMaxDepth; ++i) deep += "*1\r\n";
+  EXPECT_EQ(Read(deep + ":1\r\n"), "*(*(*(*(*(*(*(*(:1)))))))) ");
+  EXPECT_EQ(Read(deep + "*1\r\n"),
+            "broken: more than 8 arrays lie in each other");
+  EXPECT_EQ(Read("+" + std::string(ReplyReader::kMaxLineBytes, 'x'), 1000),
+            "broken: a line is longer than 64 KiB");
+  // Each reply has the limits for itself.
+  std::string many;
+  for (int i = 0; i < 5; ++i)
+    absl::StrAppend(&many, "$900\r\n", std::string(900, 'x'), "\r\n");
+  EXPECT_EQ(Read(many, 100).size(), 5 * 902);
+}
+
+// Each part of a map is found by its key.
+TEST(ReplyTest, FindsWhatStandsBehindAKey) {
+  ReplyReader reader(kLimits);
+  reader.Feed("%2\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$2\r\nid\r\n:7\r\n");
+  Reply reply;
+  ASSERT_EQ(reader.Next(&reply), ReplyReader::kReply);
+  EXPECT_EQ(reply.Find("id")->integer, 7);
+  EXPECT_EQ(reply.Find("role")->text, "master");
+  EXPECT_EQ(reply.Find("master"), nullptr);
+  EXPECT_EQ(Reply().Find("id"), nullptr);
+}
+
+Reply ErrorReply(absl::string_view text) {
+  Reply reply;
+  reply.type = Reply::Type::kError;
+  reply.text = std::string(text);
+  return reply;
+}
+TEST(ReplyTest, ErrorsAreShownInOneLine) {
+  EXPECT_EQ(StatusOfError("GET", ErrorReply("ERR unknown\nFATAL: forged")),
+            absl::UnknownError("GET: ERR unknown\\nFATAL: forged"));
+  EXPECT_LT(StatusOfError("GET", ErrorReply(std::string(10'000, 'x')))
+                .message()
+                .size(),
+            300);
+}
+
+TEST(ReplyTest, ErrorsOfAuthShowNothingThatMayBeThePassword) {
+  for (const absl::string_view text :
+       {"ERR unknown command `AUTH`, with args beginning with: `SECRET`",
+        "SECRET is no command", "WRONGPASS SECRET", "NOPERM SECRET",
+        "SECRET"}) {
+    const absl::Status status = StatusOfSecret("AUTH", ErrorReply(text));
+    EXPECT_FALSE(absl::StrContains(status.message(), "SECRET")) << status;
+    EXPECT_TRUE(absl::StartsWith(status.message(), "AUTH: ")) << status;
   }
 }
 
@@ -180,45 +315,130 @@ class SocketTest : public ::testing::Test {
     unlink(path_.c_str());
   }
 
-  Socket Connect() {
-    return *Socket::Connect(*ParseServerUrl(absl::StrCat("unix://", path_)));
+  std::unique_ptr<Socket> Connect() const {
+    Endpoint endpoint(*ParseServerUrl(absl::StrCat("unix://", path_)));
+    return *Socket::Connect(*endpoint.Address());
   }
 
   std::string path_;
   int listener_ = -1;
 };
 
-bool IsOpen(int fd) {
-  const int copy = dup(fd);
-  if (copy >= 0) close(copy);
-  return copy >= 0;
-}
-TEST_F(SocketTest, ConnectionMovesAndEndsWithItsOwner) {
-  int fd = -1;
-  {
-    Socket first = Connect();
-    fd = first.fd();
-    const Socket second = std::move(first);
-    EXPECT_EQ(second.fd(), fd);
-    EXPECT_EQ(first.fd(), -1);  // NOLINT(bugprone-use-after-move): none.
-    EXPECT_TRUE(IsOpen(fd));
-  }
-  EXPECT_FALSE(IsOpen(fd));
-}
-
 // As one that a child of fork() has.
 TEST_F(SocketTest, ConnectionEndsThoughACopyOfItsDescriptorIsOpen) {
   int copy = -1;
   int peer = -1;
   {
-    const Socket socket = Connect();
-    copy = dup(socket.fd());
+    const std::unique_ptr<Socket> socket = Connect();
+    copy = dup(socket->fd());
     peer = accept(listener_, nullptr, nullptr);
   }
   char byte;
   EXPECT_EQ(recv(peer, &byte, 1, MSG_DONTWAIT), 0) << "the end";
   close(peer);
   close(copy);
+}
+
+// The server's end of a connection, which reads when it is told to.
+class WireTest : public SocketTest {
+ protected:
+  WireTest() : wire_(Connect(), kLimits) {
+    EXPECT_EQ(*wire_.stream().Prepare(), 0);
+    peer_ = accept(listener_, nullptr, nullptr);
+  }
+  ~WireTest() override { close(peer_); }
+
+  // Reads so many bytes, which leave as there is room.
+  std::string Read(size_t size) {
+    std::string bytes;
+    while (bytes.size() < size) {
+      std::string some(std::min<size_t>(size - bytes.size(), 1 << 16), ' ');
+      const ssize_t got = recv(peer_, some.data(), some.size(), MSG_DONTWAIT);
+      if (got > 0) bytes.append(some, 0, static_cast<size_t>(got));
+      EXPECT_TRUE(wire_.Flush().ok());
+    }
+    return bytes;
+  }
+
+  Wire wire_;
+  int peer_ = -1;
+};
+TEST_F(WireTest, BytesLeaveInTheirOrderAndAreFreed) {
+  constexpr size_t kMebibyte = 1 << 20;
+  std::string all;
+  for (const size_t size : {size_t{10}, 40 * kMebibyte, size_t{7}, kMebibyte,
+                            size_t{20}, 2 * kMebibyte}) {
+    std::string bytes;
+    while (bytes.size() < size) absl::StrAppend(&bytes, all.size(), ",");
+    all += bytes;
+    ASSERT_TRUE(wire_.Send(std::move(bytes)).ok());
+  }
+  EXPECT_GT(wire_.unsent_bytes(), 42 * kMebibyte);
+  std::string read;
+  while (read.size() < all.size()) {
+    read += Read(std::min(4 * kMebibyte, all.size() - read.size()));
+    // At most as much as has not left, and what the system has taken.
+    EXPECT_LE(wire_.unsent_bytes(), 2 * (all.size() - read.size()));
+  }
+  EXPECT_TRUE(read == all);
+  EXPECT_FALSE(wire_.has_unsent());
+  EXPECT_EQ(wire_.unsent_bytes(), 0);
+}
+
+TEST_F(WireTest, RepliesBeforeWhatIsBrokenAreTaken) {
+  const std::string bytes = "+OK\r\n*50000000\r\n";
+  ASSERT_EQ(send(peer_, bytes.data(), bytes.size(), 0),
+            static_cast<ssize_t>(bytes.size()));
+  std::vector<Reply> replies;
+  const absl::Status status = wire_.Receive(&replies, Stream::Wait::kBriefly);
+  EXPECT_EQ(replies.size(), 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::StrContains(status.message(), "too many elements"));
+}
+
+SocketAddress AddressOf(int number) {
+  SocketAddress address;
+  const sockaddr_in local = testing::Loopback(number);
+  std::memcpy(&address.storage, &local, sizeof(local));
+  address.size = sizeof(local);
+  return address;
+}
+// Else connections to different servers would end each other's sessions.
+TEST(EndpointTest, AllConnectionsGoToOneAddressWhateverTheResolverSays) {
+  std::vector<SocketAddress> answer = {AddressOf(1), AddressOf(2),
+                                       AddressOf(3)};
+  Endpoint endpoint({}, [&](const ServerUrl&) {
+    std::rotate(answer.begin(), answer.begin() + 1, answer.end());
+    return answer;
+  });
+  EXPECT_TRUE(*endpoint.Address() == AddressOf(2));
+  EXPECT_TRUE(*endpoint.Address() == AddressOf(2));
+  endpoint.GiveUp(AddressOf(3));  // Of an attempt before that.
+  EXPECT_TRUE(*endpoint.Address() == AddressOf(2));
+}
+
+TEST(EndpointTest, EachAddressIsTriedBeforeOneIsTriedAgain) {
+  const std::vector<SocketAddress> answer = {AddressOf(1), AddressOf(2),
+                                             AddressOf(3)};
+  Endpoint endpoint({}, [&](const ServerUrl&) { return answer; });
+  for (const int number : {1, 2, 3, 1, 2}) {
+    EXPECT_TRUE(*endpoint.Address() == AddressOf(number)) << number;
+    endpoint.GiveUp(AddressOf(number));
+  }
+  EXPECT_TRUE(*endpoint.Address() == AddressOf(3));
+  endpoint.Keep();
+  EXPECT_TRUE(*endpoint.Address() == AddressOf(3));
+  // A new start: that one is lost, and the first is another choice.
+  endpoint.GiveUp(AddressOf(3));
+  EXPECT_TRUE(*endpoint.Address() == AddressOf(1));
+}
+
+TEST(EndpointTest, SaysThatAHostCannotBeResolved) {
+  Endpoint endpoint(*ParseServerUrl("redis://host.invalid"));
+  const absl::Status status = endpoint.Address().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::StartsWith(status.message(),
+                               "cannot resolve host \"host.invalid\": "));
 }
 
 constexpr uint64_t kSeeds = 200;
@@ -241,11 +461,15 @@ TEST(BackoffTest, LimitOfThePausesDoublesFrom50MillisecondsTo5Seconds) {
   }
 }
 
-// Of a server that is not there, so that each attempt fails at once.
-ConnectorSettings SettingsOfNobody() {
-  return {*ParseServerUrl("unix:///nobody/listens/here"), "test",
-          absl::Seconds(1)};
-}
+// To a server that is not there, so that each attempt fails at once.
+class ConnectorTest : public ::testing::Test {
+ protected:
+  Connector ToNobody(uint64_t seed) {
+    return Connector({"test", absl::Seconds(1)}, &endpoint_, kLimits, seed);
+  }
+
+  Endpoint endpoint_{*ParseServerUrl("unix:///nobody/listens/here")};
+};
 
 // Lets an attempt fail. Returns how long the pause is that follows.
 absl::Duration PauseAfterFailure(Connector* connector, int64_t* now_nanos) {
@@ -255,10 +479,9 @@ absl::Duration PauseAfterFailure(Connector* connector, int64_t* now_nanos) {
   *now_nanos = connector->Request().wake_nanos;
   return absl::Nanoseconds(*now_nanos - begin);
 }
-TEST(ConnectorTest, PauseIsShortAgainOnceAConnectionHasServed) {
-  const ConnectorSettings settings = SettingsOfNobody();
+TEST_F(ConnectorTest, PauseIsShortAgainOnceAConnectionHasServed) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    Connector connector(settings, seed);
+    Connector connector = ToNobody(seed);
     int64_t now_nanos = 0;
     for (int i = 0; i < 9; ++i) PauseAfterFailure(&connector, &now_nanos);
     connector.ResetBackoff();
@@ -267,9 +490,8 @@ TEST(ConnectorTest, PauseIsShortAgainOnceAConnectionHasServed) {
   }
 }
 
-TEST(ConnectorTest, NoAttemptIsMadeInAPause) {
-  const ConnectorSettings settings = SettingsOfNobody();
-  Connector connector(settings, /*seed=*/1);
+TEST_F(ConnectorTest, NoAttemptIsMadeInAPause) {
+  Connector connector = ToNobody(/*seed=*/1);
   int64_t now_nanos = 0;
   PauseAfterFailure(&connector, &now_nanos);
   EXPECT_TRUE(connector.Advance(/*revents=*/0, now_nanos - 1).ok());

@@ -1,0 +1,73 @@
+#include "wheelcache/cache/near/internal/redis/node.h"
+
+#include <string>
+#include <utility>
+
+namespace wheelcache::internal {
+namespace {
+
+// A megabit network sends it in a second, and the usual ones at once.
+constexpr size_t kLargeBytes = 128 << 10;
+
+}  // namespace
+
+Node::Node(ServerUrl url, const DataLinkSettings& settings, Clock& clock)
+    : settings_(settings),
+      endpoint_(std::move(url)),
+      io_(clock),
+      session_(settings_.connector, settings_.unanswered_limit, &endpoint_,
+               this, [this] { return ++sessions_; }),
+      reads_(settings_, &endpoint_, clock, this, [this] { io_.Wake(); }),
+      writes_(settings_, &endpoint_, clock, this, [this] { io_.Wake(); }),
+      large_writes_(settings_, &endpoint_, clock, this,
+                    [this] { io_.Wake(); }) {}
+
+Node::~Node() {
+  for (Link* const link : links_) io_.Remove(link);
+}
+
+absl::Status Node::Start() {
+  if (absl::Status status = io_.Start(); !status.ok()) return status;
+  // In this order, so that invalidations come first.
+  for (Link* const link : {links_[0], links_[1], links_[2]}) io_.Add(link);
+  return absl::OkStatus();
+}
+
+Pipeline& Node::writes(size_t bytes) {
+  if (bytes < kLargeBytes) return writes_.pipeline();
+  absl::call_once(has_large_writes_, [this] { io_.Add(&large_writes_); });
+  return large_writes_.pipeline();
+}
+
+absl::Status Node::Attach(SessionLink::Subject subject) {
+  absl::Status status = session_.Attach(std::move(subject));
+  if (status.ok()) io_.Wake();
+  return status;
+}
+
+void Node::Detach(RemoteStore::Listener* listener) {
+  if (session_.Detach(listener)) io_.AwaitTurn();
+}
+
+void Node::OnLogin(Link* link, int64_t now_nanos) {
+  const absl::Status moved = absl::UnavailableError(
+      "the server at this address is another one now, or has restarted");
+  const std::string& server = *link->server_id();
+  for (Link* const other : links_) {
+    if (other == link) continue;
+    const std::string* const others = other->server_id();
+    const bool is_unknown = server.empty() && other == &session_;
+    if (others != nullptr && (*others != server || is_unknown)) {
+      other->Drop(moved, now_nanos);
+    }
+    // The server is back. Not for every link, so that two that fail after the
+    // login do not hurry each other on and on.
+    if (link == &reads_) other->Hurry(now_nanos);
+  }
+}
+
+void Node::OnDemotion(const absl::Status& why, int64_t now_nanos) {
+  for (Link* const link : links_) link->Drop(why, now_nanos);
+}
+
+}  // namespace wheelcache::internal
