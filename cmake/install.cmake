@@ -21,9 +21,8 @@ function(wheelcache_install_library name)
 
   # In pkg-config, Abseil's modules are named as its targets are in CMake.
   get_target_property(libraries ${name} INTERFACE_LINK_LIBRARIES)
-  list(FILTER libraries INCLUDE REGEX "^(absl::|PkgConfig::|wheelcache(_near)?$)")
+  list(FILTER libraries INCLUDE REGEX "^(absl::|wheelcache(_near)?$)")
   list(TRANSFORM libraries REPLACE "^absl::" "absl_")
-  list(TRANSFORM libraries REPLACE "^PkgConfig::" "")
   list(JOIN libraries ", " wheelcache_REQUIRES)
   # Relative to the file itself, so that what is installed can be moved.
   file(RELATIVE_PATH wheelcache_PREFIX_PATH

@@ -68,7 +68,7 @@ def system_libraries():
         targets = {"": ["benchmark", "benchmark_main"]},
     )
 
-    # Only what lies in //cache/near needs it.
+    # Only a benchmark needs it.
     system_repository(
         name = "hiredis",
         pkg_config = ["hiredis"],
