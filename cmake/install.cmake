@@ -19,10 +19,12 @@ function(wheelcache_install_library name)
       DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/wheelcache/${folder})
   endforeach()
 
-  # In pkg-config, Abseil's modules are named as its targets are in CMake.
+  # In pkg-config, Abseil's modules are named as its targets are in CMake, and
+  # OpenSSL's is one.
   get_target_property(libraries ${name} INTERFACE_LINK_LIBRARIES)
-  list(FILTER libraries INCLUDE REGEX "^(absl::|wheelcache(_near)?$)")
+  list(FILTER libraries INCLUDE REGEX "^(absl::|OpenSSL::|wheelcache(_near)?$)")
   list(TRANSFORM libraries REPLACE "^absl::" "absl_")
+  list(TRANSFORM libraries REPLACE "^OpenSSL::SSL$" "openssl")
   list(JOIN libraries ", " wheelcache_REQUIRES)
   # Relative to the file itself, so that what is installed can be moved.
   file(RELATIVE_PATH wheelcache_PREFIX_PATH

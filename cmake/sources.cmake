@@ -250,3 +250,17 @@ set(near_testing_LIBRARIES
   absl::statusor
   absl::strings
   absl::time)
+
+set(near_tls_SOURCES
+  cache/near/tls/tls.cc)
+
+set(near_tls_HEADERS
+  cache/near/tls/tls.h)
+
+set(near_tls_LIBRARIES
+  OpenSSL::SSL
+  absl::core_headers
+  absl::span
+  absl::status
+  absl::statusor
+  absl::strings)

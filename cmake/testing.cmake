@@ -46,5 +46,8 @@ target_link_libraries(wheelcache_testing
 if(TARGET wheelcache::near)
   target_link_libraries(wheelcache_testing PUBLIC wheelcache::near_testing)
 endif()
+if(TARGET wheelcache::near_tls)
+  target_link_libraries(wheelcache_testing PUBLIC wheelcache::near_tls)
+endif()
 
 include(cmake/tests.cmake)

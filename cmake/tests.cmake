@@ -73,3 +73,7 @@ if(TARGET wheelcache::near)
   wheelcache_test(redis_login_test tests/cache/near/redis/redis_login_test.cc)
   wheelcache_test(redis_store_test tests/cache/near/redis/redis_store_test.cc)
 endif()
+
+if(TARGET wheelcache::near_tls)
+  wheelcache_test(tls_test tests/cache/near/tls/tls_test.cc)
+endif()

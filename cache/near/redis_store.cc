@@ -90,8 +90,16 @@ absl::StatusOr<std::unique_ptr<RedisStore>> RedisStore::Create(
   absl::StatusOr<internal::ServerUrl> url =
       internal::ParseServerUrl(options.url);
   if (!url.ok()) return url.status();
+  if (url->has_tls != (options.tls != nullptr)) {
+    return absl::InvalidArgumentError(
+        url->has_tls
+            ? "tls: is null, but the url is of rediss://; set it to what "
+              "LoadTls of cache/near/tls/tls.h returns"
+            : "tls: is set, but the url is not of rediss://, and no connection "
+              "would be encrypted");
+  }
   const internal::DataLinkSettings settings = {
-      {options.client_name, options.connect_timeout},
+      {options.client_name, options.connect_timeout, options.tls},
       std::min(kProbeInterval, options.unanswered_limit),
       options.unanswered_limit,
       static_cast<size_t>(options.max_in_flight)};

@@ -66,13 +66,17 @@ namespace wheelcache {
 
 namespace internal {
 class Node;
-}
+class StreamMaker;
+}  // namespace internal
 
 struct RedisStoreOptions {
-  // redis://[user[:password]@]host[:port][/database], or
-  // unix://[user[:password]@]/path/of/the/socket[?db=database]. In user and
-  // password, %40 stands for "@", and so on.
+  // redis://[user[:password]@]host[:port][/database], the same as rediss:// for
+  // TLS, or unix://[user[:password]@]/path/of/the/socket[?db=database]. In user
+  // and password, %40 stands for "@", and so on.
   std::string url = "redis://127.0.0.1:6379";
+
+  // For rediss://, and for no other URL: LoadTls of cache/near/tls/tls.h.
+  std::shared_ptr<const internal::StreamMaker> tls = {};
 
   // How CLIENT LIST shows the connections: printable ASCII without spaces.
   std::string client_name = "wheelcache";

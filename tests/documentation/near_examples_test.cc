@@ -30,6 +30,8 @@
 #include "wheelcache/cache/near/near_stats.h"
 #include "wheelcache/cache/near/redis_store.h"
 #include "wheelcache/cache/near/remote_store.h"
+#include "wheelcache/cache/near/tls/tls.h"
+#include "wheelcache/tests/cache/near/tls/certificates.h"
 #include "wheelcache/tests/testing/redis_server.h"
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/simulated_clock.h"
@@ -211,6 +213,25 @@ absl::Status CreateARedisStore() {
 
 TEST(NearExamples, RedisStoreIsCreatedWithoutAServer) {
   EXPECT_TRUE(CreateARedisStore().ok());
+}
+
+absl::Status UseTls(const std::string& ca_file) {
+  wheelcache::TlsOptions tls;
+  tls.ca_file = ca_file;
+  auto loaded = wheelcache::LoadTls(tls);
+  if (!loaded.ok()) return loaded.status();
+  wheelcache::RedisStoreOptions options;
+  options.url = "rediss://localhost:6379";
+  options.tls = *loaded;
+  return wheelcache::RedisStore::Create(options).status();
+}
+
+TEST(NearExamples, Tls) {
+  EXPECT_TRUE(UseTls(testing::CertificateAuthority("ca").file()).ok());
+  wheelcache::RedisStoreOptions options;
+  options.url = "rediss://localhost:6379";
+  options.tls = *wheelcache::LoadTls();  // With the system's CAs.
+  EXPECT_TRUE(wheelcache::RedisStore::Create(options).ok());
 }
 
 TEST(NearExamples, ProgramShowsAWriteOfOneProcessInTheOther) {

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
@@ -56,15 +57,15 @@ absl::StatusOr<std::unique_ptr<RedisServer>> RedisServer::Start(
   absl::Status status;
   // Another process may take the free port first.
   for (int attempt = 0; attempt < 3; ++attempt) {
-    std::unique_ptr<RedisServer> server(new RedisServer(FreePort(), options));
+    std::unique_ptr<RedisServer> server(new RedisServer(options));
     status = server->Launch();
     if (status.ok()) return server;
   }
   return status;
 }
 
-RedisServer::RedisServer(int port, std::vector<std::string> options)
-    : port_(port), options_(std::move(options)) {}
+RedisServer::RedisServer(std::vector<std::string> options)
+    : port_(FreePort()), tls_port_(FreePort()), options_(std::move(options)) {}
 
 RedisServer::~RedisServer() {
   Kill();
@@ -99,6 +100,9 @@ absl::Status RedisServer::Launch() {
       "--enable-debug-command", "local",
       // Expires keys soon that nobody reads.
       "--hz", "100"};
+  if (absl::c_linear_search(options_, "--tls-cert-file")) {
+    arguments.insert(arguments.end(), {"--tls-port", absl::StrCat(tls_port_)});
+  }
   arguments.insert(arguments.end(), options_.begin(), options_.end());
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());

@@ -5,11 +5,11 @@
 //   RedisClient other((*server)->port());
 //   EXPECT_EQ(other.Run({"SET", "key", "value"}), "OK");
 //
-// The server listens on a free port of 127.0.0.1 and on a Unix socket, saves
-// nothing, and allows DEBUG. It ends with the object, by its process id, and
-// with the test's process. The binary is that of the Debian package
-// redis-tools, or any redis-server of the PATH; a test fails where there is
-// none.
+// The server listens on a free port of 127.0.0.1 and on a Unix socket, and with
+// the option --tls-cert-file on one for TLS, saves nothing, and allows DEBUG.
+// It ends with the object, by its process id, and with the test's process. The
+// binary is that of the Debian package redis-tools, or any redis-server of the
+// PATH; a test fails where there is none.
 
 #ifndef WHEELCACHE_TESTS_TESTING_REDIS_SERVER_H_
 #define WHEELCACHE_TESTS_TESTING_REDIS_SERVER_H_
@@ -48,16 +48,18 @@ class RedisServer final {
   void Continue() const;
 
   int port() const { return port_; }
+  int tls_port() const { return tls_port_; }
   std::string url() const { return absl::StrCat("redis://127.0.0.1:", port_); }
   std::string socket_path() const;
 
  private:
-  RedisServer(int port, std::vector<std::string> options);
+  explicit RedisServer(std::vector<std::string> options);
 
   absl::Status Launch();
   absl::Status AwaitAnswer();
 
   const int port_;
+  const int tls_port_;
   const std::vector<std::string> options_;
   pid_t process_ = -1;
 };

@@ -1,4 +1,4 @@
-"""Abseil, GoogleTest, Benchmark and hiredis from the system, under the labels that their own Bazel builds have."""
+"""Abseil, GoogleTest, Benchmark, hiredis and OpenSSL from the system, under the labels that their own Bazel builds have."""
 
 load(":system_repository.bzl", "system_repository")
 
@@ -73,4 +73,9 @@ def system_libraries():
         name = "hiredis",
         pkg_config = ["hiredis"],
         targets = {"": ["hiredis"]},
+    )
+    system_repository(
+        name = "openssl",
+        pkg_config = ["openssl"],
+        targets = {"": ["ssl"]},
     )

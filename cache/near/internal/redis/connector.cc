@@ -209,7 +209,12 @@ absl::Status Connector::Connect(int64_t now_nanos) {
   address_ = *address;
   absl::StatusOr<std::unique_ptr<Socket>> socket = Socket::Connect(address_);
   if (!socket.ok()) return socket.status();
-  wire_ = std::make_unique<Wire>(*std::move(socket), limits_);
+  absl::StatusOr<std::unique_ptr<Stream>> stream = *std::move(socket);
+  if (settings_.tls != nullptr) {
+    stream = settings_.tls->Wrap(*std::move(stream), endpoint_.url());
+    if (!stream.ok()) return stream.status();
+  }
+  wire_ = std::make_unique<Wire>(*std::move(stream), limits_);
   login_.emplace(endpoint_.url(), settings_.client_name);
   awaited_ = POLLOUT;
   state_ = State::kConnecting;

@@ -131,6 +131,7 @@ class WHEELCACHE_EXPORT Login final {
 struct ConnectorSettings {
   std::string client_name;
   absl::Duration timeout;  // Of an attempt, login included.
+  std::shared_ptr<const StreamMaker> tls = {};  // Null: as it is.
 };
 
 class WHEELCACHE_EXPORT Connector final {

@@ -17,8 +17,8 @@ namespace wheelcache::internal {
 namespace {
 
 constexpr absl::string_view kForms =
-    "; a URL is redis://[user:password@]host[:port][/database] or "
-    "unix://[user:password@]/path[?db=database]";
+    "; a URL is redis://[user:password@]host[:port][/database], the same with "
+    "rediss:// for TLS, or unix://[user:password@]/path[?db=database]";
 
 absl::Status Invalid(absl::string_view part, absl::string_view value,
                      absl::string_view rule) {
@@ -175,8 +175,9 @@ absl::Status SetHostAndPort(absl::string_view text, ServerUrl& url) {
   return SetPort(after, url);
 }
 
-absl::StatusOr<ServerUrl> ParseTcp(absl::string_view rest) {
+absl::StatusOr<ServerUrl> ParseTcp(absl::string_view rest, bool has_tls) {
   ServerUrl url;
+  url.has_tls = has_tls;
   if (absl::Status status = TakeUser(rest, /*has_path=*/false, url);
       !status.ok()) {
     return status;
@@ -244,20 +245,17 @@ absl::StatusOr<ServerUrl> ParseServerUrl(absl::string_view url) {
   }
   absl::string_view rest = url;
   const std::optional<absl::string_view> scheme = TakeUpTo("://", rest);
-  if (scheme == "redis") return ParseTcp(rest);
-  if (scheme == "unix") return ParseUnix(rest);
-  if (scheme == "rediss") {
-    return absl::InvalidArgumentError(
-        "url: scheme \"rediss\" needs TLS, which there is not; let a TLS proxy "
-        "on this host connect to the server, and give its address");
+  if (scheme == "redis" || scheme == "rediss") {
+    return ParseTcp(rest, /*has_tls=*/scheme == "rediss");
   }
+  if (scheme == "unix") return ParseUnix(rest);
   // Without a scheme, what is there may be a password.
   if (!scheme ||
       !std::all_of(scheme->begin(), scheme->end(), IsLetterOrDigit)) {
     return absl::InvalidArgumentError(
         absl::StrCat("url: there is no scheme before \"://\"", kForms));
   }
-  return Invalid("scheme", *scheme, "is neither redis nor unix");
+  return Invalid("scheme", *scheme, "is neither redis, rediss nor unix");
 }
 
 }  // namespace wheelcache::internal

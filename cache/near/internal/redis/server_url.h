@@ -6,8 +6,9 @@
 //   EXPECT_EQ(url->host, "cache.example");
 //   EXPECT_EQ(url->database, 2);
 //
-// Two schemes, redis://[user:password@]host[:port][/database] and
-// unix://[user:password@]/path/of/the/socket[?db=database].
+// Three schemes, redis://[user:password@]host[:port][/database], the same as
+// rediss:// for TLS, and unix://[user:password@]/path/of/the/socket
+// [?db=database].
 //
 // A host of IPv6 stands in brackets: redis://[::1]:6379. In user and password,
 // %40 stands for "@", and so on. A password without a user,
@@ -33,6 +34,7 @@ struct ServerUrl {
   std::string host;
   std::string socket_path;
 
+  bool has_tls = false;
   uint16_t port = 6379;
   std::string user;      // Empty: "default".
   std::string password;  // Empty: no AUTH.

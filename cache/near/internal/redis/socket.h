@@ -8,8 +8,8 @@
 // Threads. Thread-compatible; one thread may send while another receives, and
 // Shutdown is thread-safe while the socket lives.
 //
-// Errors. Unavailable, with what the system says. A stream that failed must be
-// destroyed.
+// Errors. Unavailable, with what the system says, and those of
+// cache/near/tls/tls.h. A stream that failed must be destroyed.
 //
 // Cost. A system call each. Endpoint asks the resolver for a name, and blocks
 // as long as that does.
@@ -95,6 +95,22 @@ class WHEELCACHE_EXPORT Stream {
   virtual void Shutdown() const = 0;
 
   virtual int fd() const = 0;
+};
+
+// Makes streams that stand on others, as those of TLS do.
+//
+// Threads. Thread-safe.
+class WHEELCACHE_EXPORT StreamMaker {
+ public:
+  StreamMaker() = default;
+  StreamMaker(const StreamMaker&) = delete;
+  StreamMaker& operator=(const StreamMaker&) = delete;
+  virtual ~StreamMaker() = default;
+
+  // Returns a stream to that server, whose Prepare is still to be called, as
+  // that of `stream` is.
+  virtual absl::StatusOr<std::unique_ptr<Stream>> Wrap(
+      std::unique_ptr<Stream> stream, const ServerUrl& url) const = 0;
 };
 
 // Where a socket is to connect to.

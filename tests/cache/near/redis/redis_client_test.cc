@@ -46,6 +46,14 @@ TEST(ServerUrlTest, HostPortAndDatabaseMayBeLeftOut) {
             "1.2.3.4:65535 as \"\" with \"\" in 0");
 }
 
+TEST(ServerUrlTest, SchemeTellsWhetherThereIsTls) {
+  EXPECT_EQ(Described("rediss://ann:secret@host/1"),
+            "host:6379 as \"ann\" with \"secret\" in 1");
+  EXPECT_TRUE(ParseServerUrl("rediss://host")->has_tls);
+  EXPECT_FALSE(ParseServerUrl("redis://host")->has_tls);
+  EXPECT_FALSE(ParseServerUrl("unix:///path")->has_tls);
+}
+
 TEST(ServerUrlTest, UserAndPasswordMayHaveAnyCharacters) {
   EXPECT_EQ(Described("redis://ann:secret@host"),
             "host:6379 as \"ann\" with \"secret\" in 0");
@@ -81,8 +89,7 @@ TEST(ServerUrlTest, WhatIsWrongIsNamedWithItsRule) {
            Case{"",
                 "url: there is no scheme before \"://\"; a URL is redis://"},
            Case{"localhost:6379", "url: there is no scheme before \"://\""},
-           Case{"http://host", "url: scheme \"http\" is neither redis nor"},
-           Case{"rediss://host", "url: scheme \"rediss\" needs TLS"},
+           Case{"http://host", "url: scheme \"http\" is neither redis, rediss"},
            Case{"redis://", "url: host \"\" is empty"},
            Case{"redis:///1", "url: host \"\" is empty"},
            Case{"redis://:7", "url: host \":7\" is empty"},
