@@ -36,15 +36,14 @@ void Limbo::Add(EntryRef ref) {
   }
   Stripe& stripe = stripes_[ThreadIndex() % kStripes];
   if (Push(stripe, ref) >= patience_.load(std::memory_order_relaxed)) {
-    Release(&stripe);
+    Release(absl::MakeSpan(&stripe, 1));
   }
 }
 
 void Limbo::Flush() {
-  for (Stripe& stripe : stripes_) {
-    if (stripe.load(std::memory_order_relaxed) != 0) Release(&stripe);
-  }
-  if (has_waiting_.load(std::memory_order_relaxed)) Release(nullptr);
+  if (!empty()) Release(absl::MakeSpan(stripes_));
+  // For those that a reader held back, which may have ended meanwhile.
+  if (has_waiting_.load(std::memory_order_relaxed)) Release({});
 }
 
 void Limbo::DestroyAll() {
@@ -83,37 +82,31 @@ uint32_t Limbo::Push(Stripe& stripe, EntryRef ref) {
 }
 
 EntryRef Limbo::TakeChain(Stripe& stripe) {
-  if (stripe.load(std::memory_order_relaxed) == 0) return 0;
   return static_cast<EntryRef>(stripe.exchange(0, std::memory_order_acquire));
 }
 
-// Advances the epoch for the stripe's list, if any, and destroys all entries in
-// it and in waiting batches whose grace period has ended.
-void Limbo::Release(Stripe* stripe) {
+// Advances the epoch once for the lists of these stripes, and destroys all
+// entries in them and in waiting batches whose grace period has ended.
+void Limbo::Release(absl::Span<Stripe> stripes) {
   at_work_.fetch_add(1, std::memory_order_seq_cst);
-  ReleaseAtWork(stripe);
-  at_work_.fetch_sub(1, std::memory_order_seq_cst);
-}
-
-void Limbo::ReleaseAtWork(Stripe* stripe) {
   Batches batches;
-  // Allocates before anything is taken that would have to be put back.
-  if (stripe != nullptr && !Contain([&] { batches.emplace_back(); })) return;
+  for (Stripe& stripe : stripes) {
+    if (stripe.load(std::memory_order_relaxed) == 0) continue;
+    // Allocates before anything is taken that would have to be put back.
+    if (!Contain([&] { batches.emplace_back(); })) break;
+    batches.back().first = TakeChain(stripe);
+    if (batches.back().first == 0) batches.pop_back();  // Another was faster.
+  }
   Batches waiting;
   {
     MutexLock lock(&mu_);
     waiting.swap(waiting_);
   }
   const bool stalled = IsStalled(waiting);
-  if (stripe != nullptr) {
-    Batch& fresh = batches.back();
-    fresh.first = TakeChain(*stripe);
-    if (fresh.first == 0) {
-      batches.pop_back();  // Another thread was faster.
-    } else {
-      // A stalled reader cannot see what is made from here on.
-      fresh.epoch = stalled ? AdvanceBirth() : AdvanceEpoch();
-    }
+  if (!batches.empty()) {
+    // A stalled reader cannot see what is made from here on.
+    const Epoch ended = stalled ? AdvanceBirth() : AdvanceEpoch();
+    for (Batch& batch : batches) batch.epoch = ended;
   }
   Interleave("limbo: between the epoch's end and the scan of readers");
   batches.splice(batches.begin(), waiting);
@@ -134,10 +127,13 @@ void Limbo::ReleaseAtWork(Stripe* stripe) {
       kept.splice(kept.end(), batches, batches.begin());
     }
   }
-  MutexLock lock(&mu_);
-  waiting_.splice(waiting_.end(), kept);
-  has_waiting_.store(!waiting_.empty(), std::memory_order_seq_cst);
-  stalled_.store(IsStalled(waiting_), std::memory_order_relaxed);
+  {
+    MutexLock lock(&mu_);
+    waiting_.splice(waiting_.end(), kept);
+    has_waiting_.store(!waiting_.empty(), std::memory_order_seq_cst);
+    stalled_.store(IsStalled(waiting_), std::memory_order_relaxed);
+  }
+  at_work_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
 bool Limbo::IsStalled(const Batches& waiting) {

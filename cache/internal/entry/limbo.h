@@ -28,6 +28,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
+#include "absl/types/span.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
@@ -58,7 +59,8 @@ class WHEELCACHE_EXPORT Limbo {
   // Retires an entry that is in no index any more: takes over the cache's pin.
   void Add(EntryRef ref);
 
-  // Destroys all entries added before that no reader holds back.
+  // Destroys all entries added before that no reader holds back. Advances the
+  // epoch at most once, for all stripes.
   void Flush();
 
   // Whether this thread has left anything for Flush. Relaxed: a thread sees its
@@ -109,8 +111,7 @@ class WHEELCACHE_EXPORT Limbo {
 
   uint32_t Push(Stripe& stripe, EntryRef ref);
   static EntryRef TakeChain(Stripe& stripe);
-  void Release(Stripe* stripe);
-  void ReleaseAtWork(Stripe* stripe);
+  void Release(absl::Span<Stripe> stripes);
   static bool IsStalled(const Batches& waiting);
   void Sift(Epoch reader, Batches* batches, Batches* kept);
   void UnpinChain(EntryRef ref);

@@ -520,6 +520,35 @@ TEST_F(LimboTest, WhatIsAddedAfterTheEndOfAnEpochWaitsForAnother) {
   EXPECT_EQ(values_.load(), 0);
 }
 
+// Each end of an epoch interrupts all threads.
+TEST_F(LimboTest, FlushEndsOneEpochForAllThreads) {
+  Reader reader;
+  reader.Open();
+  std::thread([&] {
+    ThreadIndex();
+    Add();
+  }).join();
+  Add();
+  const Epoch before = current_epoch.load();
+  limbo_.Flush();
+  EXPECT_EQ(values_.load(), 2);
+  EXPECT_EQ(current_epoch.load(), before + 1);
+  reader.Close();
+  limbo_.Flush();
+  EXPECT_EQ(values_.load(), 0);
+  EXPECT_EQ(current_epoch.load(), before + 1);
+}
+
+TEST_F(LimboTest, FlushLooksOnceMoreForReadersThatHaveGoneOn) {
+  Reader reader;
+  reader.Open();
+  Add();
+  AtNth("limbo: between the epoch's end and the scan of readers", 2,
+        [&] { reader.Close(); });
+  limbo_.Flush();
+  EXPECT_EQ(values_.load(), 0);
+}
+
 TEST_F(LimboTest, WhatIsPutBackMeanwhileIsNotLost) {
   Reader reader;
   reader.Open();
