@@ -148,6 +148,20 @@ TEST_F(CacheReaperTest, MassExpiryIsWorkedOffWhateverTheBudget) {
   }
 }
 
+// More would show in its latency.
+TEST_F(CacheReaperTest, ASetReclaimsFewEntriesBeforeTheThreadDoes) {
+  options_.shards = 1;
+  auto cache = NewCache();
+  for (int i = 0; i < 1000; ++i) cache->Set(i, i, absl::Seconds(1));
+  clock_.Advance(absl::Seconds(1));
+  for (int i = 0; i < 1000; ++i) {
+    const int64_t before = cache->size();
+    cache->Set(1000 + i, i);
+    EXPECT_GE(cache->size(), before + 1 - 4);
+  }
+  EXPECT_EQ(cache->size(), 1000);
+}
+
 TEST_F(CacheReaperTest, OneThreadServesAllCaches) {
   std::vector<std::unique_ptr<Cache<int, int>>> caches;
   for (int i = 0; i < 20; ++i) {

@@ -54,7 +54,7 @@ SharedState::SharedState(const CacheOptions& options, int number_of_shards,
       maintenance_budget(static_cast<uint64_t>(options.maintenance_budget)),
       writer_budget(options.reaper == nullptr
                         ? maintenance_budget
-                        : std::min<uint64_t>(maintenance_budget, 8)),
+                        : std::min<uint64_t>(maintenance_budget, 4)),
       budget({options.max_entries, options.max_bytes}, shards),
       due(shards),
       tails(shards),

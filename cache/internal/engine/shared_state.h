@@ -186,8 +186,8 @@ class WHEELCACHE_EXPORT SharedState {
   const uint64_t maintenance_budget;
 
   // What a Set reclaims although it has room. All that a call may where writers
-  // alone reclaim; else more than the one timer that it adds, and far less than
-  // would show in its latency.
+  // alone reclaim; else about what the one timer that it adds will take, with
+  // its cascades: more would show in its latency.
   const uint64_t writer_budget;
   Budget budget;
   DueBoard due;
