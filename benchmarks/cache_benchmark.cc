@@ -1,5 +1,5 @@
 // Throughput of caches of a million entries, with 21-byte keys and 64-byte
-// values, on 1, 2, 4 and 8 threads:
+// values, on 1, 2, 4 and 8 threads, and on more where there are more cores:
 //
 //   BM_GetHit       reads in place; all keys resident, Zipf distribution
 //   BM_GetHitCopy   the same, each value copied

@@ -23,9 +23,11 @@
 #ifndef WHEELCACHE_BENCHMARKS_EXPERIMENT_H_
 #define WHEELCACHE_BENCHMARKS_EXPERIMENT_H_
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -75,7 +77,7 @@ class Experiment {
 };
 
 // Registers the benchmark Workload::kName<Subject::kName> for 1, 2, 4 and 8
-// threads, up to Subject::kMostThreads.
+// threads, and more if there are more cores, up to Subject::kMostThreads.
 template <typename Workload, typename Subject>
 void RegisterExperiment() {
   const std::string name =
@@ -84,9 +86,12 @@ void RegisterExperiment() {
       benchmark::RegisterBenchmark(name.c_str(), Experiment<Workload>::Run)
           ->Setup(Experiment<Workload>::SetUp)
           ->UseRealTime();
-  for (int threads = 1; threads <= Subject::kMostThreads; threads *= 2) {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int most = std::min(Subject::kMostThreads, std::max(8, cores));
+  for (int threads = 1; threads < most; threads *= 2) {
     registered->Threads(threads);
   }
+  registered->Threads(most);
 }
 
 }  // namespace wheelcache::benchmarks

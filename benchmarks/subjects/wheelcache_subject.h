@@ -20,7 +20,7 @@ namespace wheelcache::benchmarks {
 class WheelcacheSubject {
  public:
   static constexpr char kName[] = "wheelcache";
-  static constexpr int kMostThreads = 8;
+  static constexpr int kMostThreads = 1024;
 
   explicit WheelcacheSubject(int64_t capacity)
       : WheelcacheSubject(OptionsFor(capacity)) {}

@@ -59,9 +59,6 @@ class Measurements:
     def ratio(self, name, base):
         return statistics.median(self.ratios(name, base))
 
-    def rounds(self):
-        return max(len(values) for values in self.values.values())
-
 
 def save(results, path):
     """Writes {key of a section: its measurements}."""

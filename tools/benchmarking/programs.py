@@ -86,7 +86,7 @@ class Suite:
         """
         best = {result["name"]: result for result in self._benchmark(program, pattern)}
         while again := [name for name, result in best.items() if result.get("stolen", 0) > MOST_STOLEN]:
-            if not self._has_patience():
+            if self.patience <= 0:
                 break
             for result in self._repeat(program, exact(again)):
                 best[result["name"]] = min(best[result["name"]], result, key=lambda result: result["stolen"])
@@ -111,7 +111,7 @@ class Suite:
             for result in results:
                 pieces[result["name"]].append(result)
             enough = all(sum(map(_is_quiet, of_one)) >= _LEAST_PIECES for of_one in pieces.values())
-            if enough or not self._has_patience():
+            if enough or self.patience <= 0:
                 break
             results = self._repeat(program, exact(benchmarks), PIECES)
         values = {}
@@ -122,9 +122,6 @@ class Suite:
             if "miss_ratio" in counters:
                 values[f"{name}/misses"] = counters["miss_ratio"]
         return values
-
-    def _has_patience(self):
-        return self.patience > 0
 
     def _repeat(self, *arguments):
         begin = time.monotonic()

@@ -88,7 +88,7 @@ def _runs(results, sections):
         )
         groups.setdefault(run, []).append(key)
     for run, keys in groups.items():
-        rounds = max(results[key].rounds() for key in keys)
+        rounds = max(len(values) for key in keys for values in results[key].values.values())
         of = f" of {'; '.join(sections[key].title for key in keys)}" if len(groups) > 1 else ""
         yield f"- Run{of}: {rounds} {'round' if rounds == 1 else 'rounds'} of {run}"
 

@@ -65,7 +65,7 @@ def runs(suite):
     """Returns a run for each workload and number of threads."""
     groups = {}
     for benchmark in suite.list(PROGRAM):
-        if match := BENCHMARK.fullmatch(benchmark):
+        if (match := BENCHMARK.fullmatch(benchmark)) and int(match["threads"]) in THREADS:
             name = f"{match['workload']}/{match['subject']}/{match['threads']}"
             groups.setdefault((match["workload"], match["threads"]), {})[benchmark] = name
     return [Run(f"{workload}/{threads}", functools.partial(_measure, suite, workload, threads, benchmarks))
@@ -112,10 +112,6 @@ def _described(result, key):
     return f"- {title} ([chart](results/{key}.svg)): {text}"
 
 
-def _floor(result, key):
-    return result.median(f"floor/{key}/1")
-
-
 def _bars(result, key, subjects, threads):
     """Returns {title: {number of threads: operations per second}} of {subject: title}."""
     return {
@@ -127,7 +123,7 @@ def _bars(result, key, subjects, threads):
 def _chart(result, key):
     subjects = {subject: subject for subject in result.parts(f"{key}/", 1) if subject != FLOOR}
     series = _bars(result, key, subjects, THREADS)
-    bars = chart.Bars("operations per second", list(THREADS.values()), series, _floor(result, key))
+    bars = chart.Bars("operations per second", list(THREADS.values()), series, result.median(f"floor/{key}/1"))
     return chart.draw(WORKLOADS[key][0], [bars], f"{FLOOR}, one thread")
 
 
@@ -138,7 +134,7 @@ def overview(result, memory):
     for key, heading in OVERVIEW.items():
         measured = {subject: library for subject, library in LIBRARIES.items() if result.names(f"{key}/{subject}/")}
         groups, series = [THREADS[count] for count in threads], _bars(result, key, measured, threads)
-        panels.append(chart.Bars("operations per second", groups, series, _floor(result, key), heading,
+        panels.append(chart.Bars("operations per second", groups, series, result.median(f"floor/{key}/1"), heading,
                                  labelled=["wheelcache"]))  # fmt: skip
     group = "a full cache, everything included"
     series = {library: memory.medians({group: f"per_entry/strings/{subject}"})
