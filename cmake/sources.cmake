@@ -180,6 +180,7 @@ set(wheelcache_LIBRARIES
   absl::time)
 
 set(near_SOURCES
+  cache/near/internal/redis/cluster.cc
   cache/near/internal/redis/connector.cc
   cache/near/internal/redis/data_link.cc
   cache/near/internal/redis/fetch.cc
@@ -188,6 +189,7 @@ set(near_SOURCES
   cache/near/internal/redis/pipeline.cc
   cache/near/internal/redis/resp.cc
   cache/near/internal/redis/server_url.cc
+  cache/near/internal/redis/servers.cc
   cache/near/internal/redis/session_link.cc
   cache/near/internal/redis/socket.cc
   cache/near/internal/redis/wire.cc
@@ -203,6 +205,7 @@ set(near_HEADERS
   cache/near/fake_store.h
   cache/near/fetch_stamp.h
   cache/near/heartbeat.h
+  cache/near/internal/redis/cluster.h
   cache/near/internal/redis/connector.h
   cache/near/internal/redis/data_link.h
   cache/near/internal/redis/fetch.h
@@ -211,6 +214,7 @@ set(near_HEADERS
   cache/near/internal/redis/pipeline.h
   cache/near/internal/redis/resp.h
   cache/near/internal/redis/server_url.h
+  cache/near/internal/redis/servers.h
   cache/near/internal/redis/session_link.h
   cache/near/internal/redis/socket.h
   cache/near/internal/redis/wire.h
@@ -225,9 +229,11 @@ set(near_HEADERS
   cache/near/stored_value.h)
 
 set(near_LIBRARIES
+  absl::bits
   absl::core_headers
   absl::flat_hash_map
   absl::function_ref
+  absl::inlined_vector
   absl::memory
   absl::span
   absl::status

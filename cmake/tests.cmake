@@ -61,6 +61,7 @@ endif()
 
 if(TARGET wheelcache::near)
   target_sources(wheelcache_testing PRIVATE
+    tests/testing/redis_cluster.cc
     tests/testing/redis_server.cc
     tests/testing/relay.cc)
   wheelcache_test(near_cache_test tests/cache/near/near_cache_test.cc)
@@ -69,6 +70,7 @@ if(TARGET wheelcache::near)
   wheelcache_test(near_promise_test tests/cache/near/near_promise_test.cc)
   wheelcache_test(near_redis_promise_test tests/cache/near/redis/near_redis_promise_test.cc)
   wheelcache_test(redis_client_test tests/cache/near/redis/redis_client_test.cc)
+  wheelcache_test(redis_cluster_test tests/cache/near/redis/redis_cluster_test.cc)
   wheelcache_test(redis_fault_test tests/cache/near/redis/redis_fault_test.cc)
   wheelcache_test(redis_login_test tests/cache/near/redis/redis_login_test.cc)
   wheelcache_test(redis_store_test tests/cache/near/redis/redis_store_test.cc)

@@ -15,16 +15,18 @@
 // Promise. Let a write W to k execute on the connected primary at w. A Get(k)
 // that starts at w + L or later, or after this process handled W's
 // invalidation, or after this NearCache's own W returned OK, never returns a
-// value older than W's. L is NearCacheOptions::max_staleness. Excluded: SWAPDB,
-// a failover that loses writes, reads from replicas, suspended computers, and
-// what stale_if_error returns. Besides, outside a failover, what one thread
+// value older than W's. L is NearCacheOptions::max_staleness; in a failover of
+// a Redis Cluster, with its cluster-node-timeout. Excluded: SWAPDB, a failover
+// that loses writes or asks nobody, reads from replicas, suspended computers,
+// and what stale_if_error returns. Besides, outside a failover, what one thread
 // reads of a key never goes back to an older version. docs/near_cache.md has
 // the proof.
 //
 // How. Local hits are served under a lease, which answers of the store renew.
 // Whatever breaks, the lease runs out: then reads go to the store, coalesced,
-// and nothing is kept. A store that has come back is a new session, and starts
-// with an empty local tier, unless stale_if_error keeps the old one for errors.
+// and nothing is kept, unless without_tracking says for how long. What was
+// fetched in another session is not served, unless stale_if_error serves it in
+// place of errors.
 //
 // Reads. A miss is single-flight: one caller fetches a key, the others wait for
 // that. The value stays for the store's TTL, less the time since sending, and
@@ -50,6 +52,7 @@
 #ifndef WHEELCACHE_CACHE_NEAR_NEAR_CACHE_H_
 #define WHEELCACHE_CACHE_NEAR_NEAR_CACHE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -137,8 +140,9 @@ class NearCache final {
 
   // What a look-up in the local tier has found.
   struct Look {
-    uint64_t session = 0;   // Whose lease there was; 0 for none.
     bool outdated = false;  // An entry that is not to be served.
+    // Whose entries might have been; set before anything is joined.
+    Core::Sessions sessions;
   };
 
   // How a read has obtained what it returns.
@@ -154,12 +158,12 @@ class NearCache final {
   bool FindLocally(absl::string_view key, Look* look, Result* result);
 
   void CountMiss(const Look& look) {
-    if (look.session == 0) core_.Count(Count::kUnleasedReads);
+    if (look.sessions.empty()) core_.Count(Count::kUnleasedReads);
   }
 
   // Loads of the local tier after a look-up, to fetch.
   auto LoadsAfter(const Look& look) {
-    const bool refused = look.session == 0 || look.outdated;
+    const bool refused = look.sessions.empty() || look.outdated;
     return internal::TypedLoads<Local>(local_, refused
                                                    ? internal::LookUp::kRefused
                                                    : internal::LookUp::kMissed);
@@ -173,13 +177,14 @@ class NearCache final {
   // Fetches as the leader of a load, or apart from any.
   absl::StatusOr<LoadedValue> FetchOne(absl::string_view key,
                                        const Core::CallTime& call) {
-    const FetchStamp stamp = core_.NewStamp();
+    const Core::FetchTime time = core_.BeginFetch();
     internal::Interleave("near: before the fetch");
     auto fetched = core_.Fetch({key}, call);
     internal::Interleave("near: after the fetch");
-    return ToStore(key, stamp, std::move(fetched[0]));
+    return ToStore(key, time, std::move(fetched[0]));
   }
-  absl::StatusOr<LoadedValue> ToStore(absl::string_view key, FetchStamp stamp,
+  absl::StatusOr<LoadedValue> ToStore(absl::string_view key,
+                                      const Core::FetchTime& time,
                                       absl::StatusOr<Core::Fetched> fetched);
 
   // What a read returns of the end of a load.
@@ -249,22 +254,23 @@ NearCache<Value, Codec>::Create(NearCacheOptions options, RemoteStore* store,
   return cache;
 }
 
-// In this order: the lease, then the session, then the entry.
 template <typename Value, typename Codec>
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool NearCache<Value, Codec>::FindLocally(
     absl::string_view key, Look* look, Result* result) {
-  const uint64_t session = core_.LeasedSession();
-  look->session = session;
-  if (ABSL_PREDICT_FALSE(session == 0)) return false;
-  internal::Interleave("near: after the lease");
+  const uint64_t begin = core_.BeginLook();
+  internal::Interleave("near: before the look");
+  bool may_serve = false;
   bool has_value = false;
   const bool found = local_->Visit(key, [&](typename Stored::View stored) {
-    look->outdated = Stored::Stamp(stored).session() != session;
-    if (ABSL_PREDICT_FALSE(look->outdated)) return;
+    internal::Interleave("near: after the entry");
     has_value = Stored::HasValue(stored);
-    Stored::CopyTo(stored, &**result);
+    may_serve = core_.MayServe(Stored::Stamp(stored), has_value, begin);
+    if (ABSL_PREDICT_TRUE(may_serve)) Stored::CopyTo(stored, &**result);
   });
-  if (ABSL_PREDICT_FALSE(!found || look->outdated)) return false;
+  if (ABSL_PREDICT_FALSE(!may_serve)) {
+    look->outdated = found;
+    return false;
+  }
   core_.Count(has_value ? Count::kLocalHits : Count::kLocalAbsences);
   return true;
 }
@@ -285,7 +291,6 @@ template <typename Value, typename Codec>
 typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::GetFresh(
     absl::string_view key) {
   Look look;
-  look.session = core_.LeasedSession();
   look.outdated = true;
   local_->Del(key);
   return GetMissing(key, look);
@@ -294,6 +299,7 @@ typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::GetFresh(
 template <typename Value, typename Codec>
 typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::GetMissing(
     absl::string_view key, Look look) {
+  look.sessions = core_.LeasedSessions();
   internal::Interleave("near: after the look-up");
   const Core::CallTime call = core_.BeginCall();
   CountMiss(look);
@@ -308,7 +314,8 @@ typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::GetMissing(
 
 template <typename Value, typename Codec>
 absl::StatusOr<Loaded<typename internal::StoredValue<Value>::Type>>
-NearCache<Value, Codec>::ToStore(absl::string_view key, FetchStamp stamp,
+NearCache<Value, Codec>::ToStore(absl::string_view key,
+                                 const Core::FetchTime& time,
                                  absl::StatusOr<Core::Fetched> fetched) {
   if (!fetched.ok()) return std::move(fetched).status();
   std::optional<Value> value;
@@ -319,7 +326,8 @@ NearCache<Value, Codec>::ToStore(absl::string_view key, FetchStamp stamp,
     }
     value = *std::move(decoded);
   }
-  const absl::Duration ttl = core_.LocalTtl(*fetched, stamp.session());
+  const FetchStamp stamp = core_.StampOf(*fetched, time);
+  const absl::Duration ttl = core_.LocalTtl(*fetched, stamp, time);
   // Before anybody gets it: see ForgetOlder.
   if (ttl <= absl::ZeroDuration()) local_->Del(key);
   return LoadedValue{Stored::Make(stamp, std::move(value)), ttl};
@@ -347,7 +355,7 @@ void NearCache<Value, Codec>::ForgetOlder(absl::string_view key,
                                           const Handle& handle) {
   const typename Stored::View stored = *handle;
   if (handle.TimeToLive() <= absl::ZeroDuration() &&
-      core_.Keeps(Stored::Stamp(stored).session(), Stored::HasValue(stored))) {
+      core_.Keeps(Stored::Stamp(stored), Stored::HasValue(stored))) {
     local_->Del(key);
   }
 }
@@ -360,9 +368,10 @@ void NearCache<Value, Codec>::ForgetOlder(absl::string_view key,
 template <typename Value, typename Codec>
 bool NearCache<Value, Codec>::MayReturn(const Read& read,
                                         const Handle& handle) const {
-  const uint64_t session = read.look.session;
+  const Core::Sessions& sessions = read.look.sessions;
   const FetchStamp stamp = Stored::Stamp(*handle);
-  return (session != 0 && stamp.session() == session) ||
+  return std::find(sessions.begin(), sessions.end(), stamp.session()) !=
+             sessions.end() ||
          core_.IsRecent(stamp, read.call);
 }
 
@@ -398,20 +407,20 @@ NearCache<Value, Codec>::GetMany(absl::Span<const absl::string_view> keys) {
   absl::flat_hash_map<absl::string_view, size_t> first;  // Where a key is.
   std::vector<size_t> missing;
   std::vector<std::string> missing_keys;
-  Look all;  // The lease of the latest look-up, and whether any was outdated.
+  Look all;  // Whether any was outdated.
   for (size_t i = 0; i < keys.size(); ++i) {
     if (!first.emplace(keys[i], i).second) continue;
     Look look;
     if (FindLocally(keys[i], &look, &results[i])) continue;
-    all.session = look.session;
     all.outdated |= look.outdated;
-    CountMiss(look);
     missing.push_back(i);
     missing_keys.emplace_back(keys[i]);
   }
   if (!missing.empty()) {
+    all.sessions = core_.LeasedSessions();
     internal::Interleave("near: after the look-up");
     const Core::CallTime call = core_.BeginCall();
+    for (size_t i = 0; i < missing.size(); ++i) CountMiss(all);
     LoadOptions load = Options();
     std::vector<Source> sources(missing.size(), Source::kLocalOrJoined);
     auto handles = LoadsAfter(all).FindOrLoadMany(
@@ -421,13 +430,13 @@ NearCache<Value, Codec>::GetMany(absl::Span<const absl::string_view> keys) {
             sources[position] = Source::kOwnFetch;
             wanted.push_back(missing_keys[position]);
           }
-          const FetchStamp stamp = core_.NewStamp();
+          const Core::FetchTime time = core_.BeginFetch();
           internal::Interleave("near: before the fetch");
           auto fetched = core_.Fetch(wanted, call);
           internal::Interleave("near: after the fetch");
           std::vector<absl::StatusOr<LoadedValue>> loaded;
           for (size_t i = 0; i < wanted.size(); ++i) {
-            loaded.push_back(ToStore(wanted[i], stamp, std::move(fetched[i])));
+            loaded.push_back(ToStore(wanted[i], time, std::move(fetched[i])));
           }
           // The wait for others begins after this, and has what is left.
           load.wait = core_.TimeLeft(call);

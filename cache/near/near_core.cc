@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/numeric/bits.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -34,7 +35,10 @@ bool IsLasting(const absl::Status& why) {
 }  // namespace
 
 NearCore::NearCore(NearCacheOptions options, RemoteStore* store)
-    : options_(std::move(options)), store_(*store), clock_(store->clock()) {}
+    : options_(std::move(options)),
+      store_(*store),
+      clock_(store->clock()),
+      leases_(absl::bit_ceil(store->max_sessions())) {}
 
 NearCore::~NearCore() = default;
 
@@ -117,20 +121,67 @@ absl::StatusOr<bool> NearCore::Remove(absl::string_view key) {
   return removed;
 }
 
-bool NearCore::Keeps(uint64_t session, bool has_value) const {
-  // What is kept without a session is there for stale_if_error alone.
-  return (session != 0 || options_.stale_if_error) &&
-         (has_value || options_.negative_ttl > absl::ZeroDuration());
+NearCore::Sessions NearCore::LeasedSessions() const {
+  Sessions sessions;
+  for (const Lease& lease : leases_) {
+    const int64_t until = lease.until_nanos.load(std::memory_order_acquire);
+    const uint64_t session = lease.session.load(std::memory_order_relaxed);
+    if (session != 0 && !coarse_clock_.HasReached(until)) {
+      sessions.push_back(session);
+    }
+  }
+  return sessions;
 }
 
-absl::Duration NearCore::LocalTtl(const Fetched& fetched,
-                                  uint64_t session) const {
+// Of the session, if it had begun before the fetch.
+FetchStamp NearCore::StampOf(const Fetched& fetched,
+                             const FetchTime& time) const {
+  uint64_t session = 0;
+  if (fetched.session != 0 &&
+      (fetched.bytes.has_value() || store_.tells_of_new_keys())) {
+    MutexLock lock(&mu_);
+    for (const Lease& lease : leases_) {
+      if (lease.number == fetched.session && lease.began <= time.published) {
+        session = lease.session.load(std::memory_order_relaxed);
+      }
+    }
+  }
+  return FetchStamp::Of(session, time.begin_nanos);
+}
+
+bool NearCore::ServesUntracked(bool has_value) const {
+  return options_.without_tracking == WithoutTracking::kServeForMaxStaleness ||
+         (!has_value && !store_.tells_of_new_keys());
+}
+
+bool NearCore::MayServeUntracked(FetchStamp stamp, bool has_value) const {
+  return ServesUntracked(has_value) &&
+         stamp.BeganWithin(Clock::NanosAfter(0, options_.max_staleness),
+                           clock_.NowNanos());
+}
+
+bool NearCore::Keeps(FetchStamp stamp, bool has_value) const {
+  if (!has_value && options_.negative_ttl <= absl::ZeroDuration()) return false;
+  return stamp.session() != 0 || options_.stale_if_error ||
+         ServesUntracked(has_value);
+}
+
+absl::Duration NearCore::LocalTtl(const Fetched& fetched, FetchStamp stamp,
+                                  const FetchTime& time) const {
   const bool has_value = fetched.bytes.has_value();
-  if (!Keeps(session, has_value)) return absl::ZeroDuration();
-  if (!has_value) return options_.negative_ttl;
-  if (fetched.deadline_nanos == Clock::kNever) return options_.max_local_ttl;
-  return std::min(absl::Nanoseconds(fetched.deadline_nanos) - clock_.Now(),
-                  options_.max_local_ttl);
+  if (!Keeps(stamp, has_value)) return absl::ZeroDuration();
+  absl::Duration ttl =
+      has_value ? options_.max_local_ttl : options_.negative_ttl;
+  const absl::Duration now = clock_.Now();
+  if (has_value && fetched.deadline_nanos != Clock::kNever) {
+    ttl = std::min(ttl, absl::Nanoseconds(fetched.deadline_nanos) - now);
+  }
+  // What is kept longer is there for stale_if_error alone.
+  if (stamp.session() == 0 && !options_.stale_if_error) {
+    ttl = std::min(ttl, absl::Nanoseconds(time.begin_nanos) +
+                            options_.max_staleness - now);
+  }
+  return ttl;
 }
 
 bool NearCore::IsRecent(FetchStamp stamp, const CallTime& call) const {
@@ -166,7 +217,7 @@ absl::Status NearCore::NotReady() const {
 absl::Status NearCore::WaitUntilReady(absl::Duration timeout) {
   const int64_t deadline = clock_.NanosAfter(timeout);
   std::unique_ptr<Sleeper> sleeper;
-  bool ready = LeasedSession() != 0;
+  bool ready = !LeasedSessions().empty();
   while (!ready && clock_.NowNanos() < deadline && MayBecomeReady()) {
     if (sleeper == nullptr) {
       sleeper = clock_.NewSleeper();
@@ -175,7 +226,7 @@ absl::Status NearCore::WaitUntilReady(absl::Duration timeout) {
     } else {
       sleeper->SleepUntil(deadline);
     }
-    ready = LeasedSession() != 0;
+    ready = !LeasedSessions().empty();
   }
   if (sleeper != nullptr) {
     MutexLock lock(&mu_);
@@ -218,8 +269,12 @@ NearCacheStats NearCore::stats() const {
   stats.local.hits = stats.local_hits + stats.local_absences;
   stats.local.misses = stats.reads() - stats.local.hits;
   stats.superseded = stats.local.superseded_loads;
-  const int64_t until = until_nanos_.load(std::memory_order_acquire);
-  if (until != kEnded) {
+  int64_t until = Clock::kNever;
+  for (const Lease& lease : leases_) {
+    if (lease.session.load(std::memory_order_acquire) == 0) continue;
+    until = std::min(until, lease.until_nanos.load(std::memory_order_acquire));
+  }
+  if (until != Clock::kNever && until != kEnded) {
     stats.lease_left =
         std::max(absl::Nanoseconds(until) - clock_.Now(), absl::ZeroDuration());
   }
@@ -264,26 +319,56 @@ void NearCore::OnInvalidateAll() {
   local_.cache->Clear();
 }
 
-void NearCore::OnLease(uint64_t session, int64_t until_nanos) {
-  if (session != session_.load(std::memory_order_relaxed)) {
-    Count(NearCount::kSessions);
-    // Not for correctness: entries of other sessions are not served. They take
-    // memory, except where they are what stale_if_error serves.
-    if (!options_.stale_if_error) local_.cache->Clear();
-    session_.store(session, std::memory_order_release);
-    MutexLock lock(&mu_);
-    why_ = absl::OkStatus();
+NearCore::Lease* NearCore::FindLease(uint64_t number) {
+  MutexLock lock(&mu_);
+  for (Lease& lease : leases_) {
+    if (lease.number == number) return &lease;
   }
-  until_nanos_.store(until_nanos, std::memory_order_release);
+  return nullptr;
+}
+
+// Takes a place for the session, if there is one.
+void NearCore::Begin(uint64_t number) {
+  Count(NearCount::kSessions);
+  // Not for correctness: entries of other sessions are not served. They take
+  // memory, except where they are what stale_if_error serves.
+  if (leases_.size() == 1 && !options_.stale_if_error) local_.cache->Clear();
+  MutexLock lock(&mu_);
+  why_ = absl::OkStatus();
+  const uint64_t published = published_.load(std::memory_order_relaxed);
+  for (size_t i = 0; i < leases_.size(); ++i) {
+    Lease& lease = leases_[i];
+    if (lease.number != 0) continue;
+    lease.number = number;
+    lease.began = published;
+    lease.session.store(++began_ * leases_.size() + i,
+                        std::memory_order_release);
+    return;
+  }
+}
+
+void NearCore::OnLease(uint64_t session, int64_t until_nanos) {
+  published_.fetch_add(1, std::memory_order_release);
+  Lease* lease = FindLease(session);
+  if (lease == nullptr) {
+    Begin(session);
+    lease = FindLease(session);
+    if (lease == nullptr) return;
+  }
+  lease->until_nanos.store(until_nanos, std::memory_order_release);
   WakeWaiters();
 }
 
-void NearCore::OnLoss(const absl::Status& why) {
-  until_nanos_.store(kEnded, std::memory_order_release);
-  session_.store(0, std::memory_order_release);
+void NearCore::OnLoss(uint64_t session, const absl::Status& why) {
   Count(NearCount::kLosses);
+  Lease* const lease = session == 0 ? nullptr : FindLease(session);
+  if (lease != nullptr) {
+    lease->until_nanos.store(kEnded, std::memory_order_release);
+    lease->session.store(0, std::memory_order_release);
+  }
   {
     MutexLock lock(&mu_);
+    if (lease != nullptr) lease->number = 0;
     why_ = why;
   }
   WakeWaiters();

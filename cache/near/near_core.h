@@ -1,17 +1,19 @@
 // The part of a near cache that does not depend on the type of its values: the
 // lease, commands to the store, and counts.
 //
-// A local hit needs a lease that has not run out, and an entry that was fetched
-// in the session of that lease. docs/near_cache.md proves the promise from
-// this, from the order of the steps below, and from RemoteStore.
+// A local hit needs an entry that was fetched in a session whose lease has not
+// run out; or, without a session, one whose fetch began less than max_staleness
+// ago. docs/near_cache.md proves the promise from this, from the order of the
+// steps below, and from RemoteStore.
 //
 // OnInvalidate deletes from the local tier before it returns. So an entry is
 // gone, and a load in flight superseded, before the lease that certifies this
 // is published.
 //
-// OnLease publishes the session before the end of the lease, and readers read
-// them in the other order. So the session that a reader sees is not older than
-// the lease that it sees.
+// A reader learns from the entry which lease it needs, and must not use one
+// that was published after it began to look. So OnLease counts in published_
+// before it publishes, and whoever sees another count than before refuses the
+// entry.
 //
 // Threads. Thread-safe.
 
@@ -28,8 +30,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -100,18 +104,36 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
   absl::Status Attach(Local local);
   void Detach();
 
-  // The session whose entries may be served now, or 0.
-  uint64_t LeasedSession() const {
-    const int64_t until = until_nanos_.load(std::memory_order_acquire);
-    const uint64_t session = session_.load(std::memory_order_relaxed);
-    return coarse_clock_.HasReached(until) ? 0 : session;
+  // How often leases had been published when a look at the local tier began.
+  uint64_t BeginLook() const {
+    return published_.load(std::memory_order_acquire);
   }
 
-  // The stamp of a fetch that begins after this.
-  FetchStamp NewStamp() const {
-    return FetchStamp::Of(session_.load(std::memory_order_acquire),
-                          clock_.NowNanos());
+  // Whether what that look has found may be served now.
+  bool MayServe(FetchStamp stamp, bool has_value, uint64_t look) const {
+    const uint64_t session = stamp.session();
+    if (ABSL_PREDICT_FALSE(session == 0)) {
+      return MayServeUntracked(stamp, has_value);
+    }
+    const Lease& lease = leases_[session & (leases_.size() - 1)];
+    const int64_t until = lease.until_nanos.load(std::memory_order_acquire);
+    return lease.session.load(std::memory_order_relaxed) == session &&
+           published_.load(std::memory_order_relaxed) == look &&
+           !coarse_clock_.HasReached(until);
   }
+
+  // The sessions, as stamps number them, whose entries may be served now.
+  using Sessions = absl::InlinedVector<uint64_t, 4>;
+  Sessions LeasedSessions() const;
+
+  // The time of a fetch that begins after this, and the stamp of what it
+  // returned.
+  struct FetchTime {
+    int64_t begin_nanos;
+    uint64_t published;
+  };
+  FetchTime BeginFetch() const { return {clock_.NowNanos(), BeginLook()}; }
+  FetchStamp StampOf(const Fetched& fetched, const FetchTime& time) const;
 
   const NearCacheOptions& options() const { return options_; }
   Clock& clock() const { return clock_; }
@@ -125,11 +147,11 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
   absl::Status Put(const RemoteStore::Write& write);
   absl::StatusOr<bool> Remove(absl::string_view key);
 
-  // Whether the local tier keeps what was fetched in a session (0: in none),
-  // unless that is superseded.
-  bool Keeps(uint64_t session, bool has_value) const;
+  // Whether the local tier keeps what was fetched so, unless it is superseded.
+  bool Keeps(FetchStamp stamp, bool has_value) const;
   // How long it is kept. Zero or less: not at all.
-  absl::Duration LocalTtl(const Fetched& fetched, uint64_t session) const;
+  absl::Duration LocalTtl(const Fetched& fetched, FetchStamp stamp,
+                          const FetchTime& time) const;
 
   // Whether a fetch without a session began so lately that a call may return
   // what it found: after all writes that the call has to see.
@@ -149,12 +171,28 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
   void OnInvalidate(absl::Span<const absl::string_view> keys) override;
   void OnInvalidateAll() override;
   void OnLease(uint64_t session, int64_t until_nanos) override;
-  void OnLoss(const absl::Status& why) override;
+  void OnLoss(uint64_t session, const absl::Status& why) override;
 
  private:
   static constexpr int64_t kEnded = std::numeric_limits<int64_t>::min();
 
+  // A session, and the end of its lease. Written by calls of the listener,
+  // which do not overlap. The session comes first, and the end is stored with
+  // release: whoever sees it sees the session, and all that came before it.
+  struct Lease {
+    std::atomic<int64_t> until_nanos{kEnded};
+    std::atomic<uint64_t> session{0};  // As stamps number it; 0: none.
+    // Of the store, and what published_ was when it began. Under mu_.
+    uint64_t number = 0;
+    uint64_t began = 0;
+  };
+
   std::string RemoteKey(absl::string_view key) const;
+  bool ServesUntracked(bool has_value) const;
+  ABSL_ATTRIBUTE_NOINLINE bool MayServeUntracked(FetchStamp stamp,
+                                                 bool has_value) const;
+  Lease* FindLease(uint64_t number);
+  void Begin(uint64_t number);
   bool MayBecomeReady() const;
   absl::Status NotReady() const;
   void WakeWaiters();
@@ -168,11 +206,11 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
   const CoarseClock coarse_clock_{clock_};
   Local local_ = {};  // Set before the first call of the listener.
 
-  // Written by calls of the listener, which do not overlap. The end comes
-  // first, and is stored with release: whoever sees it sees all that came
-  // before it.
-  std::atomic<int64_t> until_nanos_{kEnded};
-  std::atomic<uint64_t> session_{0};
+  // A session is in the place of its number, modulo their count, which is a
+  // power of two.
+  std::vector<Lease> leases_;
+  std::atomic<uint64_t> published_{0};
+  uint64_t began_ = 0;  // Sessions, so far.
 
   StripedCounters<NearCount> counts_;
   std::array<std::atomic<int64_t>, Histogram::kMostBounds + 1> round_trips_ =

@@ -30,6 +30,13 @@ namespace wheelcache {
 // shortens.
 WHEELCACHE_EXPORT CacheOptions LocalTierOptions();
 
+// What a near cache does with what it fetches while no session tells of writes:
+// because the server has no tracking, or the session is being built again.
+enum class WithoutTracking {
+  kRefuse,               // Does not keep it.
+  kServeForMaxStaleness  // Serves it until max_staleness after it asked for it.
+};
+
 struct NearCacheOptions {
   // The local tier. Its name is that of the near cache. jitter_mode must be
   // kShorten: nothing may live longer here than in the store. default_ttl has
@@ -55,6 +62,9 @@ struct NearCacheOptions {
   // How long the local tier remembers that the store lacks a key. Zero or more;
   // with zero, it does not.
   absl::Duration negative_ttl = absl::Seconds(30);
+
+  // The promise holds either way.
+  WithoutTracking without_tracking = WithoutTracking::kRefuse;
 
   // Whether a Get that fails with Unavailable or DeadlineExceeded returns what
   // is still within its local TTL instead, outside the promise.

@@ -10,17 +10,16 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "wheelcache/cache/near/internal/redis/cluster.h"
+#include "wheelcache/cache/near/internal/redis/connector.h"
 #include "wheelcache/cache/near/internal/redis/data_link.h"
-#include "wheelcache/cache/near/internal/redis/fetch.h"
-#include "wheelcache/cache/near/internal/redis/node.h"
-#include "wheelcache/cache/near/internal/redis/pipeline.h"
 #include "wheelcache/cache/near/internal/redis/resp.h"
 #include "wheelcache/cache/near/internal/redis/server_url.h"
+#include "wheelcache/cache/near/internal/redis/servers.h"
 
 namespace wheelcache {
 namespace {
 
-using internal::Pipeline;
 using internal::Reply;
 
 // A dead connection is found by a command every so often. Short, since nobody
@@ -48,30 +47,22 @@ absl::Status Check(const RedisStoreOptions& options) {
         absl::StrCat("max_in_flight: ", options.max_in_flight,
                      " is less than 2, which one key takes"));
   }
+  if (options.cluster && options.max_in_flight < 4) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_in_flight: ", options.max_in_flight,
+                     " is less than 4, which one key of a cluster takes"));
+  }
   if (absl::Status status =
           CheckPositive("connect_timeout", options.connect_timeout);
       !status.ok()) {
     return status;
   }
-  return CheckPositive("unanswered_limit", options.unanswered_limit);
-}
-
-// Runs one command that writes, and returns its reply, no error.
-absl::StatusOr<Reply> Run(Pipeline& pipeline,
-                          absl::Span<const absl::string_view> arguments,
-                          absl::Duration timeout) {
-  std::string bytes;
-  internal::AppendCommand(arguments, &bytes);
-  absl::StatusOr<std::vector<Reply>> replies = pipeline.Execute(
-      {Pipeline::Kind::kWrites, std::move(bytes), /*commands=*/1}, timeout);
-  if (!replies.ok()) {
-    return absl::Status(
-        replies.status().code(),
-        absl::StrCat(arguments[0], ": ", replies.status().message()));
+  if (absl::Status status =
+          CheckPositive("cluster_node_timeout", options.cluster_node_timeout);
+      !status.ok()) {
+    return status;
   }
-  Reply& reply = replies->front();
-  if (reply.is_error()) return internal::StatusOfError(arguments[0], reply);
-  return std::move(reply);
+  return CheckPositive("unanswered_limit", options.unanswered_limit);
 }
 
 // The argument of PX: whole milliseconds, rounded up. The server adds the time
@@ -98,27 +89,46 @@ absl::StatusOr<std::unique_ptr<RedisStore>> RedisStore::Create(
             : "tls: is set, but the url is not of rediss://, and no connection "
               "would be encrypted");
   }
+  absl::Duration unanswered_limit = options.unanswered_limit;
+  internal::ConnectorSettings connector = {options.client_name,
+                                           options.connect_timeout};
+  if (options.cluster) {
+    if (!url->socket_path.empty()) {
+      return absl::InvalidArgumentError(
+          "url: a node of a cluster has a host and a port, not a path");
+    }
+    // So that no node is replaced between two of its answers.
+    unanswered_limit =
+        std::min(unanswered_limit, options.cluster_node_timeout / 2);
+    connector.mode = internal::Login::Mode::kCluster;
+  }
+  connector.tls = options.tls;
   const internal::DataLinkSettings settings = {
-      {options.client_name, options.connect_timeout, options.tls},
-      std::min(kProbeInterval, options.unanswered_limit),
-      options.unanswered_limit,
-      static_cast<size_t>(options.max_in_flight)};
-  auto node = std::make_unique<internal::Node>(*std::move(url), settings,
-                                               Clock::Monotonic());
-  if (absl::Status status = node->Start(); !status.ok()) return status;
-  return absl::WrapUnique(new RedisStore(std::move(node)));
+      std::move(connector), std::min(kProbeInterval, unanswered_limit / 2),
+      unanswered_limit, static_cast<size_t>(options.max_in_flight)};
+  std::unique_ptr<internal::Servers> servers;
+  if (options.cluster) {
+    servers = std::make_unique<internal::Cluster>(*std::move(url), settings,
+                                                  Clock::Monotonic());
+  } else {
+    servers = std::make_unique<internal::OneServer>(*std::move(url), settings,
+                                                    Clock::Monotonic());
+  }
+  if (absl::Status status = servers->Start(); !status.ok()) return status;
+  return absl::WrapUnique(new RedisStore(std::move(servers), options.cluster));
 }
 
-RedisStore::RedisStore(std::unique_ptr<internal::Node> node)
-    : node_(std::move(node)) {}
+RedisStore::RedisStore(std::unique_ptr<internal::Servers> servers,
+                       bool is_cluster)
+    : servers_(std::move(servers)), is_cluster_(is_cluster) {}
 
 RedisStore::~RedisStore() {
   // To close the child's copies would end the parent's connections.
-  if (!CheckProcess().ok()) static_cast<void>(node_.release());
+  if (!CheckProcess().ok()) static_cast<void>(servers_.release());
 }
 
 absl::Status RedisStore::CheckProcess() const {
-  if (!node_->lost_thread()) return absl::OkStatus();
+  if (!servers_->lost_thread()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "this RedisStore belongs to the process that forked this one, which has "
       "none of its threads; create a store after fork()");
@@ -129,25 +139,26 @@ std::vector<absl::StatusOr<RemoteStore::Fetched>> RedisStore::Fetch(
   if (absl::Status status = CheckProcess(); !status.ok()) {
     return std::vector<absl::StatusOr<Fetched>>(keys.size(), status);
   }
-  return internal::FetchFromRedis(node_->reads(), clock(), keys, timeout);
+  return servers_->Fetch(keys, timeout);
 }
 
 absl::Status RedisStore::Put(const Write& write, absl::Duration timeout) {
   if (absl::Status status = CheckProcess(); !status.ok()) return status;
-  Pipeline& writes = node_->writes(write.bytes.size());
-  if (write.ttl == absl::InfiniteDuration()) {
-    return Run(writes, {"SET", write.key, write.bytes}, timeout).status();
+  std::vector<absl::string_view> arguments = {"SET", write.key, write.bytes};
+  std::string ttl;
+  if (write.ttl != absl::InfiniteDuration()) {
+    ttl = Milliseconds(write.ttl);
+    arguments.insert(arguments.end(), {"PX", ttl});
   }
-  return Run(writes,
-             {"SET", write.key, write.bytes, "PX", Milliseconds(write.ttl)},
-             timeout)
+  return servers_->Run({write.key, write.bytes.size(), arguments}, timeout)
       .status();
 }
 
 absl::StatusOr<bool> RedisStore::Remove(absl::string_view key,
                                         absl::Duration timeout) {
   if (absl::Status status = CheckProcess(); !status.ok()) return status;
-  absl::StatusOr<Reply> reply = Run(node_->writes(0), {"DEL", key}, timeout);
+  const absl::StatusOr<Reply> reply =
+      servers_->Run({key, 0, {"DEL", key}}, timeout);
   if (!reply.ok()) return reply.status();
   return reply->integer != 0;
 }
@@ -156,11 +167,11 @@ absl::Status RedisStore::Attach(absl::string_view prefix,
                                 absl::Duration max_staleness,
                                 Listener* listener) {
   if (absl::Status status = CheckProcess(); !status.ok()) return status;
-  return node_->Attach({std::string(prefix), max_staleness, listener});
+  return servers_->Attach({std::string(prefix), max_staleness, listener});
 }
 
 void RedisStore::Detach(Listener* listener) {
-  if (CheckProcess().ok()) node_->Detach(listener);
+  if (CheckProcess().ok()) servers_->Detach(listener);
 }
 
 }  // namespace wheelcache

@@ -5,12 +5,13 @@
 //   auto store = wheelcache::RedisStore::Create(options);
 //   if (!store.ok()) return store.status();
 //
-// The server is Redis 6.0 or later, or Valkey: one primary, not a cluster. The
+// The server is Redis 6.0 or later, or Valkey: one primary, or a cluster. The
 // login needs the rights +get +mget +pttl +set +del ~<key_prefix>* of ACL
 // SETUSER, and to be told of writes +ping +client|tracking; for the rest of the
 // options +select +client|setname. With +info, a session outlives lost
 // connections for data. Where the server does not know HELLO, RESP2 needs also
-// +role +client|id +subscribe &__redis__:invalidate.
+// +role +client|id +subscribe &__redis__:invalidate; a cluster, which needs
+// RESP3, +cluster|info +cluster|slots.
 //
 // Connections: one for all reads, one for writes, one for those of values above
 // 128 KiB, so that they do not hold up the others, and one for the sessions of
@@ -19,6 +20,11 @@
 // The sessions end when their connection is lost, when the server is no primary
 // any more, or when reads or writes reach another server. All connections go to
 // one address of a name, and to another one when no connection comes about.
+//
+// Redis Cluster. The same connections to each primary. Slots that move are
+// followed; a Fetch asks all nodes at a time. A node is used once a majority of
+// the primaries confirms it, and a session ends with any connection to its
+// node. Of more than 256 primaries, the rest have no sessions.
 //
 // Guarantees. Those of RemoteStore. A timeout closes no connection; a reply
 // that comes late is discarded. Reads in flight when their connection is lost
@@ -31,8 +37,9 @@
 // not wait for the server: what is wrong with that, calls and OnLoss say.
 // Beyond the codes of RemoteStore: Unauthenticated and PermissionDenied of the
 // login; InvalidArgument for a key whose value is no string; Unimplemented
-// where the server is too old or a node of a cluster; Unknown for the server's
-// other errors. Messages contain no password, and stay in one line.
+// where the server is too old, or `cluster` is wrong; Unavailable while no node
+// that is confirmed serves the key; Unknown for the server's other errors.
+// Messages contain no password, and stay in one line.
 //
 // Limits. Replies: 512 MiB a string, 1 GiB a reply, 2^16 parts of one, and 2^20
 // keys of a message of invalidations; a server that exceeds them loses the
@@ -49,6 +56,7 @@
 #ifndef WHEELCACHE_CACHE_NEAR_REDIS_STORE_H_
 #define WHEELCACHE_CACHE_NEAR_REDIS_STORE_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -65,7 +73,7 @@
 namespace wheelcache {
 
 namespace internal {
-class Node;
+class Servers;
 class StreamMaker;
 }  // namespace internal
 
@@ -77,6 +85,13 @@ struct RedisStoreOptions {
 
   // For rediss://, and for no other URL: LoadTls of cache/near/tls/tls.h.
   std::shared_ptr<const internal::StreamMaker> tls = {};
+
+  // Whether the URL is that of a node of a Redis Cluster.
+  bool cluster = false;
+
+  // Of a cluster, the cluster-node-timeout of its nodes: the promise of a near
+  // cache holds after a failover with so much more than max_staleness.
+  absl::Duration cluster_node_timeout = absl::Seconds(15);
 
   // How CLIENT LIST shows the connections: printable ASCII without spaces.
   std::string client_name = "wheelcache";
@@ -90,7 +105,7 @@ struct RedisStoreOptions {
 
   // Beyond so many commands without a reply, calls return ResourceExhausted. Of
   // a Fetch, each key counts as one or two commands; it reads many keys in
-  // rounds of at most half as many. At least 2.
+  // rounds of at most half as many. At least 2, in a cluster 4.
   int max_in_flight = 10'000;
 };
 
@@ -102,6 +117,9 @@ class WHEELCACHE_EXPORT RedisStore final : public RemoteStore {
   ~RedisStore() override;
 
   Clock& clock() const override { return Clock::Monotonic(); }
+  size_t max_sessions() const override { return is_cluster_ ? 256 : 1; }
+  // In a cluster, a slot may have moved before the key was written.
+  bool tells_of_new_keys() const override { return !is_cluster_; }
 
   std::vector<absl::StatusOr<Fetched>> Fetch(
       absl::Span<const absl::string_view> keys,
@@ -114,12 +132,13 @@ class WHEELCACHE_EXPORT RedisStore final : public RemoteStore {
   void Detach(Listener* listener) override;
 
  private:
-  explicit RedisStore(std::unique_ptr<internal::Node> node);
+  RedisStore(std::unique_ptr<internal::Servers> servers, bool is_cluster);
 
   // Returns FailedPrecondition in the child of a fork().
   absl::Status CheckProcess() const;
 
-  std::unique_ptr<internal::Node> node_;
+  std::unique_ptr<internal::Servers> servers_;
+  const bool is_cluster_;
 };
 
 }  // namespace wheelcache

@@ -115,10 +115,10 @@ void CheckPieces(absl::string_view bytes, size_t piece) {
   }
 }
 
-void CheckLogin(absl::string_view bytes) {
+void CheckLogin(absl::string_view bytes, Login::Mode mode) {
   ServerUrl url;
   url.host = "host";
-  Login login(url, "client");
+  Login login(url, "client", mode);
   const Parsed parsed = Parse(bytes, bytes.size());
   for (const Reply& reply : parsed.replies) {
     if (login.done()) break;
@@ -196,7 +196,8 @@ void CheckFetch(absl::string_view bytes, size_t count) {
   server.End();
   // So short, since a second round trip would wait for a new connection.
   constexpr absl::Duration kTimeout = absl::Milliseconds(5);
-  Pipeline pipeline(Clock::Monotonic(), /*max_in_flight=*/100, [] {});
+  Pipeline pipeline(Clock::Monotonic(), /*max_in_flight=*/100,
+                    /*silence_limit=*/absl::Seconds(5), [] {});
   pipeline.Open(std::make_unique<Wire>(*std::move(socket), kLimits));
   const std::vector<absl::string_view> keys(count, "key");
   const int64_t begin = Clock::Monotonic().NowNanos();
@@ -249,13 +250,16 @@ class Listener final : public RemoteStore::Listener, public Link::Observer {
     session_ = session;
     until_ = until_nanos;
   }
-  void OnLoss(const absl::Status& why) override {
+  void OnLoss(uint64_t session, const absl::Status& why) override {
+    Require(session == session_, "the session that is lost is the last one");
     Require(!why.ok() && !why.message().empty(), "a loss has a reason");
     session_ = 0;
     is_lost = true;
   }
   void OnLogin(Link*, int64_t) override {}
   void OnDemotion(const absl::Status&, int64_t) override {}
+  void OnClose(Link*, int64_t) override {}
+  void OnSlots(const Reply&, int64_t) override {}
 
   int64_t now = 0;
   bool is_lost = false;
@@ -298,7 +302,8 @@ void Check(uint8_t choice, absl::string_view bytes) {
     case 0:
       return CheckPieces(bytes, size + 1);
     case 1:
-      return CheckLogin(bytes);
+      return CheckLogin(bytes, size % 2 == 0 ? Login::Mode::kOneServer
+                                             : Login::Mode::kCluster);
     case 2:
       return CheckFetch(bytes, size % 3 + 1);
     default:

@@ -47,7 +47,7 @@ class RecordingListener : public RemoteStore::Listener {
     ++leases;
     changed_.SignalAll();
   }
-  void OnLoss(const absl::Status& why) override {
+  void OnLoss(uint64_t, const absl::Status& why) override {
     MutexLock lock(&mu_);
     session = 0;
     // Not a copy, whose references two threads would count.

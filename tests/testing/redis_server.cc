@@ -145,9 +145,13 @@ absl::Status RedisServer::AwaitAnswer() {
   return absl::DeadlineExceededError("redis-server does not answer");
 }
 
-RedisClient::RedisClient(int port)
+RedisClient::RedisClient(int port, absl::Duration patience)
     : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   const sockaddr_in address = Loopback(port);
+  if (patience != absl::InfiniteDuration()) {
+    const timeval timeout = absl::ToTimeval(patience);
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+  }
   if (connect(fd_, reinterpret_cast<const sockaddr*>(&address),
               sizeof(address)) != 0) {
     close(fd_);

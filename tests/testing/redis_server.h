@@ -25,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace wheelcache::testing {
 
@@ -67,7 +68,9 @@ class RedisServer final {
 // A connection with a blocking socket.
 class RedisClient final {
  public:
-  explicit RedisClient(int port);
+  // Waits so long for a reply; then the connection counts as closed.
+  explicit RedisClient(int port,
+                       absl::Duration patience = absl::InfiniteDuration());
   ~RedisClient();
   RedisClient(const RedisClient&) = delete;
   RedisClient& operator=(const RedisClient&) = delete;

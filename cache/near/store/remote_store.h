@@ -11,16 +11,17 @@
 // own, keep the promises below; NearCache's bound on staleness rests on them.
 //
 // Sessions. For each attached listener, the store keeps a session with the
-// server: while it lasts, the store learns of each write to a key with the
-// listener's prefix. A session that is lost is over: the next one has another
-// number, and what was written in between is never told.
+// server, or one with each of its servers: while it lasts, the store learns of
+// each write to a key with the listener's prefix there. A session that is lost
+// is over: the next one has another number, and what was written in between is
+// never told.
 //
 // Leases. OnLease(session, until_nanos) says: of all writes to such keys that
-// the server executed before until_nanos - max_staleness, the listener has been
-// told, as far as they came after the first OnLease of this session. So what
-// was fetched in this session, and is not invalidated, is at most max_staleness
-// old until then. An unbroken session renews the lease about every sixth of
-// max_staleness; whatever breaks, it runs out.
+// this server executed before until_nanos - max_staleness, the listener has
+// been told, as far as they came after the first OnLease of this session. So
+// what was fetched in this session, and is not invalidated, is at most
+// max_staleness old until then. An unbroken session renews the lease about
+// every sixth of max_staleness; whatever breaks, it runs out.
 //
 // Time. All times are readings of clock(). A lease and a deadline count from
 // before the request was sent, so that a slow answer shortens them.
@@ -40,6 +41,7 @@
 #ifndef WHEELCACHE_CACHE_NEAR_STORE_REMOTE_STORE_H_
 #define WHEELCACHE_CACHE_NEAR_STORE_REMOTE_STORE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -68,6 +70,10 @@ class WHEELCACHE_EXPORT RemoteStore {
     // the TTL in the answer. kNever: it has none, or the key is absent. The
     // time of sending itself where the TTL is unknown.
     int64_t deadline_nanos = Clock::kNever;
+
+    // The session, with the server that answered, that lasted when the request
+    // was sent. 0: there was none.
+    uint64_t session = 0;
   };
 
   RemoteStore() = default;
@@ -79,6 +85,13 @@ class WHEELCACHE_EXPORT RemoteStore {
 
   // The clock of all times and timeouts. Constant.
   virtual Clock& clock() const = 0;
+
+  // How many sessions a listener may have at a time. Constant.
+  virtual size_t max_sessions() const { return 1; }
+
+  // Whether a session tells when a key is written that was absent. Where it
+  // does not, absence is known for max_staleness at most. Constant.
+  virtual bool tells_of_new_keys() const { return true; }
 
   // Reads keys, all in one round trip. Returns a result for each, in their
   // order. The server reads after this call began; each key by itself, so that
@@ -138,10 +151,10 @@ class WHEELCACHE_EXPORT RemoteStore::Listener {
   // session comes when the server has confirmed that it tells of writes.
   virtual void OnLease(uint64_t session, int64_t until_nanos) = 0;
 
-  // There is no session: it was lost, or an attempt to begin one has failed,
-  // and why. The message names the command, what the server answered or what
-  // broke, and what to do, where that is known.
-  virtual void OnLoss(const absl::Status& why) = 0;
+  // The session was lost, or for 0 an attempt to begin one has failed, and why.
+  // The message names the command, what the server answered or what broke, and
+  // what to do, where that is known.
+  virtual void OnLoss(uint64_t session, const absl::Status& why) = 0;
 };
 
 }  // namespace wheelcache

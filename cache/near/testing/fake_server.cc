@@ -231,12 +231,12 @@ void FakeServer::ConnectLocked(Session* session) {
     return;
   }
   mu_.Unlock();
-  session->listener->OnLoss(why);
+  session->listener->OnLoss(0, why);
   mu_.Lock();
 }
 
 void FakeServer::LoseLocked(Session* session, const absl::Status& why) {
-  session->number = 0;
+  const uint64_t number = std::exchange(session->number, 0);
   session->heartbeat.reset();
   session->pings = 0;
   session->loses_messages = false;
@@ -247,7 +247,7 @@ void FakeServer::LoseLocked(Session* session, const absl::Status& why) {
   session->retry_nanos = clock_.NanosAfter(session->pause);
   session->pause = std::min(session->pause * 2, kLongestPause);
   mu_.Unlock();
-  session->listener->OnLoss(why);
+  session->listener->OnLoss(number, why);
   mu_.Lock();
 }
 
@@ -302,6 +302,16 @@ bool FakeServer::ExpireLocked(int64_t now_nanos) {
   }
   if (any) MaybeEndTurnLocked();
   return any;
+}
+
+uint64_t FakeServer::SessionOfLocked(const FakeStore* store,
+                                     absl::string_view key) const {
+  for (const auto& session : sessions_) {
+    if (session->store == store && absl::StartsWith(key, session->prefix)) {
+      return session->number;
+    }
+  }
+  return 0;
 }
 
 void FakeServer::RecordLocked(absl::string_view key) {

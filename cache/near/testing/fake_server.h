@@ -152,6 +152,9 @@ class WHEELCACHE_EXPORT FakeServer final : private Reaper::Client {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool ExpireLocked(int64_t now_nanos) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RecordLocked(absl::string_view key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The session that tells a store of that key; 0 for none.
+  uint64_t SessionOfLocked(const FakeStore* store, absl::string_view key) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void MaybeEndTurnLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SendLocked(Session* session, Message message)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

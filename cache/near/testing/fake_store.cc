@@ -58,6 +58,7 @@ std::vector<absl::StatusOr<RemoteStore::Fetched>> FakeStore::Fetch(
       if (it != server_.entries_.end()) {
         fetched = {it->second.bytes, it->second.deadline_nanos};
       }
+      fetched.session = server_.SessionOfLocked(this, key);
       results.emplace_back(std::move(fetched));
     }
     server_.PumpLocked();

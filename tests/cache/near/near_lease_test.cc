@@ -2,19 +2,25 @@
 // or a message is missing, and when it recovers; and the two values that this
 // rests on, Heartbeat and FetchStamp.
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/near/fetch_stamp.h"
 #include "wheelcache/cache/near/near_cache.h"
 #include "wheelcache/cache/near/near_options.h"
 #include "wheelcache/cache/near/near_stats.h"
+#include "wheelcache/cache/near/remote_store.h"
 #include "wheelcache/cache/near/store/heartbeat.h"
 #include "wheelcache/cache/near/testing/fake_server.h"
 #include "wheelcache/cache/near/testing/fake_store.h"
@@ -285,6 +291,183 @@ TEST_F(NearLeaseTest, DestroyedNearCacheIsToldNothing) {
   server_.Set("key", "new");
   RunFor(absl::Seconds(10));
   near = New<std::string>();
+  EXPECT_EQ(*near->Get("key"), "new");
+}
+
+// A store that tells of less than FakeStore does: of nothing, of nothing until
+// it begins to, or of everything but new keys.
+class TacitStore final : public RemoteStore, private RemoteStore::Listener {
+ public:
+  enum TellsOf { kNothing, kNothingYet, kOldKeys };
+
+  TacitStore(FakeStore* store, TellsOf tells_of)
+      : store_(*store), tells_of_(tells_of) {}
+
+  // For kNothingYet.
+  void Begin() {
+    has_begun_ = true;
+    listener_->OnLease(session_, until_nanos_);
+  }
+
+  Clock& clock() const override { return store_.clock(); }
+  // With one, the local tier is emptied at its beginning.
+  size_t max_sessions() const override { return 2; }
+  bool tells_of_new_keys() const override { return tells_of_ != kOldKeys; }
+  std::vector<absl::StatusOr<Fetched>> Fetch(
+      absl::Span<const absl::string_view> keys,
+      absl::Duration timeout) override {
+    return store_.Fetch(keys, timeout);
+  }
+  absl::Status Put(const Write& write, absl::Duration timeout) override {
+    return store_.Put(write, timeout);
+  }
+  absl::StatusOr<bool> Remove(absl::string_view key,
+                              absl::Duration timeout) override {
+    return store_.Remove(key, timeout);
+  }
+  absl::Status Attach(absl::string_view prefix, absl::Duration max_staleness,
+                      RemoteStore::Listener* listener) override {
+    listener_ = listener;
+    if (tells_of_ == kNothing) {
+      listener->OnLoss(0, absl::UnimplementedError("no tracking"));
+      return absl::OkStatus();
+    }
+    return store_.Attach(prefix, max_staleness, this);
+  }
+  void Detach(RemoteStore::Listener*) override { store_.Detach(this); }
+
+ private:
+  void OnInvalidate(absl::Span<const absl::string_view> keys) override {
+    for (const absl::string_view key : keys) {
+      if (tells_of_ == kOldKeys ? key != "absent" : has_begun_) {
+        listener_->OnInvalidate({key});
+      }
+    }
+  }
+  void OnInvalidateAll() override { listener_->OnInvalidateAll(); }
+  void OnLease(uint64_t session, int64_t until_nanos) override {
+    session_ = session;
+    until_nanos_ = until_nanos;
+    if (tells_of_ == kOldKeys || has_begun_) {
+      listener_->OnLease(session, until_nanos);
+    }
+  }
+  void OnLoss(uint64_t session, const absl::Status& why) override {
+    listener_->OnLoss(session, why);
+  }
+
+  FakeStore& store_;
+  const TellsOf tells_of_;
+  RemoteStore::Listener* listener_ = nullptr;
+  bool has_begun_ = false;
+  uint64_t session_ = 0;
+  int64_t until_nanos_ = 0;
+};
+
+// Of a key that is absent at first.
+// Promise: A near cache is never staler than its bound
+TEST_F(NearLeaseTest, AbsenceOfWhichNobodyTellsIsKnownForTheBoundAtMost) {
+  TacitStore store(&store_, TacitStore::kOldKeys);
+  auto near = *NearCache<std::string>::Create(options_, &store);
+  RunFor(absl::Seconds(10));
+  EXPECT_EQ(*near->Get("absent"), std::nullopt);
+  EXPECT_EQ(*near->Get("key"), "old");
+  server_.Set("absent", "new");  // Nobody is told.
+  RunFor(options_.max_staleness - absl::Nanoseconds(1));
+  EXPECT_EQ(*near->Get("absent"), std::nullopt);
+  EXPECT_EQ(fetches(), 2);
+  RunFor(absl::Nanoseconds(1));
+  EXPECT_EQ(*near->Get("absent"), "new");
+  EXPECT_EQ(*near->Get("key"), "old");  // Under its lease.
+  EXPECT_EQ(fetches(), 3);
+}
+
+// As where several listeners share a session, and one comes later.
+// Promise: A near cache is never staler than its bound
+TEST_F(NearLeaseTest, WhatWasFetchedBeforeTheListenerIsToldIsNotOfTheSession) {
+  TacitStore store(&store_, TacitStore::kNothingYet);
+  auto near = *NearCache<std::string>::Create(options_, &store);
+  RunFor(absl::Seconds(10));
+  Once(Step::kExecuted, [&] {
+    server_.Set("key", "new");  // The listener is not told.
+    store.Begin();
+  });
+  EXPECT_EQ(*near->Get("key"), "old");
+  EXPECT_TRUE(near->WaitUntilReady(absl::ZeroDuration()).ok());
+  EXPECT_EQ(*near->Get("key"), "new");
+}
+
+// What is fetched while no session tells of writes.
+class NearWithoutTrackingTest : public NearLeaseTest {
+ protected:
+  NearWithoutTrackingTest() {
+    options_.without_tracking = WithoutTracking::kServeForMaxStaleness;
+  }
+
+  auto Untracked() {
+    auto near = *NearCache<std::string>::Create(options_, &tacit_store_);
+    EXPECT_TRUE(
+        absl::IsUnimplemented(near->WaitUntilReady(absl::InfiniteDuration())));
+    return near;
+  }
+
+  TacitStore tacit_store_{&store_, TacitStore::kNothing};
+};
+
+// Promise: A near cache is never staler than its bound
+TEST_F(NearWithoutTrackingTest, WhatIsFetchedIsServedUntilTheBound) {
+  auto near = Untracked();
+  EXPECT_EQ(*near->Get("key"), "old");
+  EXPECT_EQ(*near->Get("absent"), std::nullopt);
+  const int before = fetches();
+  server_.Set("key", "new");  // Nobody is told.
+  server_.Set("absent", "new");
+  clock_.Advance(options_.max_staleness - absl::Nanoseconds(1));
+  EXPECT_EQ(*near->Get("key"), "old");
+  EXPECT_EQ(*near->GetMany({"absent"})[0], std::nullopt);
+  EXPECT_EQ(fetches(), before);
+  EXPECT_EQ(near->stats().local_hits, 1);
+  clock_.Advance(absl::Nanoseconds(1));
+  EXPECT_EQ(*near->Get("key"), "new");
+  EXPECT_EQ(*near->GetMany({"absent"})[0], "new");
+}
+
+TEST_F(NearWithoutTrackingTest, TimeCountsFromBeforeTheFetchIsSent) {
+  auto near = Untracked();
+  store_.set_interposer(
+      [this](FakeStore::Step step, const FakeStore::Request&) {
+        if (step == FakeStore::Step::kExecuted)
+          clock_.Advance(absl::Seconds(1));
+        return absl::OkStatus();
+      });
+  EXPECT_EQ(*near->Get("key"), "old");
+  server_.Set("key", "new");
+  clock_.Advance(options_.max_staleness - absl::Seconds(1) -
+                 absl::Nanoseconds(1));
+  EXPECT_EQ(*near->Get("key"), "old");
+  clock_.Advance(absl::Nanoseconds(1));
+  EXPECT_EQ(*near->Get("key"), "new");
+}
+
+TEST_F(NearWithoutTrackingTest, OwnWritesAreSeenAtOnce) {
+  auto near = Untracked();
+  EXPECT_EQ(*near->Get("key"), "old");
+  EXPECT_TRUE(near->Set("key", "new").ok());
+  EXPECT_EQ(*near->Get("key"), "new");
+  EXPECT_TRUE(*near->Del("key"));
+  EXPECT_EQ(*near->Get("key"), std::nullopt);
+}
+
+TEST_F(NearWithoutTrackingTest, StaleIfErrorServesOnlyErrorsBeyondTheBound) {
+  options_.stale_if_error = true;
+  auto near = Untracked();
+  EXPECT_EQ(*near->Get("key"), "old");
+  server_.Set("key", "new");
+  clock_.Advance(options_.max_staleness);
+  server_.Stop();
+  EXPECT_EQ(*near->Get("key"), "old");
+  EXPECT_EQ(near->stats().stale_served, 1);
+  server_.Continue();
   EXPECT_EQ(*near->Get("key"), "new");
 }
 

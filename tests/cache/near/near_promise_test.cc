@@ -1,7 +1,8 @@
 // Tries to break the promise of near caches (cache/near/near_cache.h): two of
-// them, as in two processes, a foreign writer, random faults, and something
-// else at each step of each call. All on one thread and a simulated clock, so
-// that a seed repeats a failure.
+// them, as in two processes, one server or two that share the keys, a foreign
+// writer, random faults, and something else at each step of each call; with
+// what a near cache may do without a session. All on one thread and a simulated
+// clock, so that a seed repeats a failure.
 //
 // The server executes one write after the other. Each state of a key has an
 // index, from 0 on. What a read returns must be a state whose index is at least
@@ -45,6 +46,7 @@ namespace {
 constexpr absl::Duration kBound = absl::Seconds(3);  // L
 constexpr size_t kKeys = 16;
 constexpr size_t kCaches = 2;
+constexpr size_t kServers = 2;
 constexpr int kDeepest = 2;
 
 using Value = std::optional<int64_t>;
@@ -55,75 +57,125 @@ struct State {
   Value value;
 };
 
-// Sees the calls of a listener on their way.
-class SpyStore final : public RemoteStore, private RemoteStore::Listener {
- public:
-  explicit SpyStore(RemoteStore* store) : store_(*store) {}
+size_t IndexOf(absl::string_view key) {
+  return static_cast<size_t>(std::stoi(std::string(key)));
+}
 
-  Clock& clock() const override { return store_.clock(); }
+// Makes one store of some, each of which has its share of the keys, and sees
+// the calls of the listener on their way.
+class SplitStore final : public RemoteStore {
+ public:
+  SplitStore(std::vector<FakeStore*> stores, bool tells_of_new_keys)
+      : tells_of_new_keys_(tells_of_new_keys) {
+    for (FakeStore* store : stores) {
+      parts_.push_back(std::make_unique<Part>(this, store, parts_.size()));
+    }
+  }
+
+  Clock& clock() const override { return parts_[0]->store->clock(); }
+  size_t max_sessions() const override { return parts_.size(); }
+  bool tells_of_new_keys() const override { return tells_of_new_keys_; }
   std::vector<absl::StatusOr<Fetched>> Fetch(
       absl::Span<const absl::string_view> keys,
       absl::Duration timeout) override {
-    return store_.Fetch(keys, timeout);
+    std::vector<absl::StatusOr<Fetched>> results;
+    for (const absl::string_view key : keys) {
+      Part& part = PartOf(key);
+      results.push_back(part.store->Fetch({key}, timeout)[0]);
+      if (results.back().ok() && results.back()->session != 0) {
+        results.back()->session = part.NumberOf(results.back()->session);
+      }
+    }
+    return results;
   }
   absl::Status Put(const Write& write, absl::Duration timeout) override {
-    return store_.Put(write, timeout);
+    return PartOf(write.key).store->Put(write, timeout);
   }
   absl::StatusOr<bool> Remove(absl::string_view key,
                               absl::Duration timeout) override {
-    return store_.Remove(key, timeout);
+    return PartOf(key).store->Remove(key, timeout);
   }
   absl::Status Attach(absl::string_view prefix, absl::Duration max_staleness,
-                      RemoteStore::Listener* listener) override {
+                      Listener* listener) override {
     listener_ = listener;
-    return store_.Attach(prefix, max_staleness, this);
+    absl::Status status;
+    for (const auto& part : parts_) {
+      status.Update(part->store->Attach(prefix, max_staleness, part.get()));
+    }
+    return status;
   }
-  void Detach(RemoteStore::Listener*) override { store_.Detach(this); }
+  void Detach(Listener*) override {
+    for (const auto& part : parts_) part->store->Detach(part.get());
+  }
 
   // Are called after the listener.
   std::function<void(absl::string_view key)> on_told;
-  std::function<void()> on_loss;
+  std::function<void(size_t part)> on_loss;
 
  private:
-  void OnInvalidate(absl::Span<const absl::string_view> keys) override {
-    listener_->OnInvalidate(keys);
-    for (const absl::string_view key : keys) on_told(key);
-  }
-  void OnInvalidateAll() override { listener_->OnInvalidateAll(); }
-  void OnLease(uint64_t session, int64_t until_nanos) override {
-    listener_->OnLease(session, until_nanos);
-  }
-  void OnLoss(const absl::Status& why) override {
-    listener_->OnLoss(why);
-    on_loss();
+  struct Part final : Listener {
+    Part(SplitStore* o, FakeStore* s, size_t n)
+        : owner(*o), store(s), number(n) {}
+
+    uint64_t NumberOf(uint64_t session) const {
+      return session * owner.parts_.size() + number;
+    }
+
+    void OnInvalidate(absl::Span<const absl::string_view> keys) override {
+      owner.listener_->OnInvalidate(keys);
+      for (const absl::string_view key : keys) owner.on_told(key);
+    }
+    void OnInvalidateAll() override { owner.listener_->OnInvalidateAll(); }
+    void OnLease(uint64_t session, int64_t until_nanos) override {
+      owner.listener_->OnLease(NumberOf(session), until_nanos);
+    }
+    void OnLoss(uint64_t session, const absl::Status& why) override {
+      owner.listener_->OnLoss(session == 0 ? 0 : NumberOf(session), why);
+      owner.on_loss(number);
+    }
+
+    SplitStore& owner;
+    FakeStore* const store;
+    const size_t number;
+  };
+
+  Part& PartOf(absl::string_view key) {
+    return *parts_[IndexOf(key) % parts_.size()];
   }
 
-  RemoteStore& store_;
-  RemoteStore::Listener* listener_ = nullptr;
+  const bool tells_of_new_keys_;
+  std::vector<std::unique_ptr<Part>> parts_;
+  Listener* listener_ = nullptr;
 };
 
 class Checker {
  public:
   explicit Checker(uint64_t seed)
       : random_(seed),
-        fault_percent_(std::array<uint64_t, 3>{3, 30, 100}[seed % 3]) {
+        fault_percent_(std::array<uint64_t, 3>{3, 30, 100}[seed % 3]),
+        servers_in_use_(1 + seed / 3 % 2),
+        tells_of_new_keys_(seed / 6 % 2 == 0) {
     for (size_t k = 0; k < kKeys; ++k) {
       keys_[k] = std::to_string(k);
       states_[k] = {{clock_.Now(), {}}};
     }
     for (size_t c = 0; c < kCaches; ++c) {
       Cache& cache = caches_[c];
-      cache.store = std::make_unique<FakeStore>(&server_);
-      cache.store->set_interposer(
-          [this](FakeStore::Step step, const FakeStore::Request& request) {
-            return Interpose(step, request);
-          });
-      cache.spy = std::make_unique<SpyStore>(cache.store.get());
-      cache.spy->on_told = [this, &cache](absl::string_view key) {
+      std::vector<FakeStore*> parts;
+      for (size_t i = 0; i < servers_in_use_; ++i) {
+        cache.stores[i] = std::make_unique<FakeStore>(&servers_[i]);
+        cache.stores[i]->set_interposer(
+            [this](FakeStore::Step step, const FakeStore::Request& request) {
+              return Interpose(step, request);
+            });
+        parts.push_back(cache.stores[i].get());
+      }
+      cache.split = std::make_unique<SplitStore>(parts, tells_of_new_keys_);
+      cache.split->on_told = [this, &cache](absl::string_view key) {
         Told(&cache, IndexOf(key));
       };
-      cache.spy->on_loss = [this, &cache] {
-        for (size_t k = 0; k < kKeys; ++k) {
+      cache.split->on_loss = [this, &cache](size_t part) {
+        for (size_t k = part; k < kKeys; k += servers_in_use_) {
           cache.at_loss[k] = states_[k].size() - 1;
           cache.messages[k] = 0;
         }
@@ -134,7 +186,10 @@ class Checker {
       options.local.max_entries = 12;  // Of 16 keys: some are evicted.
       options.max_staleness = kBound;
       options.negative_ttl = absl::Seconds(20);
-      cache.near = *NearCache<int64_t>::Create(options, cache.spy.get());
+      if (seed / 12 % 2 == 1) {
+        options.without_tracking = WithoutTracking::kServeForMaxStaleness;
+      }
+      cache.near = *NearCache<int64_t>::Create(options, cache.split.get());
     }
     current_ = this;
     internal::SetInterleaving(+[](const char* point) {
@@ -161,8 +216,8 @@ class Checker {
   enum class Kind { kOperation, kEvent };
 
   struct Cache {
-    std::unique_ptr<FakeStore> store;
-    std::unique_ptr<SpyStore> spy;
+    std::array<std::unique_ptr<FakeStore>, kServers> stores;
+    std::unique_ptr<SplitStore> split;
     std::unique_ptr<NearCache<int64_t>> near;
     // By key: the index that it had at the latest loss of the session, how many
     // messages of it have come since then, and the index up to which this cache
@@ -187,9 +242,7 @@ class Checker {
   absl::Duration UpTo(absl::Duration most) {
     return most * (static_cast<double>(Uniform(1001)) / 1000);
   }
-  static size_t IndexOf(absl::string_view key) {
-    return static_cast<size_t>(std::stoi(std::string(key)));
-  }
+  FakeServer& ServerOf(size_t k) { return servers_[k % servers_in_use_]; }
 
   // Records what the server has executed, expiry included. Called before and
   // after each write, so that no two turns are between two calls.
@@ -197,7 +250,7 @@ class Checker {
     for (size_t k = 0; k < kKeys; ++k) {
       if (!written_[k] && !expires_[k]) continue;
       written_[k] = false;
-      const auto bytes = server_.Get(keys_[k]);
+      const auto bytes = ServerOf(k).Get(keys_[k]);
       Value value;
       if (bytes.has_value()) value = std::stoll(*bytes);
       if (value == states_[k].back().value) continue;
@@ -331,17 +384,17 @@ class Checker {
 
   void Happen() {
     Observe();
-    FakeStore& store = *caches_[Uniform(kCaches)].store;
+    const size_t s = Uniform(servers_in_use_);
+    FakeStore& store = *caches_[Uniform(kCaches)].stores[s];
     const uint64_t what = Uniform(20);
     if (what < 6) {
       ForeignWrite(Uniform(kKeys));
     } else if (what < 10) {
-      clock_.Advance(UpTo(kBound / 6));
-      server_.RunDue();
+      Advance(UpTo(kBound / 6));
     } else if (what < 12) {
-      Repair(&store);
+      Repair(&store, s);
     } else if (Uniform(100) < fault_percent_) {
-      Disturb(&store);
+      Disturb(&store, s);
     } else if (depth_ == 1 && Uniform(4) == 0) {
       PongOvertakesMessages(Uniform(kCaches));
     }
@@ -353,19 +406,25 @@ class Checker {
     const std::array<size_t, 3> some = {Uniform(kKeys), Uniform(kKeys),
                                         Uniform(kKeys)};
     for (const size_t k : some) Read(c, k);
-    FakeStore& store = *caches_[c].store;
-    store.HoldMessages();
-    if (!std::exchange(in_turn_, true)) server_.BeginTurn();
+    for (size_t s = 0; s < servers_in_use_; ++s) {
+      caches_[c].stores[s]->HoldMessages();
+      if (!std::exchange(in_turn_[s], true)) servers_[s].BeginTurn();
+    }
     for (const size_t k : some) ForeignWrite(k);
     const absl::Duration gap = UpTo(kBound / 2);
-    clock_.Advance(gap);
-    server_.RunDue();
-    in_turn_ = false;
-    server_.EndTurn();
-    store.ReleaseMessages(1);
-    clock_.Advance(kBound - gap + UpTo(gap));
-    server_.RunDue();
+    Advance(gap);
+    for (size_t s = 0; s < servers_in_use_; ++s) {
+      in_turn_[s] = false;
+      servers_[s].EndTurn();
+      caches_[c].stores[s]->ReleaseMessages(1);
+    }
+    Advance(kBound - gap + UpTo(gap));
     for (const size_t k : some) Read(c, k);
+  }
+
+  void Advance(absl::Duration time) {
+    clock_.Advance(time);
+    for (size_t s = 0; s < servers_in_use_; ++s) servers_[s].RunDue();
   }
 
   void Read(size_t c, size_t k) {
@@ -373,16 +432,16 @@ class Checker {
     Check(c, k, claim, caches_[c].near->Get(keys_[k]));
   }
 
-  void Repair(FakeStore* store) {
+  void Repair(FakeStore* store, size_t s) {
     store->ReleaseMessages();
     store->set_message_delay(absl::ZeroDuration());
     store->set_reachable(true);
-    server_.Continue();
+    servers_[s].Continue();
     written_.fill(true);
-    if (std::exchange(in_turn_, false)) server_.EndTurn();
+    if (std::exchange(in_turn_[s], false)) servers_[s].EndTurn();
   }
 
-  void Disturb(FakeStore* store) {
+  void Disturb(FakeStore* store, size_t s) {
     switch (Uniform(12)) {
       case 0:
       case 1:
@@ -398,23 +457,22 @@ class Checker {
         break;
       case 6:
       case 7:
-        if (!std::exchange(in_turn_, true)) server_.BeginTurn();
+        if (!std::exchange(in_turn_[s], true)) servers_[s].BeginTurn();
         break;
       case 8:
       case 9:
-        if (std::exchange(in_turn_, false)) server_.EndTurn();
+        if (std::exchange(in_turn_[s], false)) servers_[s].EndTurn();
         break;
       case 10:
-        clock_.Advance(UpTo(kBound * 1.5));  // The process is stopped.
-        server_.RunDue();
+        Advance(UpTo(kBound * 1.5));  // The process is stopped.
         break;
       default:
-        RareFault(store);
+        RareFault(store, s);
         break;
     }
   }
 
-  void RareFault(FakeStore* store) {
+  void RareFault(FakeStore* store, size_t s) {
     switch (Uniform(6)) {
       case 0:
         store->LoseMessages();
@@ -426,13 +484,13 @@ class Checker {
         store->set_reachable(false);
         break;
       case 3:
-        server_.Stop();
+        servers_[s].Stop();
         break;
       case 4:
-        server_.Restart();
+        servers_[s].Restart();
         break;
       default:
-        server_.FlushAll();
+        servers_[s].FlushAll();
         break;
     }
     written_.fill(true);
@@ -440,13 +498,13 @@ class Checker {
 
   void ForeignWrite(size_t k) {
     if (Uniform(5) == 0) {
-      server_.Del(keys_[k]);
+      ServerOf(k).Del(keys_[k]);
     } else {
       const absl::Duration ttl = Uniform(3) == 0
                                      ? UpTo(kBound * 2) + absl::Milliseconds(1)
                                      : absl::InfiniteDuration();
       expires_[k] = ttl != absl::InfiniteDuration();
-      server_.Set(keys_[k], absl::StrCat(++latest_version_), ttl);
+      ServerOf(k).Set(keys_[k], absl::StrCat(++latest_version_), ttl);
     }
     written_[k] = true;
     Observe();
@@ -456,16 +514,19 @@ class Checker {
 
   std::mt19937_64 random_;
   const uint64_t fault_percent_;
+  const size_t servers_in_use_;
+  const bool tells_of_new_keys_;
   std::array<std::string, kKeys> keys_;
   SimulatedClock clock_;
-  FakeServer server_{&clock_};
+  std::array<FakeServer, kServers> servers_ = {FakeServer(&clock_),
+                                               FakeServer(&clock_)};
   std::array<std::vector<State>, kKeys> states_;
   // What Observe looks at: what may have been written, or may expire.
   std::array<bool, kKeys> written_ = {};
   std::array<bool, kKeys> expires_ = {};
   std::array<Cache, kCaches> caches_;
   int64_t latest_version_ = 0;
-  bool in_turn_ = false;
+  std::array<bool, kServers> in_turn_ = {};
   int depth_ = 0;
   int64_t checked_reads_ = 0;
   std::string violation_;

@@ -9,19 +9,6 @@
 namespace wheelcache::internal {
 namespace {
 
-// The mode in which a server says that it runs.
-absl::Status CheckMode(absl::string_view mode) {
-  if (mode == "cluster") {
-    return absl::UnimplementedError(
-        "the server is a node of a cluster, which is not supported");
-  }
-  if (mode == "sentinel") {
-    return absl::UnimplementedError(
-        "the server is a Sentinel; give the URL of the primary");
-  }
-  return absl::OkStatus();
-}
-
 // Returns what stands behind "<name>:" in a line of a reply to INFO.
 absl::string_view FieldOf(absl::string_view info, absl::string_view name) {
   const std::string begin = absl::StrCat("\n", name, ":");
@@ -49,7 +36,8 @@ absl::Status CheckPrimary(const Reply& reply) {
   return absl::OkStatus();
 }
 
-Login::Login(const ServerUrl& url, absl::string_view client_name) {
+Login::Login(const ServerUrl& url, absl::string_view client_name, Mode mode)
+    : mode_(mode) {
   if (!url.password.empty()) {
     // Apart from HELLO: servers before 6.0 know no users, and one without a
     // password takes any with HELLO.
@@ -76,6 +64,24 @@ absl::Status Login::Take(const Reply& reply) {
   return (this->*steps_[taken_++])(reply);
 }
 
+// The mode in which the server says that it runs; empty: it does not say.
+absl::Status Login::CheckMode(absl::string_view mode) const {
+  if (mode == "sentinel") {
+    return absl::UnimplementedError(
+        "the server is a Sentinel; give the URL of the primary");
+  }
+  if (mode == "cluster" && mode_ != Mode::kCluster) {
+    return absl::UnimplementedError(
+        "the server is a node of a cluster; set RedisStoreOptions::cluster");
+  }
+  if (mode == "standalone" && mode_ == Mode::kCluster) {
+    return absl::UnimplementedError(
+        "the server is no node of a cluster; leave RedisStoreOptions::cluster "
+        "unset");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Login::TakeAnything(const Reply&) { return absl::OkStatus(); }
 
 absl::Status Login::TakeAuth(const Reply& reply) {
@@ -92,7 +98,8 @@ absl::Status Login::TakeSelect(const Reply& reply) {
 absl::Status Login::TakeHello(const Reply& reply) {
   if (reply.is_error()) {
     absl::Status status = StatusOfError("HELLO", reply);
-    if (absl::IsUnauthenticated(status) || absl::IsResourceExhausted(status)) {
+    if (absl::IsUnauthenticated(status) || absl::IsResourceExhausted(status) ||
+        mode_ == Mode::kCluster) {
       return status;
     }
     // Of whatever reason: RESP2 will do.
@@ -215,7 +222,7 @@ absl::Status Connector::Connect(int64_t now_nanos) {
     if (!stream.ok()) return stream.status();
   }
   wire_ = std::make_unique<Wire>(*std::move(stream), limits_);
-  login_.emplace(endpoint_.url(), settings_.client_name);
+  login_.emplace(endpoint_.url(), settings_.client_name, settings_.mode);
   awaited_ = POLLOUT;
   state_ = State::kConnecting;
   return absl::OkStatus();

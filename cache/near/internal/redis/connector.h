@@ -82,7 +82,9 @@ WHEELCACHE_EXPORT absl::Status CheckPrimary(const Reply& reply);
 // rest.
 class WHEELCACHE_EXPORT Login final {
  public:
-  Login(const ServerUrl& url, absl::string_view client_name);
+  // `mode` is what the server must be.
+  enum class Mode { kOneServer, kCluster };
+  Login(const ServerUrl& url, absl::string_view client_name, Mode mode);
 
   // Returns the commands to send now; none if replies are to come first.
   std::string TakeCommands() { return std::exchange(commands_, {}); }
@@ -110,6 +112,7 @@ class WHEELCACHE_EXPORT Login final {
 
   void Add(absl::Span<const absl::string_view> arguments, Check check);
 
+  absl::Status CheckMode(absl::string_view mode) const;
   absl::Status TakeAnything(const Reply& reply);
   absl::Status TakeAuth(const Reply& reply);
   absl::Status TakeSelect(const Reply& reply);
@@ -118,6 +121,7 @@ class WHEELCACHE_EXPORT Login final {
   absl::Status TakeRole(const Reply& reply);
   absl::Status TakeClientId(const Reply& reply);
 
+  const Mode mode_;
   std::string commands_;
   std::vector<Check> steps_;
   size_t taken_ = 0;
@@ -131,6 +135,7 @@ class WHEELCACHE_EXPORT Login final {
 struct ConnectorSettings {
   std::string client_name;
   absl::Duration timeout;  // Of an attempt, login included.
+  Login::Mode mode = Login::Mode::kOneServer;
   std::shared_ptr<const StreamMaker> tls = {};  // Null: as it is.
 };
 

@@ -19,7 +19,8 @@ DataLink::DataLink(const DataLinkSettings& settings, Endpoint* endpoint,
     : settings_(settings),
       observer_(observer),
       connector_(settings.connector, endpoint, kReplyLimits, RandomSeed()),
-      pipeline_(clock, settings.max_in_flight, std::move(wake)) {}
+      pipeline_(clock, settings.max_in_flight, settings.unanswered_limit,
+                std::move(wake)) {}
 
 PollRequest DataLink::Request() const {
   if (!is_open_) return connector_.Request();
@@ -84,6 +85,7 @@ void DataLink::Drop(const absl::Status& why, int64_t now_nanos) {
   is_open_ = false;
   pipeline_.Lose(connector_.Named(why));
   connector_.Restart(now_nanos);
+  observer_->OnClose(this, now_nanos);
 }
 
 }  // namespace wheelcache::internal

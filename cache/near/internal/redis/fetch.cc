@@ -16,9 +16,6 @@ namespace {
 using Fetched = RemoteStore::Fetched;
 using Keys = absl::Span<const absl::string_view>;
 
-// Of a round trip: other commands wait for these.
-constexpr size_t kMostKeysOfRound = 1000;
-
 // Of a command, besides the key, about.
 constexpr size_t kBytesAroundAKey = 24;
 
@@ -103,32 +100,31 @@ class Fetcher {
     }
   }
 
-  // Takes the text of the value.
-  static absl::StatusOr<Fetched> FetchedFrom(const Reply& ttl, Reply& value,
-                                             int64_t sent_nanos) {
-    if (ttl.type != Reply::Type::kInteger) return UnexpectedReply("PTTL", ttl);
-    Fetched fetched;
-    if (value.is_null()) return fetched;
-    if (value.type != Reply::Type::kString) {
-      return UnexpectedReply("GET", value);
-    }
-    fetched.bytes = std::move(value.text);
-    if (ttl.integer != kHasNoTtl) {
-      // Absent, it was written since, and its TTL is unknown.
-      fetched.deadline_nanos =
-          ttl.integer == kIsAbsent
-              ? sent_nanos
-              : Clock::NanosAfter(sent_nanos, absl::Milliseconds(ttl.integer));
-    }
-    return fetched;
-  }
-
   Pipeline& pipeline_;
   const Clock& clock_;
   const int64_t deadline_nanos_;
 };
 
 }  // namespace
+
+absl::StatusOr<Fetched> FetchedFrom(const Reply& ttl, Reply& value,
+                                    int64_t sent_nanos) {
+  if (ttl.type != Reply::Type::kInteger) return UnexpectedReply("PTTL", ttl);
+  Fetched fetched;
+  if (value.is_null()) return fetched;
+  if (value.type != Reply::Type::kString) {
+    return UnexpectedReply("GET", value);
+  }
+  fetched.bytes = std::move(value.text);
+  if (ttl.integer != kHasNoTtl) {
+    // Absent, it was written since, and its TTL is unknown.
+    fetched.deadline_nanos =
+        ttl.integer == kIsAbsent
+            ? sent_nanos
+            : Clock::NanosAfter(sent_nanos, absl::Milliseconds(ttl.integer));
+  }
+  return fetched;
+}
 
 std::vector<absl::StatusOr<Fetched>> FetchFromRedis(Pipeline& pipeline,
                                                     const Clock& clock,

@@ -13,6 +13,8 @@
 #ifndef WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_FETCH_H_
 #define WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_FETCH_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,17 +22,26 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "wheelcache/cache/near/internal/redis/pipeline.h"
+#include "wheelcache/cache/near/internal/redis/resp.h"
 #include "wheelcache/cache/near/store/remote_store.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 
-// As RemoteStore::Fetch.
+// Of a round trip: other commands wait for these.
+constexpr size_t kMostKeysOfRound = 1000;
+
+// As RemoteStore::Fetch, but for the sessions.
 WHEELCACHE_EXPORT std::vector<absl::StatusOr<RemoteStore::Fetched>>
 FetchFromRedis(Pipeline& pipeline, const Clock& clock,
                absl::Span<const absl::string_view> keys,
                absl::Duration timeout);
+
+// Makes the result of the replies to PTTL and GET, which were sent at
+// `sent_nanos` or later. Takes the text of the value.
+WHEELCACHE_EXPORT absl::StatusOr<RemoteStore::Fetched> FetchedFrom(
+    const Reply& ttl, Reply& value, int64_t sent_nanos);
 
 }  // namespace wheelcache::internal
 

@@ -4,7 +4,7 @@
 // Guarantees. Links go on in the order in which they were added. After
 // Remove(link) has returned, `link` is no longer called.
 //
-// Threads. Thread-safe. Add and Remove may not be called by a link.
+// Threads. Thread-safe. Remove may not be called by a link.
 //
 // Errors. Where there is no memory for what a link does, the link is dropped.
 //
@@ -22,6 +22,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "wheelcache/cache/near/internal/redis/resp.h"
 #include "wheelcache/cache/near/internal/redis/socket.h"
 #include "wheelcache/wheel/base/background_thread.h"
 #include "wheelcache/wheel/base/export.h"
@@ -69,6 +70,13 @@ class Link::Observer {
 
   // The server is no primary any more.
   virtual void OnDemotion(const absl::Status& why, int64_t now_nanos) = 0;
+
+  // The connection of `link` is gone.
+  virtual void OnClose(Link* link, int64_t now_nanos) = 0;
+
+  // A node of a cluster has said who serves which slots, when it was asked at
+  // `asked_nanos`.
+  virtual void OnSlots(const Reply& slots, int64_t asked_nanos) = 0;
 };
 
 class WHEELCACHE_EXPORT IoThread final : private BackgroundThread {

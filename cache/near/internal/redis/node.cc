@@ -11,26 +11,33 @@ constexpr size_t kLargeBytes = 128 << 10;
 
 }  // namespace
 
-Node::Node(ServerUrl url, const DataLinkSettings& settings, Clock& clock)
+Node::Node(ServerUrl url, const DataLinkSettings& settings, Surroundings around)
     : settings_(settings),
       endpoint_(std::move(url)),
-      io_(clock),
+      io_(around.io),
+      owner_(around.owner),
       session_(settings_.connector, settings_.unanswered_limit, &endpoint_,
-               this, [this] { return ++sessions_; }),
-      reads_(settings_, &endpoint_, clock, this, [this] { io_.Wake(); }),
-      writes_(settings_, &endpoint_, clock, this, [this] { io_.Wake(); }),
-      large_writes_(settings_, &endpoint_, clock, this,
+               this, std::move(around.next_session)),
+      reads_(settings_, &endpoint_, around.clock, this, [this] { io_.Wake(); }),
+      writes_(settings_, &endpoint_, around.clock, this,
+              [this] { io_.Wake(); }),
+      large_writes_(settings_, &endpoint_, around.clock, this,
                     [this] { io_.Wake(); }) {}
 
-Node::~Node() {
+void Node::Stop() {
   for (Link* const link : links_) io_.Remove(link);
 }
 
-absl::Status Node::Start() {
-  if (absl::Status status = io_.Start(); !status.ok()) return status;
-  // In this order, so that invalidations come first.
-  for (Link* const link : {links_[0], links_[1], links_[2]}) io_.Add(link);
-  return absl::OkStatus();
+void Node::StartData() {
+  absl::call_once(has_data_, [this] {
+    io_.Add(&reads_);
+    io_.Add(&writes_);
+  });
+}
+
+void Node::AskForSlots() {
+  session_.AskForSlots();
+  io_.Wake();
 }
 
 Pipeline& Node::writes(size_t bytes) {
@@ -43,10 +50,6 @@ absl::Status Node::Attach(SessionLink::Subject subject) {
   absl::Status status = session_.Attach(std::move(subject));
   if (status.ok()) io_.Wake();
   return status;
-}
-
-void Node::Detach(RemoteStore::Listener* listener) {
-  if (session_.Detach(listener)) io_.AwaitTurn();
 }
 
 void Node::OnLogin(Link* link, int64_t now_nanos) {
@@ -64,6 +67,21 @@ void Node::OnLogin(Link* link, int64_t now_nanos) {
     // login do not hurry each other on and on.
     if (link == &reads_) other->Hurry(now_nanos);
   }
+  if (link == &session_ && owner_ != nullptr) {
+    owner_->OnSessionOpen(this, now_nanos);
+  }
+}
+
+void Node::OnClose(Link* link, int64_t now_nanos) {
+  if (owner_ == nullptr) return;
+  if (link == &session_) return owner_->OnSessionClose(this, now_nanos);
+  // The node may have been stopped, and replaced.
+  session_.Drop(absl::UnavailableError("a connection for data is lost"),
+                now_nanos);
+}
+
+void Node::OnSlots(const Reply& slots, int64_t asked_nanos) {
+  if (owner_ != nullptr) owner_->OnSlots(this, slots, asked_nanos);
 }
 
 void Node::OnDemotion(const absl::Status& why, int64_t now_nanos) {

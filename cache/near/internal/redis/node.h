@@ -1,6 +1,5 @@
-// The connections of a store to its server, and the thread that serves them:
-// one for reads, one for writes, one for large writes if there are any, and one
-// for the sessions of all listeners.
+// The connections of a store to one server: one for reads, one for writes, one
+// for large writes if there are any, and one for the sessions of all listeners.
 //
 // One server at a time: when a connection has logged in, those that are logged
 // in to another server, or to an earlier run of it, are dropped. Where the
@@ -8,21 +7,22 @@
 // reached another one, and ends the session. So no session outlives a change of
 // the server behind the address.
 //
-// Threads. Thread-safe.
+// Threads. Thread-safe, but for the destructor.
 
 #ifndef WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_NODE_H_
 #define WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_NODE_H_
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "absl/base/call_once.h"
 #include "absl/status/status.h"
 #include "wheelcache/cache/near/internal/redis/data_link.h"
 #include "wheelcache/cache/near/internal/redis/io_thread.h"
 #include "wheelcache/cache/near/internal/redis/pipeline.h"
+#include "wheelcache/cache/near/internal/redis/resp.h"
 #include "wheelcache/cache/near/internal/redis/server_url.h"
 #include "wheelcache/cache/near/internal/redis/session_link.h"
 #include "wheelcache/cache/near/internal/redis/socket.h"
@@ -34,36 +34,66 @@ namespace wheelcache::internal {
 
 class WHEELCACHE_EXPORT Node final : public Link::Observer {
  public:
-  Node(ServerUrl url, const DataLinkSettings& settings, Clock& clock);
-  ~Node() override;
+  // Is told, on the I/O thread, of the connection for sessions.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    virtual void OnSessionOpen(Node* node, int64_t now_nanos) = 0;
+    virtual void OnSessionClose(Node* node, int64_t now_nanos) = 0;
+    virtual void OnSlots(Node* node, const Reply& slots,
+                         int64_t asked_nanos) = 0;
+  };
 
-  // Starts the thread, which connects. REQUIRES: called once, before all else.
-  absl::Status Start();
+  // What nodes of a store have in common. `owner` may be null.
+  struct Surroundings {
+    Clock& clock;
+    IoThread& io;
+    Owner* owner;
+    std::function<uint64_t()> next_session;
+  };
 
-  // See IoThread.
-  bool lost_thread() const { return io_.lost_thread(); }
+  // What it refers to must outlive it.
+  Node(ServerUrl url, const DataLinkSettings& settings, Surroundings around);
+  ~Node() override { Stop(); }
+
+  // Begin to connect, for sessions and for data, and end that for good.
+  void StartSessions() { io_.Add(&session_); }
+  void StartData();
+  void Stop();
+
+  const ServerUrl& url() const { return endpoint_.url(); }
+
+  // See SessionLink.
+  uint64_t session() const { return session_.session(); }
+  void AskForSlots();
 
   Pipeline& reads() { return reads_.pipeline(); }
 
   // For a write of so many bytes. A large one would keep small ones waiting.
   Pipeline& writes(size_t bytes);
 
-  // As RemoteStore::Attach and Detach.
+  // As RemoteStore::Attach and Detach; the latter returns whether the I/O
+  // thread may be telling the listener something.
   absl::Status Attach(SessionLink::Subject subject);
-  void Detach(RemoteStore::Listener* listener);
+  bool Detach(RemoteStore::Listener* listener) {
+    return session_.Detach(listener);
+  }
 
  private:
   void OnLogin(Link* link, int64_t now_nanos) override;
   void OnDemotion(const absl::Status& why, int64_t now_nanos) override;
+  void OnClose(Link* link, int64_t now_nanos) override;
+  void OnSlots(const Reply& slots, int64_t asked_nanos) override;
 
   const DataLinkSettings settings_;
-  std::atomic<uint64_t> sessions_{0};
   Endpoint endpoint_;
-  IoThread io_;
+  IoThread& io_;
+  Owner* const owner_;
   SessionLink session_;
   DataLink reads_;
   DataLink writes_;
   DataLink large_writes_;
+  absl::once_flag has_data_;
   absl::once_flag has_large_writes_;
   const std::array<Link*, 4> links_ = {&session_, &reads_, &writes_,
                                        &large_writes_};

@@ -10,99 +10,113 @@
 namespace wheelcache::internal {
 
 Pipeline::Pipeline(Clock& clock, size_t max_in_flight,
-                   std::function<void()> wake)
-    : clock_(clock), max_in_flight_(max_in_flight), wake_(std::move(wake)) {}
+                   absl::Duration silence_limit, std::function<void()> wake)
+    : clock_(clock),
+      max_in_flight_(max_in_flight),
+      silence_nanos_(Clock::NanosAfter(0, silence_limit)),
+      wake_(std::move(wake)) {}
 
 absl::StatusOr<std::vector<Reply>> Pipeline::Execute(Batch batch,
                                                      absl::Duration timeout) {
-  if (timeout <= absl::ZeroDuration()) {
-    return absl::DeadlineExceededError("there is no time for it");
-  }
-  const int64_t deadline = clock_.NanosAfter(timeout);
-  std::string again;
-  if (batch.kind == Kind::kReads) again = batch.bytes;
-  Exchange exchange;
+  Call call(std::move(batch), clock_.NanosAfter(timeout));
+  Begin(call);
+  return End(call);
+}
+
+void Pipeline::Begin(Call& call) {
   MutexLock lock(&mu_);
-  absl::Status status = ExchangeLocked(std::move(batch.bytes), batch.commands,
-                                       deadline, &exchange);
-  if (exchange.is_lost && batch.kind == Kind::kReads) {
-    Exchange second;
-    status =
-        ExchangeLocked(std::move(again), batch.commands, deadline, &second);
-    exchange.replies = std::move(second.replies);
+  if (clock_.NowNanos() >= call.deadline_nanos_) {
+    FailLocked(call, absl::DeadlineExceededError("there is no time for it"));
+  } else if (channel_ != nullptr) {
+    SendLocked(call);
   }
-  if (!status.ok()) return status;
-  return std::move(exchange.replies);
 }
 
-absl::Status Pipeline::ExchangeLocked(std::string bytes, size_t commands,
-                                      int64_t deadline, Exchange* exchange) {
-  if (absl::Status status = AwaitOpenLocked(deadline); !status.ok()) {
-    return status;
+absl::StatusOr<std::vector<Reply>> Pipeline::End(Call& call) {
+  MutexLock lock(&mu_);
+  while (true) {
+    if (call.state_ == Call::State::kNew) AwaitOpenLocked(call);
+    if (call.state_ == Call::State::kNew) SendLocked(call);
+    if (call.state_ == Call::State::kSent) AwaitRepliesLocked(call);
+    HandOverLocked();
+    if (!call.is_lost_ || call.is_second_ || call.batch_.kind != Kind::kReads) {
+      break;
+    }
+    call.is_second_ = true;
+    call.is_lost_ = false;
+    call.state_ = Call::State::kNew;
+    call.replies_.clear();
+    call.failure_ = Reason();
   }
-  if (absl::Status status = SendLocked(std::move(bytes), commands, exchange);
-      !status.ok()) {
-    return status;
-  }
-  AwaitRepliesLocked(*exchange, deadline);
-  if (!exchange->done) {
-    exchange->in_flight->exchange = nullptr;
-    EndLocked(*exchange);
-    exchange->failure = Reason(absl::DeadlineExceededError("no reply in time"));
-  }
-  HandOverLocked();
-  return exchange->failure.ToStatus();
+  if (!call.failure_.ok()) return call.failure_.ToStatus();
+  return std::move(call.replies_);
 }
 
-absl::Status Pipeline::AwaitOpenLocked(int64_t deadline) {
+void Pipeline::FailLocked(Call& call, const absl::Status& why) {
+  call.failure_ = Reason(why);
+  call.state_ = Call::State::kDone;
+}
+
+void Pipeline::AwaitOpenLocked(Call& call) {
   while (channel_ == nullptr) {
-    if (!refused_.ok()) return refused_.ToStatus();
-    const int64_t left = deadline - clock_.NowNanos();
+    if (!refused_.ok()) return FailLocked(call, refused_.ToStatus());
+    const int64_t left = call.deadline_nanos_ - clock_.NowNanos();
     if (left <= 0) {
-      return absl::DeadlineExceededError("no connection in time");
+      return FailLocked(call,
+                        absl::DeadlineExceededError("no connection in time"));
     }
     opened_or_refused_.WaitWithTimeout(&mu_, absl::Nanoseconds(left));
   }
-  return absl::OkStatus();
 }
 
-absl::Status Pipeline::SendLocked(std::string bytes, size_t commands,
-                                  Exchange* exchange) {
+void Pipeline::SendLocked(Call& call) {
   Wire& wire = *channel_->wire;
-  if (commands_in_flight_ + commands > max_in_flight_) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("max_in_flight: with this call, more than ",
-                     max_in_flight_, " commands would wait for replies"));
+  const size_t commands = call.batch_.commands;
+  const bool is_probe = &call == probe_.get();
+  if (!is_probe && commands_in_flight_ + commands > max_in_flight_) {
+    return FailLocked(
+        call, absl::ResourceExhaustedError(absl::StrCat(
+                  "max_in_flight: with this call, more than ", max_in_flight_,
+                  " commands would wait for replies")));
   }
-  if (wire.has_unsent() &&
-      wire.unsent_bytes() + bytes.size() > kMaxUnsentBytes) {
-    return absl::ResourceExhaustedError(
-        "with this call, more than 64 MiB would wait for the server to read "
-        "them");
+  if (!is_probe && wire.has_unsent() &&
+      wire.unsent_bytes() + call.batch_.bytes.size() > kMaxUnsentBytes) {
+    return FailLocked(call, absl::ResourceExhaustedError(
+                                "with this call, more than 64 MiB would wait "
+                                "for the server to read them"));
   }
-  in_flight_.push_back({exchange, commands});
+  in_flight_.push_back({&call, commands});
   commands_in_flight_ += commands;
-  exchange->in_flight = &in_flight_.back();
-  exchange->waits = waiting_.insert(waiting_.end(), exchange);
+  call.in_flight_ = &in_flight_.back();
+  call.state_ = Call::State::kSent;
+  if (clock_.NowNanos() - received_nanos_ > silence_nanos_) {
+    return FindLostLocked(absl::UnavailableError("the server is silent"));
+  }
   const bool was_sent = !wire.has_unsent();
-  if (absl::Status status = wire.Send(std::move(bytes)); !status.ok()) {
+  const bool may_repeat = call.batch_.kind == Kind::kReads && !call.is_second_;
+  absl::Status status =
+      wire.Send(may_repeat ? call.batch_.bytes : std::move(call.batch_.bytes));
+  if (!status.ok()) {
     FindLostLocked(status);
   } else if (was_sent && wire.has_unsent()) {
     wake_();  // To poll() for room.
   }
-  return absl::OkStatus();
 }
 
-void Pipeline::AwaitRepliesLocked(Exchange& exchange, int64_t deadline) {
-  while (!exchange.done) {
-    const int64_t left = deadline - clock_.NowNanos();
-    if (left <= 0) return;
-    if (channel_->is_read) {
-      exchange.woken.WaitWithTimeout(&mu_, absl::Nanoseconds(left));
+void Pipeline::AwaitRepliesLocked(Call& call) {
+  const auto place = waiting_.insert(waiting_.end(), &call);
+  while (call.state_ != Call::State::kDone) {
+    const int64_t left = call.deadline_nanos_ - clock_.NowNanos();
+    if (left <= 0) {
+      call.in_flight_->call = nullptr;
+      FailLocked(call, absl::DeadlineExceededError("no reply in time"));
+    } else if (channel_->is_read) {
+      call.woken_.WaitWithTimeout(&mu_, absl::Nanoseconds(left));
     } else {
-      ReadLocked(deadline);
+      ReadLocked(call.deadline_nanos_);
     }
   }
+  waiting_.erase(place);
 }
 
 // What has come, or comes until the deadline, or in the next milliseconds.
@@ -129,6 +143,7 @@ void Pipeline::ReadLocked(int64_t deadline) {
   mu_.Lock();
   channel->is_read = false;
   if (channel != channel_) return;  // Closed meanwhile.
+  if (!replies.empty()) received_nanos_ = clock_.NowNanos();
   DispatchLocked(replies);
   if (!status.ok()) FindLostLocked(status);
 }
@@ -142,23 +157,19 @@ void Pipeline::DispatchLocked(std::vector<Reply>& replies) {
     }
     InFlight& first = in_flight_.front();
     --commands_in_flight_;
-    Exchange* const exchange = first.exchange;
-    if (exchange != nullptr) exchange->replies.push_back(std::move(reply));
+    Call* const call = first.call;
+    if (call != nullptr) call->replies_.push_back(std::move(reply));
     if (--first.missing != 0) continue;
     in_flight_.pop_front();
-    if (exchange != nullptr) EndLocked(*exchange);
+    if (call == nullptr) continue;
+    call->state_ = Call::State::kDone;
+    if (call == probe_.get()) {
+      probe_reply_ = std::move(call->replies_.front());
+      wake_();
+    } else {
+      call->woken_.Signal();
+    }
   }
-}
-
-// Its replies are there, or it waits for them no longer.
-void Pipeline::EndLocked(Exchange& exchange) {
-  exchange.done = true;
-  if (&exchange == &probe_) {
-    wake_();
-    return;
-  }
-  waiting_.erase(exchange.waits);
-  exchange.woken.Signal();
 }
 
 // Lets another thread read, if nobody does.
@@ -167,7 +178,7 @@ void Pipeline::HandOverLocked() {
   if (waiting_.empty()) {
     wake_();
   } else {
-    waiting_.front()->woken.Signal();
+    waiting_.front()->woken_.Signal();
   }
 }
 
@@ -175,6 +186,7 @@ void Pipeline::Open(std::unique_ptr<Wire> wire) {
   MutexLock lock(&mu_);
   assert(channel_ == nullptr && in_flight_.empty());
   channel_ = std::make_shared<Channel>(std::move(wire));
+  received_nanos_ = clock_.NowNanos();
   lost_ = Reason();
   refused_ = Reason();
   opened_or_refused_.SignalAll();
@@ -207,32 +219,25 @@ void Pipeline::FailAllLocked(const absl::Status& why) {
   }
   commands_in_flight_ = 0;
   for (const InFlight& each : std::exchange(in_flight_, {})) {
-    if (each.exchange == nullptr) continue;
-    each.exchange->failure = Reason(why);
-    each.exchange->is_lost = true;
-    EndLocked(*each.exchange);
+    if (each.call == nullptr) continue;
+    each.call->is_lost_ = true;
+    FailLocked(*each.call, why);
+    each.call->woken_.Signal();
   }
 }
 
 void Pipeline::Probe(std::string command) {
   MutexLock lock(&mu_);
   if (channel_ == nullptr) return;
-  probe_.replies.clear();
-  probe_.done = false;
-  in_flight_.push_back({&probe_, 1});
-  ++commands_in_flight_;
-  absl::Status status = channel_->wire->Send(std::move(command));
-  if (!status.ok()) {
-    FindLostLocked(status);
-  }
+  probe_reply_.reset();
+  probe_ = std::make_unique<Call>(Batch{Kind::kWrites, std::move(command), 1},
+                                  Clock::kNever);
+  SendLocked(*probe_);
 }
 
 std::optional<Reply> Pipeline::TakeProbeReply() {
   MutexLock lock(&mu_);
-  if (!probe_.done || probe_.replies.empty()) return std::nullopt;
-  Reply reply = std::move(probe_.replies[0]);
-  probe_.replies.clear();
-  return reply;
+  return std::exchange(probe_reply_, std::nullopt);
 }
 
 PollRequest Pipeline::Request() const {

@@ -62,7 +62,13 @@ class WHEELCACHE_EXPORT Pipeline final {
     size_t commands;
   };
 
-  Pipeline(Clock& clock, size_t max_in_flight, std::function<void()> wake);
+  // Commands on their way. It stays where it is from Begin to End.
+  class Call;
+
+  // A connection on which nothing has come for `silence_limit` is lost before
+  // anything is sent: the server may have been stopped, and replaced.
+  Pipeline(Clock& clock, size_t max_in_flight, absl::Duration silence_limit,
+           std::function<void()> wake);
 
   // The commands that may be in flight.
   size_t max_in_flight() const { return max_in_flight_; }
@@ -71,6 +77,11 @@ class WHEELCACHE_EXPORT Pipeline final {
   // connection as well, unless the last attempt to get one has failed.
   absl::StatusOr<std::vector<Reply>> Execute(Batch batch,
                                              absl::Duration timeout);
+
+  // The same in two steps, so that one thread may have calls on several
+  // pipelines. Begin does not wait.
+  void Begin(Call& call);
+  absl::StatusOr<std::vector<Reply>> End(Call& call);
 
   // The rest is for the I/O thread.
 
@@ -113,24 +124,10 @@ class WHEELCACHE_EXPORT Pipeline final {
     std::string message;
   };
 
-  struct InFlight;
-
-  // Commands whose replies have not all come.
-  struct Exchange {
-    std::vector<Reply> replies;
-    Reason failure;
-    bool done = false;
-    bool is_lost = false;  // The connection was, before the replies came.
-    CondVar woken;
-    // Its places in the lists below, while not done.
-    InFlight* in_flight = nullptr;
-    std::list<Exchange*>::iterator waits = {};
-  };
-
-  // An exchange, and how many of its replies are to come; null if the caller
-  // has left.
+  // A call, and how many of its replies are to come; null if the caller has
+  // left.
   struct InFlight {
-    Exchange* exchange;
+    Call* call;
     size_t missing;
   };
 
@@ -143,22 +140,16 @@ class WHEELCACHE_EXPORT Pipeline final {
 
   void Close(const absl::Status& why, bool then_fail);
 
-  absl::Status ExchangeLocked(std::string bytes, size_t commands,
-                              int64_t deadline, Exchange* exchange)
+  void FailLocked(Call& call, const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status AwaitOpenLocked(int64_t deadline)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status SendLocked(std::string bytes, size_t commands,
-                          Exchange* exchange)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void AwaitRepliesLocked(Exchange& exchange, int64_t deadline)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AwaitOpenLocked(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SendLocked(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AwaitRepliesLocked(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReadLocked(int64_t deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Receive(Wire& wire, int64_t deadline,
                        std::vector<Reply>* replies) const;
   void DispatchLocked(std::vector<Reply>& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void EndLocked(Exchange& exchange) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void HandOverLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FindLostLocked(const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -167,6 +158,7 @@ class WHEELCACHE_EXPORT Pipeline final {
 
   Clock& clock_;
   const size_t max_in_flight_;
+  const int64_t silence_nanos_;
   const std::function<void()> wake_;
 
   mutable Mutex mu_;
@@ -180,12 +172,36 @@ class WHEELCACHE_EXPORT Pipeline final {
   Reason refused_ ABSL_GUARDED_BY(mu_);
   CondVar opened_or_refused_;
 
+  int64_t received_nanos_ ABSL_GUARDED_BY(mu_) = 0;  // When something came.
+
   // In the order of sending. A deque does not move what stays in it.
   std::deque<InFlight> in_flight_ ABSL_GUARDED_BY(mu_);
   size_t commands_in_flight_ ABSL_GUARDED_BY(mu_) = 0;
-  std::list<Exchange*> waiting_ ABSL_GUARDED_BY(mu_);  // Without the probe.
+  std::list<Call*> waiting_ ABSL_GUARDED_BY(mu_);  // In End.
 
-  Exchange probe_ ABSL_GUARDED_BY(mu_);
+  // The reply to a probe, and whether one is under way.
+  std::optional<Reply> probe_reply_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<Call> probe_ ABSL_GUARDED_BY(mu_);
+};
+
+class Pipeline::Call final {
+ public:
+  Call(Batch batch, int64_t deadline_nanos)
+      : batch_(std::move(batch)), deadline_nanos_(deadline_nanos) {}
+
+ private:
+  friend class Pipeline;
+  enum class State { kNew, kSent, kDone };
+
+  Batch batch_;  // Without the bytes of what is not to be sent again.
+  const int64_t deadline_nanos_;
+  State state_ = State::kNew;
+  bool is_second_ = false;
+  bool is_lost_ = false;  // The connection was, before the replies came.
+  std::vector<Reply> replies_;
+  Reason failure_;
+  InFlight* in_flight_ = nullptr;  // While it is sent.
+  CondVar woken_;
 };
 
 }  // namespace wheelcache::internal

@@ -36,7 +36,7 @@ struct Meaning {
 constexpr absl::string_view kReplica =
     "the server is a replica; give the URL of the primary";
 constexpr absl::string_view kCluster =
-    "the server is a node of a cluster, which is not supported";
+    "the server is a node of a cluster; set RedisStoreOptions::cluster";
 constexpr absl::string_view kOldServer =
     "this needs Redis 6.0 or later, or Valkey, with the command enabled";
 
@@ -68,7 +68,9 @@ constexpr Meaning kMeanings[] = {
      "choose another database in the URL"},
     {"MOVED", absl::StatusCode::kUnimplemented, kCluster},
     {"ASK", absl::StatusCode::kUnimplemented, kCluster},
-    {"CLUSTERDOWN", absl::StatusCode::kUnimplemented, kCluster},
+    {"CLUSTERDOWN", absl::StatusCode::kUnavailable,
+     "see CLUSTER INFO; if this is one server alone, set "
+     "RedisStoreOptions::cluster"},
     {"CROSSSLOT", absl::StatusCode::kUnimplemented, kCluster},
     {"ERR unknown command", absl::StatusCode::kUnimplemented, kOldServer},
     {"ERR unknown subcommand", absl::StatusCode::kUnimplemented, kOldServer},
@@ -83,6 +85,8 @@ absl::string_view RightFor(absl::string_view command) {
   };
   static constexpr Right kRights[] = {
       {"CLIENT ID", "+client|id"},
+      {"CLUSTER INFO", "+cluster|info"},
+      {"CLUSTER SLOTS", "+cluster|slots"},
       {"CLIENT TRACKING", "+client|tracking"},
       {"SUBSCRIBE", "+subscribe &__redis__:invalidate"},
       {"INFO", "+info"},

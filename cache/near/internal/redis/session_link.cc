@@ -114,6 +114,7 @@ absl::Duration SessionLink::ShortestStaleness() const {
 
 absl::Duration SessionLink::SilenceLimit() const {
   if (!heartbeat_.has_value()) return settings_.timeout;
+  if (attached_.empty()) return unanswered_limit_;
   absl::Duration longest = absl::ZeroDuration();
   for (const Attached& each : attached_) {
     longest = std::max(longest, each.subject->max_staleness);
@@ -133,12 +134,12 @@ PollRequest SessionLink::Request() const {
   if (has_changes_) {
     request.wake_nanos = 0;
   } else if (!is_open()) {
-    if (!attached_.empty()) return connector_.Request();
+    if (!attached_.empty() || is_of_cluster()) return connector_.Request();
   } else {
     request.fd = wire_->stream().fd();
     request.events = POLLIN;
     if (wire_->has_unsent()) request.events |= POLLOUT;
-    request.wake_nanos = SilentNanos();
+    request.wake_nanos = wants_slots_ ? 0 : SilentNanos();
     if (heartbeat_.has_value()) {
       request.wake_nanos =
           std::min(request.wake_nanos, heartbeat_->next_nanos());
@@ -149,7 +150,7 @@ PollRequest SessionLink::Request() const {
 
 void SessionLink::Handle(PollEvents revents, int64_t now_nanos) {
   TakeChanges(now_nanos);
-  if (attached_.empty()) {
+  if (attached_.empty() && !is_of_cluster()) {
     Close(now_nanos);
     return;
   }
@@ -159,7 +160,7 @@ void SessionLink::Handle(PollEvents revents, int64_t now_nanos) {
     return;
   }
   absl::Status status = connector_.Advance(revents, now_nanos);
-  if (!status.ok()) TellLoss(status);
+  if (!status.ok()) TellLoss(0, status);
   if (!connector_.ready()) return;
   status = Open(now_nanos);
   if (!status.ok()) Drop(status, now_nanos);
@@ -167,6 +168,8 @@ void SessionLink::Handle(PollEvents revents, int64_t now_nanos) {
 
 absl::Status SessionLink::Open(int64_t now_nanos) {
   wire_ = connector_.TakeWire();
+  received_nanos_ = now_nanos;
+  wants_slots_ = is_of_cluster();
   observer_->OnLogin(this, now_nanos);
   if (absl::Status status = AskForPrefixes(now_nanos); !status.ok()) {
     return status;
@@ -223,6 +226,10 @@ absl::Status SessionLink::AskForPrefixes(int64_t now_nanos) {
 }
 
 absl::Status SessionLink::HandleOpen(PollEvents revents, int64_t now_nanos) {
+  // Even if something has come now: see the header.
+  if (is_of_cluster() && now_nanos >= SilentNanos()) {
+    return absl::UnavailableError("the node was silent");
+  }
   if (revents & POLLOUT) {
     if (absl::Status status = wire_->Flush(); !status.ok()) return status;
   }
@@ -242,13 +249,33 @@ absl::Status SessionLink::HandleOpen(PollEvents revents, int64_t now_nanos) {
         absl::StrCat(NameOf(questions_.front()), ": no reply in ",
                      absl::FormatDuration(SilenceLimit())));
   }
-  if (!heartbeat_.has_value()) return absl::OkStatus();
+  return AskWhatIsDue(now_nanos);
+}
+
+absl::Status SessionLink::AskWhatIsDue(int64_t now_nanos) {
+  if (wants_slots_.exchange(false)) {
+    slots_asked_.push_back(now_nanos);
+    absl::Status asked = Ask(Question::kSlots, {"CLUSTER", "SLOTS"}, now_nanos);
+    if (!asked.ok()) return asked;
+  }
+  if (!heartbeat_.has_value()) {
+    // The first listener has come.
+    return is_of_cluster() ? AskForPrefixes(now_nanos) : absl::OkStatus();
+  }
   if (now_nanos >= heartbeat_->next_nanos()) {
-    heartbeat_->Send(now_nanos);
-    absl::Status sent = Ask(Question::kPing, {"PING"}, now_nanos);
-    if (!sent.ok()) return sent;
+    if (absl::Status asked = AskHeartbeat(now_nanos); !asked.ok()) {
+      return asked;
+    }
   }
   return AskForPrefixes(now_nanos);
+}
+
+absl::Status SessionLink::AskHeartbeat(int64_t now_nanos) {
+  heartbeat_->Send(now_nanos);
+  if (!is_of_cluster()) return Ask(Question::kPing, {"PING"}, now_nanos);
+  absl::Status asked = Ask(Question::kRole, {"HELLO", "3"}, now_nanos);
+  if (!asked.ok()) return asked;
+  return Ask(Question::kState, {"CLUSTER", "INFO"}, now_nanos);
 }
 
 absl::string_view SessionLink::NameOf(Question question) {
@@ -259,6 +286,12 @@ absl::string_view SessionLink::NameOf(Question question) {
       return "SUBSCRIBE";
     case Question::kPing:
       return "PING";
+    case Question::kRole:
+      return "HELLO";
+    case Question::kState:
+      return "CLUSTER INFO";
+    case Question::kSlots:
+      return "CLUSTER SLOTS";
   }
   return "";
 }
@@ -293,6 +326,22 @@ absl::Status SessionLink::Take(const Reply& reply, int64_t now_nanos) {
     case Question::kPing:
       if (!is_status && kind != "pong") break;
       return TakePong();
+    case Question::kRole:
+      return CheckPrimary(reply);
+    case Question::kState:
+      if (reply.type != Reply::Type::kString) break;
+      if (!absl::StrContains(reply.text, "cluster_state:ok")) {
+        return absl::UnavailableError(
+            "CLUSTER INFO: the node sees no majority of the cluster");
+      }
+      return TakePong();
+    case Question::kSlots: {
+      const int64_t asked_nanos = slots_asked_.front();
+      slots_asked_.pop_front();
+      if (reply.type != Reply::Type::kArray) break;
+      observer_->OnSlots(reply, asked_nanos);
+      return absl::OkStatus();
+    }
   }
   return UnexpectedReply(NameOf(question), reply);
 }
@@ -301,7 +350,7 @@ absl::Status SessionLink::Take(const Reply& reply, int64_t now_nanos) {
 absl::Status SessionLink::TakeTracking(int64_t now_nanos) {
   if (!heartbeat_.has_value()) {
     heartbeat_.emplace(ShortestStaleness(), now_nanos);
-    session_ = next_session_();
+    session_.store(next_session_(), std::memory_order_release);
   }
   for (Attached& each : attached_) {
     if (each.state == State::kAsked) TellOfSession(each, now_nanos);
@@ -313,7 +362,7 @@ absl::Status SessionLink::TakeTracking(int64_t now_nanos) {
 void SessionLink::TellOfSession(Attached& to, int64_t now_nanos) const {
   to.state = State::kTold;
   to.until_nanos = now_nanos;
-  to.subject->listener->OnLease(session_, now_nanos);
+  to.subject->listener->OnLease(session(), now_nanos);
 }
 
 // An array of keys; null for all keys.
@@ -370,7 +419,7 @@ absl::Status SessionLink::TakePong() {
     each.until_nanos =
         std::max(each.until_nanos,
                  Clock::NanosAfter(*certified, each.subject->max_staleness));
-    each.subject->listener->OnLease(session_, each.until_nanos);
+    each.subject->listener->OnLease(session(), each.until_nanos);
   }
   return absl::OkStatus();
 }
@@ -378,23 +427,29 @@ absl::Status SessionLink::TakePong() {
 void SessionLink::Drop(const absl::Status& why, int64_t now_nanos) {
   if (!is_open()) return;
   TakeChanges(now_nanos);
+  const uint64_t session = session_.load(std::memory_order_relaxed);
   Close(now_nanos);
-  TellLoss(connector_.Named(why));
+  TellLoss(session, connector_.Named(why));
 }
 
-void SessionLink::TellLoss(const absl::Status& why) {
-  for (const Attached& each : attached_) each.subject->listener->OnLoss(why);
+void SessionLink::TellLoss(uint64_t session, const absl::Status& why) {
+  for (const Attached& each : attached_) {
+    each.subject->listener->OnLoss(session, why);
+  }
 }
 
 void SessionLink::Close(int64_t now_nanos) {
   if (!is_open()) return;
   wire_ = nullptr;
+  session_.store(0, std::memory_order_release);
   heartbeat_.reset();
   questions_.clear();
+  slots_asked_.clear();
   prefixes_.clear();
   received_nanos_ = 0;
   for (Attached& each : attached_) each.state = State::kNew;
   connector_.Restart(now_nanos);
+  observer_->OnClose(this, now_nanos);
 }
 
 }  // namespace wheelcache::internal

@@ -13,8 +13,14 @@
 // PINGs follow the shortest bound of the listeners. The connection is given up
 // when nothing has come on it for the longest one, or for `unanswered_limit`.
 //
-// Threads. Attach and Detach are thread-safe; the rest is a Link. Listeners are
-// called on the I/O thread.
+// Of a node of a cluster, the heartbeat asks for its role and for the state of
+// the cluster as well, so that one that is cut off from most others ends its
+// session; and one that was silent for `unanswered_limit` is lost, whatever it
+// says then. The connection is there without listeners, too, to ask the node
+// who serves which slots.
+//
+// Threads. Attach, Detach, AskForSlots and session are thread-safe; the rest is
+// a Link. Listeners are called on the I/O thread.
 
 #ifndef WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_SESSION_LINK_H_
 #define WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_SESSION_LINK_H_
@@ -68,6 +74,12 @@ class WHEELCACHE_EXPORT SessionLink final : public Link {
   // was attached.
   bool Detach(RemoteStore::Listener* listener);
 
+  // Has the observer told of the slots, soon if the node is there.
+  void AskForSlots() { wants_slots_ = true; }
+
+  // The session that lasts now; 0 for none. For any thread.
+  uint64_t session() const { return session_.load(std::memory_order_acquire); }
+
   PollRequest Request() const override;
   void Handle(PollEvents revents, int64_t now_nanos) override;
   const std::string* server_id() const override {
@@ -85,10 +97,11 @@ class WHEELCACHE_EXPORT SessionLink final : public Link {
     State state;
     int64_t until_nanos;  // Of its lease.
   };
-  enum class Question { kTracking, kSubscribe, kPing };
+  enum class Question { kTracking, kSubscribe, kPing, kRole, kState, kSlots };
 
   bool is_open() const { return wire_ != nullptr; }
   bool has_resp3() const { return connector_.login().has_resp3(); }
+  bool is_of_cluster() const { return settings_.mode == Login::Mode::kCluster; }
 
   void TakeChanges(int64_t now_nanos);
   absl::Duration ShortestStaleness() const;
@@ -108,10 +121,12 @@ class WHEELCACHE_EXPORT SessionLink final : public Link {
   void TellOfSession(Attached& to, int64_t now_nanos) const;
   absl::Status TakeMessage(const Reply& keys);
   absl::Status TakePong();
+  absl::Status AskHeartbeat(int64_t now_nanos);
+  absl::Status AskWhatIsDue(int64_t now_nanos);
   const Attached* Find(absl::string_view key) const;
   static void TellOf(absl::Span<const absl::string_view> keys,
                      const Attached* to);
-  void TellLoss(const absl::Status& why);
+  void TellLoss(uint64_t session, const absl::Status& why);
 
   const ConnectorSettings settings_;
   const absl::Duration unanswered_limit_;
@@ -123,6 +138,7 @@ class WHEELCACHE_EXPORT SessionLink final : public Link {
   std::vector<std::shared_ptr<const Subject>> subjects_ ABSL_GUARDED_BY(mu_);
   // Whether attached_ lacks a change of it.
   std::atomic<bool> has_changes_{false};
+  std::atomic<bool> wants_slots_{false};
 
   // The rest is of the I/O thread. In the order of their prefixes.
   std::vector<Attached> attached_;
@@ -132,10 +148,11 @@ class WHEELCACHE_EXPORT SessionLink final : public Link {
   std::deque<Question> questions_;     // Without a reply.
   int64_t asked_nanos_ = 0;            // When the first of them was sent.
   int64_t received_nanos_ = 0;         // When something came last.
+  std::deque<int64_t> slots_asked_;    // When each question for them was sent.
   std::vector<std::string> prefixes_;  // Of which the server is to tell.
 
   // From when the server first tells of writes.
-  uint64_t session_ = 0;
+  std::atomic<uint64_t> session_{0};
   std::optional<Heartbeat> heartbeat_;
 };
 

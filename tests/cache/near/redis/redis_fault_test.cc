@@ -220,10 +220,14 @@ TEST_F(RedisFaultTest, CallsBehind64MebibytesThatAreNotReadAreRefused) {
   ASSERT_TRUE(store_->Put({"p:key", large}, kTimeout).ok());
   server_->Stop();
   const auto put = [&] {
-    return store_->Put({"p:key", large}, absl::Milliseconds(1));
+    return store_->Put({"p:key", large}, absl::Milliseconds(100));
   };
-  EXPECT_EQ(put().code(), absl::StatusCode::kDeadlineExceeded);
-  const absl::Status refused = put();
+  // The system takes some of the first ones.
+  absl::Status refused;
+  EXPECT_TRUE(Until([&] {
+    refused = put();
+    return !absl::IsDeadlineExceeded(refused);
+  }));
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(absl::StrContains(refused.message(), "more than 64 MiB"))
       << refused;

@@ -280,8 +280,9 @@ TEST(RedisLoginTest, NodeOfAClusterIsRefused) {
   for (const std::vector<std::string>& more :
        {std::vector<std::string>{}, {"--rename-command", "HELLO", ""}}) {
     std::vector<std::string> options = {
-        "--cluster-enabled", "yes", "--cluster-config-file",
-        absl::StrCat("nodes", FreePort(), ".conf")};
+        "--cluster-enabled",     "yes",
+        "--cluster-port",        absl::StrCat(FreePort()),
+        "--cluster-config-file", absl::StrCat("nodes", FreePort(), ".conf")};
     options.insert(options.end(), more.begin(), more.end());
     const auto server = StartServer(options);
     ASSERT_NE(server, nullptr);

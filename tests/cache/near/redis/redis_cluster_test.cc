@@ -1,0 +1,394 @@
+// Near caches in front of a real Redis Cluster: keys on all nodes, slots that
+// move, nodes that fail and are replaced, and one that does not know it yet.
+
+#include "wheelcache/tests/testing/redis_cluster.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "wheelcache/cache/near/internal/redis/cluster.h"
+#include "wheelcache/cache/near/internal/redis/resp.h"
+#include "wheelcache/cache/near/near_cache.h"
+#include "wheelcache/cache/near/near_options.h"
+#include "wheelcache/cache/near/redis_store.h"
+#include "wheelcache/tests/testing/loopback.h"
+#include "wheelcache/tests/testing/redis_server.h"
+#include "wheelcache/tests/testing/relay.h"
+#include "wheelcache/wheel/clock.h"
+
+namespace wheelcache {
+namespace {
+
+using internal::SlotOf;
+using testing::RedisCluster;
+using testing::Relay;
+
+constexpr absl::Duration kTimeout = absl::Seconds(30);
+
+TEST(SlotTest, IsThatOfTheSpecification) {
+  EXPECT_EQ(SlotOf("123456789"), 0x31C3);
+  EXPECT_EQ(SlotOf(""), 0);
+  EXPECT_EQ(SlotOf("{user1000}.following"), SlotOf("{user1000}.followers"));
+  EXPECT_EQ(SlotOf("{user1000}.following"), SlotOf("user1000"));
+  EXPECT_EQ(SlotOf("foo{{bar}}zap"), SlotOf("{bar"));
+  EXPECT_EQ(SlotOf("foo{bar}{zap}"), SlotOf("bar"));
+  EXPECT_NE(SlotOf("foo{}{bar}"), SlotOf("bar"));
+  EXPECT_NE(SlotOf("foo{bar"), SlotOf("bar"));
+}
+
+class RedisClusterTest : public ::testing::Test {
+ protected:
+  using Near = NearCache<std::string>;
+
+  void Start(RedisCluster::Replicas replicas, absl::Duration max_staleness) {
+    auto cluster = RedisCluster::Start(replicas);
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    cluster_ = *std::move(cluster);
+    RedisStoreOptions options;
+    options.url = cluster_->url();
+    options.connect_timeout = absl::Seconds(10);
+    options.cluster = true;
+    options.cluster_node_timeout = RedisCluster::kNodeTimeout;
+    auto store = RedisStore::Create(options);
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+    NearCacheOptions near;
+    near.key_prefix = "p:";
+    near.max_staleness = max_staleness;
+    near.command_timeout = max_staleness;
+    near_ = *Near::Create(near, store_.get());
+    ASSERT_TRUE(Until([&] { return near_->stats().sessions >= 3; }));
+  }
+
+  bool Until(const std::function<bool()>& condition) const {
+    const int64_t limit = store_->clock().NanosAfter(kTimeout);
+    while (!condition()) {
+      if (store_->clock().NowNanos() > limit) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+
+  std::string Get(absl::string_view key) {
+    const Near::Result value = near_->Get(key);
+    if (!value.ok()) return value.status().ToString();
+    return value->value_or("(absent)");
+  }
+
+  // Whether the key is local.
+  bool Hits(absl::string_view key) {
+    const int64_t before = near_->stats().local_hits;
+    near_->Get(key).IgnoreError();
+    return near_->stats().local_hits > before;
+  }
+
+  // A key of a slot that the node serves.
+  std::string KeyOn(size_t node) {
+    for (int i = 0;; ++i) {
+      std::string key = absl::StrCat("key", i);
+      if (cluster_->OwnerOf(SlotOf("p:" + key)) == node) return key;
+    }
+  }
+
+  std::unique_ptr<RedisCluster> cluster_;
+  std::unique_ptr<RedisStore> store_;
+  std::unique_ptr<Near> near_;
+};
+
+// Promise: A near cache is never staler than its bound
+TEST_F(RedisClusterTest, KeysOfAllNodesAreReadWrittenAndToldOf) {
+  Start(RedisCluster::kWithoutReplicas, absl::Seconds(3));
+  std::vector<std::string> names;
+  for (int i = 0; i < 300; ++i) names.push_back(absl::StrCat("key", i));
+  for (const std::string& name : names) {
+    ASSERT_TRUE(near_->Set(name, name + "v").ok());
+  }
+  const std::vector<absl::string_view> keys(names.begin(), names.end());
+  const std::vector<Near::Result> values = near_->GetMany(keys);
+  for (size_t i = 0; i < names.size(); ++i) {
+    ASSERT_TRUE(values[i].ok()) << values[i].status();
+    EXPECT_EQ(**values[i], names[i] + "v");
+  }
+  for (size_t node = 0; node < RedisCluster::kPrimaries; ++node) {
+    const std::string key = KeyOn(node);
+    EXPECT_TRUE(Until([&] { return Hits(key); }));
+    cluster_->RunForKey({"SET", "p:" + key, "foreign"});
+    EXPECT_TRUE(Until([&] { return Get(key) == "foreign"; }));
+    EXPECT_TRUE(*near_->Del(key));
+    EXPECT_EQ(Get(key), "(absent)");
+  }
+}
+
+TEST_F(RedisClusterTest, SlotsThatMoveAreFollowed) {
+  Start(RedisCluster::kWithoutReplicas, absl::Seconds(3));
+  const std::string key = KeyOn(0);
+  const size_t slot = SlotOf("p:" + key);
+  for (size_t to : {1, 2, 0, 1, 0}) {
+    const std::string value = absl::StrCat("before ", to);
+    ASSERT_TRUE(near_->Set(key, value).ok());
+    ASSERT_TRUE(Until([&] { return Hits(key); }));
+    cluster_->MoveSlot(slot, to);
+    EXPECT_EQ(Get(key), value);
+    cluster_->RunForKey({"SET", "p:" + key, "after"});
+    EXPECT_TRUE(Until([&] { return Get(key) == "after"; }));
+    EXPECT_TRUE(Until([&] { return Hits(key); }));
+  }
+}
+
+// A key that was absent at the source, and is then set at the target, which
+// does not get to tell of it.
+// Promise: A near cache is never staler than its bound
+TEST_F(RedisClusterTest, AbsenceDoesNotOutliveTheBoundWhenTheSlotMoves) {
+  constexpr absl::Duration kBound = absl::Milliseconds(300);
+  Start(RedisCluster::kWithoutReplicas, kBound);
+  const std::string key = KeyOn(0);
+  EXPECT_EQ(Get(key), "(absent)");
+  cluster_->relay(1).Hold(Relay::kSubscription, Relay::kToClient);
+  cluster_->MoveSlot(SlotOf("p:" + key), 1);
+  EXPECT_EQ(cluster_->RunForKey({"SET", "p:" + key, "new"}), "OK");
+  const int64_t limit = store_->clock().NanosAfter(kBound);
+  ASSERT_TRUE(Until([&] { return store_->clock().NowNanos() > limit; }));
+  EXPECT_NE(Get(key), "(absent)");
+  cluster_->relay(1).ReleaseAll();
+  EXPECT_TRUE(Until([&] { return Get(key) == "new"; }));
+}
+
+TEST_F(RedisClusterTest, WhileASlotMovesKeysAreFoundOnEitherSide) {
+  Start(RedisCluster::kWithoutReplicas, absl::Seconds(3));
+  const std::string there = KeyOn(0);
+  const std::string slot = absl::StrCat(SlotOf("p:" + there));
+  const std::string gone = absl::StrCat("{p:", there, "}gone");
+  const std::string ids[] = {cluster_->Run(0, {"CLUSTER", "MYID"}),
+                             cluster_->Run(1, {"CLUSTER", "MYID"})};
+  const auto fetch = [&](absl::string_view key) {
+    const auto fetched = store_->Fetch({key}, kTimeout)[0];
+    return fetched.ok() ? fetched->bytes.value_or("(absent)")
+                        : fetched.status().ToString();
+  };
+  ASSERT_TRUE(store_->Put({"p:" + there, "there"}, kTimeout).ok());
+  cluster_->Run(1, {"CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0]});
+  cluster_->Run(0, {"CLUSTER", "SETSLOT", slot, "MIGRATING", ids[1]});
+  EXPECT_EQ(fetch("p:" + there), "there");
+  EXPECT_EQ(fetch(gone), "(absent)");
+  // Not at the source any more: written and read at the target.
+  EXPECT_TRUE(store_->Put({gone, "moved"}, kTimeout).ok());
+  EXPECT_EQ(fetch(gone), "moved");
+  EXPECT_TRUE(*store_->Remove(gone, kTimeout));
+  EXPECT_EQ(fetch(gone), "(absent)");
+}
+
+// Promise: A near cache is never staler than its bound
+TEST_F(RedisClusterTest, FailoverIsFollowed) {
+  Start(RedisCluster::kWithReplicas, absl::Seconds(1));
+  const std::string key = KeyOn(1);
+  ASSERT_TRUE(near_->Set(key, "old").ok());
+  ASSERT_EQ(cluster_->Run(1, {"WAIT", "1", "5000"}), "1");
+  ASSERT_TRUE(Until([&] { return Hits(key); }));
+  cluster_->node(1).Kill();
+  EXPECT_EQ(cluster_->RunForKey({"SET", "p:" + key, "new"}), "OK");
+  EXPECT_TRUE(Until([&] { return Get(key) == "new"; })) << Get(key);
+  EXPECT_TRUE(Until([&] { return Hits(key); }));
+  EXPECT_TRUE(near_->Set(key, "newer").ok());
+  EXPECT_EQ(Get(key), "newer");
+}
+
+// A primary that is stopped, replaced, and goes on without knowing it.
+// Promise: A near cache is never staler than its bound
+TEST_F(RedisClusterTest, PrimaryThatDoesNotKnowThatItIsNoneIsNotBelieved) {
+  Start(RedisCluster::kWithReplicas, absl::Seconds(1));
+  const std::string key = KeyOn(1);
+  ASSERT_TRUE(near_->Set(key, "old").ok());
+  ASSERT_EQ(cluster_->Run(1, {"WAIT", "1", "5000"}), "1");
+  EXPECT_EQ(Get(key), "old");
+  cluster_->node(1).Stop();
+  EXPECT_EQ(cluster_->RunForKey({"SET", "p:" + key, "new"}), "OK");
+  EXPECT_TRUE(Until([&] { return Get(key) == "new"; }));
+  // Nobody tells it.
+  for (size_t i = 0; i < cluster_->size(); ++i) {
+    if (i != 1) cluster_->node(i).Stop();
+  }
+  cluster_->node(1).Continue();
+  const int64_t limit =
+      store_->clock().NanosAfter(3 * RedisCluster::kNodeTimeout);
+  while (store_->clock().NowNanos() < limit) {
+    const auto value = near_->Get(key);
+    ASSERT_TRUE(!value.ok() || **value == "new") << **value;
+  }
+  for (size_t i = 0; i < cluster_->size(); ++i) cluster_->node(i).Continue();
+  EXPECT_TRUE(Until([&] { return Get(key) == "new"; }));
+}
+
+TEST_F(RedisClusterTest, ANodeThatIsCutOffFromTheOthersEndsItsSession) {
+  Start(RedisCluster::kWithoutReplicas, absl::Seconds(1));
+  const std::string key = KeyOn(0);
+  ASSERT_TRUE(near_->Set(key, "value").ok());
+  ASSERT_TRUE(Until([&] { return Hits(key); }));
+  cluster_->node(1).Stop();
+  cluster_->node(2).Stop();
+  // It answers all the time, but sees no majority.
+  EXPECT_TRUE(Until([&] { return !near_->Get(key).ok(); }));
+  EXPECT_TRUE(
+      Until([&] { return near_->stats().lease_left == absl::ZeroDuration(); }));
+  cluster_->node(1).Continue();
+  cluster_->node(2).Continue();
+  EXPECT_TRUE(Until([&] { return Get(key) == "value"; }));
+}
+
+// A node of a cluster that says what it is told to: whom it calls primaries,
+// each with an equal share of the slots, and the value of all keys.
+class ScriptedNode final {
+ public:
+  ScriptedNode() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address = testing::Loopback(0);
+    socklen_t size = sizeof(address);
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(listener_, any, size), 0);
+    EXPECT_EQ(getsockname(listener_, any, &size), 0);
+    EXPECT_EQ(listen(listener_, 100), 0);
+    port_ = ntohs(address.sin_port);
+  }
+  ~ScriptedNode() {
+    shutdown(listener_, SHUT_RDWR);
+    if (accepting_.joinable()) accepting_.join();
+    for (const int fd : connections_) shutdown(fd, SHUT_RDWR);
+    for (std::thread& each : threads_) each.join();
+    for (const int fd : connections_) close(fd);
+    close(listener_);
+  }
+  ScriptedNode(const ScriptedNode&) = delete;
+  ScriptedNode& operator=(const ScriptedNode&) = delete;
+
+  int port() const { return port_; }
+
+  // REQUIRES: called once.
+  void Play(std::vector<int> primaries, std::string value) {
+    slots_ = absl::StrCat("*", primaries.size(), "\r\n");
+    for (size_t i = 0; i < primaries.size(); ++i) {
+      const size_t share = internal::kSlots / primaries.size() + 1;
+      const size_t last = std::min((i + 1) * share, internal::kSlots) - 1;
+      absl::StrAppend(&slots_, "*3\r\n:", i * share, "\r\n:", last,
+                      "\r\n*2\r\n$9\r\n127.0.0.1\r\n:", primaries[i], "\r\n");
+    }
+    value_ = absl::StrCat("$", value.size(), "\r\n", value, "\r\n");
+    accepting_ = std::thread([this] {
+      while (true) {
+        const int fd = accept(listener_, nullptr, nullptr);
+        if (fd < 0) return;
+        connections_.push_back(fd);
+        threads_.emplace_back([this, fd] { Serve(fd); });
+      }
+    });
+  }
+
+ private:
+  void Serve(int fd) const {
+    internal::ReplyReader reader({100, 10'000});
+    std::array<char, 4096> buffer;
+    while (true) {
+      const ssize_t size = recv(fd, buffer.data(), buffer.size(), 0);
+      if (size <= 0) return;
+      reader.Feed({buffer.data(), static_cast<size_t>(size)});
+      internal::Reply command;
+      while (reader.Next(&command) == internal::ReplyReader::kReply) {
+        const std::string reply = ReplyTo(command);
+        send(fd, reply.data(), reply.size(), MSG_NOSIGNAL);
+      }
+    }
+  }
+  std::string ReplyTo(const internal::Reply& command) const {
+    const std::string& name = command.elements[0].text;
+    if (name == "HELLO") {
+      return "%3\r\n+id\r\n:1\r\n+mode\r\n+cluster\r\n+role\r\n+master\r\n";
+    }
+    if (name == "INFO") {
+      return absl::StrCat("$12\r\n\nrun_id:", port_ % 1000 + 1000, "\r\n");
+    }
+    if (name == "PTTL") return ":-1\r\n";
+    if (name == "GET") return value_;
+    if (name != "CLUSTER") return "+OK\r\n";
+    return command.elements[1].text == "SLOTS" ? slots_
+                                               : "$16\r\ncluster_state:ok\r\n";
+  }
+
+  const int listener_;
+  int port_ = 0;
+  std::string slots_;
+  std::string value_;
+  std::thread accepting_;
+  std::vector<int> connections_;
+  std::vector<std::thread> threads_;
+};
+
+// It was stopped while another one was elected in its place.
+// Promise: A near cache is never staler than its bound
+TEST(ClusterBeliefTest, APrimaryThatMostOthersDoNotKnowIsNotBelieved) {
+  ScriptedNode stale;
+  ScriptedNode successor;
+  ScriptedNode second;
+  ScriptedNode third;
+  stale.Play({stale.port(), second.port(), third.port()}, "old");
+  const std::vector<int> now = {successor.port(), second.port(), third.port()};
+  for (ScriptedNode* each : {&successor, &second, &third}) {
+    each->Play(now, "new");
+  }
+  RedisStoreOptions options;
+  options.url = absl::StrCat("redis://127.0.0.1:", stale.port());
+  options.cluster = true;
+  auto store = *RedisStore::Create(options);
+  for (int i = 0; i < 100; ++i) {
+    const auto fetched = store->Fetch({absl::StrCat("key", i)}, kTimeout)[0];
+    ASSERT_TRUE(fetched.ok()) << fetched.status();
+    ASSERT_EQ(fetched->bytes, "new");
+  }
+}
+
+TEST(ClusterBeliefTest, APrimaryThatNobodyElseConfirmsIsNotBelieved) {
+  ScriptedNode alone;
+  alone.Play({alone.port(), testing::FreePort(), testing::FreePort()}, "old");
+  RedisStoreOptions options;
+  options.url = absl::StrCat("redis://127.0.0.1:", alone.port());
+  options.cluster = true;
+  auto store = *RedisStore::Create(options);
+  ASSERT_LT(SlotOf("bar"), internal::kSlots / 3);
+  const auto fetched = store->Fetch({"bar"}, absl::Milliseconds(200))[0];
+  EXPECT_EQ(fetched.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::StrContains(fetched.status().message(), "majority"))
+      << fetched.status();
+}
+
+TEST_F(RedisClusterTest, OneServerIsNoCluster) {
+  auto server = testing::RedisServer::Start();
+  ASSERT_TRUE(server.ok()) << server.status();
+  RedisStoreOptions options;
+  options.url = (*server)->url();
+  options.cluster = true;
+  auto store = RedisStore::Create(options);
+  ASSERT_TRUE(store.ok());
+  const auto near = NearCache<std::string>::Create({}, store->get());
+  const absl::Status why = (*near)->WaitUntilReady(absl::InfiniteDuration());
+  EXPECT_TRUE(absl::StrContains(why.message(), "is no node of a cluster"))
+      << why;
+  options.url = "unix:///run/redis.sock";
+  EXPECT_TRUE(absl::IsInvalidArgument(RedisStore::Create(options).status()));
+}
+
+}  // namespace
+}  // namespace wheelcache
