@@ -1,6 +1,5 @@
 #include "wheelcache/tests/testing/redis_cluster.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -35,8 +34,11 @@ absl::StatusOr<std::unique_ptr<RedisCluster>> RedisCluster::Start(
     cluster->nodes_.push_back(*std::move(node));
     cluster->relays_.push_back(
         std::make_unique<Relay>(cluster->nodes_[i]->port()));
-    cluster->clients_.push_back(
-        std::make_unique<RedisClient>(cluster->nodes_[i]->port(), kPatience));
+    {
+      MutexLock lock(&cluster->mu_);
+      cluster->clients_.push_back(
+          std::make_unique<RedisClient>(cluster->nodes_[i]->port(), kPatience));
+    }
     cluster->ids_.push_back(cluster->Run(i, {"CLUSTER", "MYID"}));
     cluster->Run(i, {"CONFIG", "SET", "cluster-announce-port",
                      absl::StrCat(cluster->relays_[i]->port())});
@@ -93,35 +95,39 @@ absl::Status RedisCluster::Join() {
   return absl::OkStatus();
 }
 
-RedisClient& RedisCluster::client(size_t i) { return *clients_[i]; }
-
 std::string RedisCluster::Run(size_t i,
                               const std::vector<absl::string_view>& arguments) {
-  std::string reply = client(i).Run(arguments);
+  MutexLock lock(&mu_);
+  return RunLocked(i, arguments);
+}
+
+std::string RedisCluster::RunLocked(
+    size_t i, const std::vector<absl::string_view>& arguments) {
+  std::string reply = clients_[i]->Run(arguments);
   if (reply != "(closed)") return reply;
   clients_[i] = std::make_unique<RedisClient>(nodes_[i]->port(), kPatience);
-  return client(i).Run(arguments);
+  return clients_[i]->Run(arguments);
 }
 
 std::string RedisCluster::RunForKey(
     const std::vector<absl::string_view>& arguments) {
   const absl::Time end = absl::Now() + kLimit;
-  std::vector<absl::string_view> command = arguments;
+  bool is_asking = false;
   for (size_t i = 0; absl::Now() < end;) {
-    if (command.size() != arguments.size()) Run(i, {"ASKING"});
-    const std::string reply = Run(i, arguments);
-    command = arguments;
+    std::string reply;
+    {
+      MutexLock lock(&mu_);
+      if (is_asking) RunLocked(i, {"ASKING"});
+      reply = RunLocked(i, arguments);
+    }
     const std::vector<std::string> words = absl::StrSplit(reply, ' ');
-    const bool is_ask = words[0] == "ASK";
-    if (words.size() == 3 && (words[0] == "MOVED" || is_ask)) {
-      int port = 0;
-      if (!absl::SimpleAtoi(words[2].substr(words[2].rfind(':') + 1), &port)) {
-        return reply;
-      }
+    is_asking = words[0] == "ASK";
+    int port = 0;
+    if (words.size() == 3 && (words[0] == "MOVED" || is_asking) &&
+        absl::SimpleAtoi(words[2].substr(words[2].rfind(':') + 1), &port)) {
       for (size_t n = 0; n < nodes_.size(); ++n) {
         if (relays_[n]->port() == port) i = n;
       }
-      if (is_ask) command.emplace_back();
       continue;
     }
     if (reply != "(closed)" && words[0] != "CLUSTERDOWN" &&
@@ -134,24 +140,25 @@ std::string RedisCluster::RunForKey(
   return "";
 }
 
-size_t RedisCluster::OwnerOf(size_t slot, size_t in_the_opinion_of) {
-  const std::string list = Run(in_the_opinion_of, {"CLUSTER", "NODES"});
-  for (const absl::string_view line : absl::StrSplit(list, '\n')) {
-    const std::vector<std::string> words = absl::StrSplit(line, ' ');
-    for (size_t w = 8; w < words.size(); ++w) {
-      const std::vector<std::string> ends = absl::StrSplit(words[w], '-');
-      size_t first = 0;
-      size_t last = 0;
-      if (!absl::SimpleAtoi(ends.front(), &first) ||
-          !absl::SimpleAtoi(ends.back(), &last) || slot < first ||
-          slot > last) {
-        continue;
+size_t RedisCluster::OwnerOf(size_t slot) {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const std::string list = Run(i, {"CLUSTER", "NODES"});
+    for (const absl::string_view line : absl::StrSplit(list, '\n')) {
+      if (!absl::StrContains(line, "myself,master")) continue;
+      const std::vector<std::string> words = absl::StrSplit(line, ' ');
+      for (size_t w = 8; w < words.size(); ++w) {
+        const std::vector<std::string> ends = absl::StrSplit(words[w], '-');
+        size_t first = 0;
+        size_t last = 0;
+        if (absl::SimpleAtoi(ends.front(), &first) &&
+            absl::SimpleAtoi(ends.back(), &last) && slot >= first &&
+            slot <= last) {
+          return i;
+        }
       }
-      const auto id = std::find(ids_.begin(), ids_.end(), words[0]);
-      return static_cast<size_t>(id - ids_.begin());
     }
   }
-  return ids_.size();
+  return nodes_.size();
 }
 
 void RedisCluster::MoveSlot(size_t slot, size_t to) {

@@ -8,6 +8,9 @@
 //   options.cluster = true;
 //   options.cluster_node_timeout = RedisCluster::kNodeTimeout;
 
+//
+// Threads. Thread-safe, but for Start.
+
 #ifndef WHEELCACHE_TESTS_TESTING_REDIS_CLUSTER_H_
 #define WHEELCACHE_TESTS_TESTING_REDIS_CLUSTER_H_
 
@@ -16,12 +19,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "wheelcache/tests/testing/redis_server.h"
 #include "wheelcache/tests/testing/relay.h"
+#include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::testing {
 
@@ -53,8 +58,8 @@ class RedisCluster final {
   // the reply; empty if none does within 30 s.
   std::string RunForKey(const std::vector<absl::string_view>& arguments);
 
-  // Returns which node serves the slot, in the opinion of a node.
-  size_t OwnerOf(size_t slot, size_t in_the_opinion_of = 0);
+  // Returns which node serves the slot, by its own account.
+  size_t OwnerOf(size_t slot);
 
   // Moves a slot with its keys from the node that serves it, the usual way.
   void MoveSlot(size_t slot, size_t to);
@@ -63,12 +68,15 @@ class RedisCluster final {
   RedisCluster() = default;
 
   absl::Status Join();
-  RedisClient& client(size_t i);
+  std::string RunLocked(size_t i,
+                        const std::vector<absl::string_view>& arguments)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   std::vector<std::unique_ptr<RedisServer>> nodes_;
   std::vector<std::unique_ptr<Relay>> relays_;
   std::vector<std::string> ids_;
-  std::vector<std::unique_ptr<RedisClient>> clients_;
+  Mutex mu_;
+  std::vector<std::unique_ptr<RedisClient>> clients_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace wheelcache::testing

@@ -137,6 +137,28 @@ TEST_F(RedisClusterTest, KeysOfAllNodesAreReadWrittenAndToldOf) {
   }
 }
 
+// Also where they were fetched together.
+// Promise: A near cache is never staler than its bound
+TEST_F(RedisClusterTest, EachEntryHasTheLeaseOfItsOwnNode) {
+  constexpr absl::Duration kBound = absl::Milliseconds(300);
+  Start(RedisCluster::kWithoutReplicas, kBound);
+  const std::vector<std::string> names = {KeyOn(0), KeyOn(1), KeyOn(2)};
+  const std::vector<absl::string_view> keys(names.begin(), names.end());
+  for (size_t node = 0; node < RedisCluster::kPrimaries; ++node) {
+    for (const std::string& name : names) {
+      ASSERT_TRUE(near_->Set(name, "old").ok());
+    }
+    for (const auto& value : near_->GetMany(keys)) ASSERT_EQ(**value, "old");
+    cluster_->relay(node).Hold(Relay::kSubscription, Relay::kToClient);
+    EXPECT_EQ(cluster_->RunForKey({"SET", "p:" + names[node], "new"}), "OK");
+    const int64_t limit = store_->clock().NanosAfter(kBound);
+    ASSERT_TRUE(Until([&] { return store_->clock().NowNanos() > limit; }));
+    EXPECT_NE(Get(names[node]), "old") << node;
+    cluster_->relay(node).ReleaseAll();
+    EXPECT_TRUE(Until([&] { return Hits(names[node]); }));
+  }
+}
+
 TEST_F(RedisClusterTest, SlotsThatMoveAreFollowed) {
   Start(RedisCluster::kWithoutReplicas, absl::Seconds(3));
   const std::string key = KeyOn(0);
