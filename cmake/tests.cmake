@@ -65,6 +65,7 @@ if(TARGET wheelcache::near)
     tests/testing/redis_server.cc
     tests/testing/relay.cc)
   wheelcache_test(near_cache_test tests/cache/near/near_cache_test.cc)
+  wheelcache_test(near_cluster_promise_test tests/cache/near/redis/near_cluster_promise_test.cc)
   wheelcache_test(near_interleaving_test tests/cache/near/near_interleaving_test.cc)
   wheelcache_test(near_lease_test tests/cache/near/near_lease_test.cc)
   wheelcache_test(near_promise_test tests/cache/near/near_promise_test.cc)
