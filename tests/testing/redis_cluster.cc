@@ -20,16 +20,19 @@ constexpr absl::Duration kPatience = absl::Milliseconds(500);
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RedisCluster>> RedisCluster::Start(
-    Replicas replicas) {
+    Replicas replicas, const std::vector<std::string>& more) {
   std::unique_ptr<RedisCluster> cluster(new RedisCluster);
   const size_t count = kPrimaries * (replicas == kWithReplicas ? 2 : 1);
   for (size_t i = 0; i < count; ++i) {
-    auto node = RedisServer::Start(
-        {"--cluster-enabled", "yes", "--cluster-port", absl::StrCat(FreePort()),
-         "--cluster-config-file", absl::StrCat("nodes-", FreePort(), ".conf"),
-         "--cluster-node-timeout",
-         absl::StrCat(absl::ToInt64Milliseconds(kNodeTimeout)),
-         "--cluster-replica-validity-factor", "0"});
+    std::vector<std::string> options = {
+        "--cluster-enabled",
+        "yes",
+        "--cluster-node-timeout",
+        absl::StrCat(absl::ToInt64Milliseconds(kNodeTimeout)),
+        "--cluster-replica-validity-factor",
+        "0"};
+    options.insert(options.end(), more.begin(), more.end());
+    auto node = RedisServer::Start(std::move(options));
     if (!node.ok()) return node.status();
     cluster->nodes_.push_back(*std::move(node));
     cluster->relays_.push_back(

@@ -37,8 +37,9 @@ class RedisCluster final {
 
   enum Replicas { kWithoutReplicas, kWithReplicas };
 
-  // Returns once all nodes call the cluster up.
-  static absl::StatusOr<std::unique_ptr<RedisCluster>> Start(Replicas replicas);
+  // Returns once all nodes, which have further options, call the cluster up.
+  static absl::StatusOr<std::unique_ptr<RedisCluster>> Start(
+      Replicas replicas, const std::vector<std::string>& more = {});
 
   // The primaries come first, in the order of their slots, as they were at the
   // start; then their replicas in the same order.

@@ -65,7 +65,10 @@ absl::StatusOr<std::unique_ptr<RedisServer>> RedisServer::Start(
 }
 
 RedisServer::RedisServer(std::vector<std::string> options)
-    : port_(FreePort()), tls_port_(FreePort()), options_(std::move(options)) {}
+    : port_(FreePort()),
+      tls_port_(FreePort()),
+      bus_port_(FreePort()),
+      options_(std::move(options)) {}
 
 RedisServer::~RedisServer() {
   Kill();
@@ -101,7 +104,17 @@ absl::Status RedisServer::Launch() {
       // Expires keys soon that nobody reads.
       "--hz", "100"};
   if (absl::c_linear_search(options_, "--tls-cert-file")) {
-    arguments.insert(arguments.end(), {"--tls-port", absl::StrCat(tls_port_)});
+    // The latter for nodes of a cluster.
+    for (const char* option : {"--tls-port", "--cluster-announce-tls-port"}) {
+      arguments.insert(arguments.end(), {option, absl::StrCat(tls_port_)});
+    }
+  }
+  // Without, it would be ten thousand further, where there may be none.
+  if (absl::c_linear_search(options_, "--cluster-enabled")) {
+    arguments.insert(
+        arguments.end(),
+        {"--cluster-port", absl::StrCat(bus_port_), "--cluster-config-file",
+         absl::StrCat("nodes-", port_, ".conf")});
   }
   arguments.insert(arguments.end(), options_.begin(), options_.end());
   std::vector<char*> pointers;

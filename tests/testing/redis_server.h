@@ -61,6 +61,7 @@ class RedisServer final {
 
   const int port_;
   const int tls_port_;
+  const int bus_port_;  // Of a node of a cluster.
   const std::vector<std::string> options_;
   pid_t process_ = -1;
 };

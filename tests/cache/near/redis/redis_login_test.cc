@@ -279,10 +279,7 @@ TEST_F(RedisRightsTest, DemotedServerEndsTheSession) {
 TEST(RedisLoginTest, NodeOfAClusterIsRefused) {
   for (const std::vector<std::string>& more :
        {std::vector<std::string>{}, {"--rename-command", "HELLO", ""}}) {
-    std::vector<std::string> options = {
-        "--cluster-enabled",     "yes",
-        "--cluster-port",        absl::StrCat(FreePort()),
-        "--cluster-config-file", absl::StrCat("nodes", FreePort(), ".conf")};
+    std::vector<std::string> options = {"--cluster-enabled", "yes"};
     options.insert(options.end(), more.begin(), more.end());
     const auto server = StartServer(options);
     ASSERT_NE(server, nullptr);
