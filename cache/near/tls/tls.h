@@ -59,7 +59,8 @@ struct TlsOptions {
   std::string key_file = {};
 
   // The name or the address that the server's certificate must have, where it
-  // is not the host of the URL.
+  // is not the host of the URL. In a cluster, that of all nodes; without it,
+  // each node must have that by which the cluster calls it.
   std::string server_name = {};
 
   // False: any certificate will do, so that whoever is in between can read and

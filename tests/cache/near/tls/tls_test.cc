@@ -44,6 +44,7 @@
 #include "wheelcache/tests/testing/child.h"
 #include "wheelcache/tests/testing/loopback.h"
 #include "wheelcache/tests/testing/recording_listener.h"
+#include "wheelcache/tests/testing/redis_cluster.h"
 #include "wheelcache/tests/testing/redis_server.h"
 #include "wheelcache/wheel/clock.h"
 
@@ -58,6 +59,7 @@ using testing::CertificateFiles;
 using testing::FreePort;
 using testing::RecordingListener;
 using testing::RedisClient;
+using testing::RedisCluster;
 using testing::RedisServer;
 
 constexpr absl::Duration kTimeout = absl::Seconds(30);
@@ -92,13 +94,19 @@ TlsOptions Trusting(const CertificateAuthority& authority) {
   return options;
 }
 
-std::unique_ptr<RedisServer> StartServer(
+// What a server needs for TLS.
+std::vector<std::string> Serving(
     const CertificateFiles& certificate = Authority().Issue("server"),
     const std::vector<std::string>& more = {"--tls-auth-clients", "no"}) {
   std::vector<std::string> options = {
       "--tls-cert-file", certificate.certificate, "--tls-key-file",
       certificate.key,   "--tls-ca-cert-file",    Authority().file()};
   options.insert(options.end(), more.begin(), more.end());
+  return options;
+}
+
+std::unique_ptr<RedisServer> StartServer(
+    const std::vector<std::string>& options = Serving()) {
   auto server = RedisServer::Start(options);
   EXPECT_TRUE(server.ok()) << server.status();
   return server.ok() ? *std::move(server) : nullptr;
@@ -231,6 +239,29 @@ TEST_F(TlsStoreTest, ThreadsShareIt) {
   store_->Detach(&listener);
 }
 
+// Its nodes tell TLS clients of their ports for TLS.
+TEST(TlsClusterTest, EachNodeIsUsed) {
+  const auto cluster = RedisCluster::Start(
+      RedisCluster::kWithoutReplicas,
+      Serving(Authority().Issue("node"),
+              {"--tls-auth-clients", "no", "--tls-cluster", "yes"}));
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  RedisStoreOptions options =
+      OptionsFor((*cluster)->node(0).tls_port(), Trusting(Authority()));
+  options.cluster = true;
+  options.cluster_node_timeout = RedisCluster::kNodeTimeout;
+  const auto store = NewStore(options);
+  RecordingListener listener;
+  ASSERT_TRUE(store->Attach("p:", kStaleness, &listener).ok());
+  for (int i = 0; i < 20; ++i) {
+    const std::string key = absl::StrCat("p:", i);
+    EXPECT_TRUE(store->Put({key, "value"}, kTimeout).ok());
+    EXPECT_EQ((*cluster)->RunForKey({"GET", key}), "value");
+    EXPECT_TRUE(listener.Await([&] { return listener.keys.count(key) == 1; }));
+  }
+  store->Detach(&listener);
+}
+
 // As the thread of a store that nobody destroys may.
 TEST_F(TlsStoreTest, ServesDuringExit) {
   if (!testing::kChildMayStartThreads) GTEST_SKIP() << "in a child";
@@ -248,8 +279,8 @@ TEST_F(TlsStoreTest, ServesDuringExit) {
 }
 
 TEST(TlsCertificateTest, ServerMustHaveTheNameOfTheUrl) {
-  const auto server = StartServer(Authority().Issue(
-      "named", "DNS:cache.example,DNS:p*.cache.example,IP:127.0.0.2"));
+  const auto server = StartServer(Serving(Authority().Issue(
+      "named", "DNS:cache.example,DNS:p*.cache.example,IP:127.0.0.2")));
   TlsOptions options = Trusting(Authority());
   ExpectFails(Use(*server, options), absl::StatusCode::kUnauthenticated,
               "the server's certificate is refused: IP address mismatch");
@@ -269,7 +300,7 @@ TEST(TlsCertificateTest, ServerMustHaveTheNameOfTheUrl) {
 
 TEST(TlsCertificateTest, ServerMustHaveOneThatIsValid) {
   const auto expired = StartServer(
-      Authority().Issue("expired", "IP:127.0.0.1", -absl::Hours(1)));
+      Serving(Authority().Issue("expired", "IP:127.0.0.1", -absl::Hours(1))));
   ExpectFails(Use(*expired, Trusting(Authority())),
               absl::StatusCode::kUnauthenticated, "certificate has expired");
 }
@@ -297,7 +328,7 @@ TEST(TlsCertificateTest, CasMayLieInAFolder) {
 
 TEST(TlsCertificateTest, AnyWillDoWithoutVerification) {
   const auto server = StartServer(
-      Authority().Issue("any", "DNS:other.example", -absl::Hours(1)));
+      Serving(Authority().Issue("any", "DNS:other.example", -absl::Hours(1))));
   TlsOptions options;
   options.verify = false;
   EXPECT_TRUE(Use(*server, options).ok());
@@ -305,9 +336,9 @@ TEST(TlsCertificateTest, AnyWillDoWithoutVerification) {
 
 TEST(TlsCertificateTest, ServerMayAskForThatOfTheClient) {
   for (const std::string version : {"TLSv1.2", "TLSv1.3"}) {
-    const auto server =
-        StartServer(Authority().Issue("asking"),
-                    {"--tls-auth-clients", "yes", "--tls-protocols", version});
+    const auto server = StartServer(
+        Serving(Authority().Issue("asking"),
+                {"--tls-auth-clients", "yes", "--tls-protocols", version}));
     ASSERT_NE(server, nullptr);
     TlsOptions options = Trusting(Authority());
     const absl::Status without = Use(*server, options);
@@ -330,9 +361,9 @@ TEST(TlsCertificateTest, ServerMayAskForThatOfTheClient) {
 }
 
 TEST(TlsCertificateTest, VersionsBelow12AreRefused) {
-  const auto server =
-      StartServer(Authority().Issue("old"),
-                  {"--tls-auth-clients", "no", "--tls-protocols", "TLSv1.1"});
+  const auto server = StartServer(
+      Serving(Authority().Issue("old"),
+              {"--tls-auth-clients", "no", "--tls-protocols", "TLSv1.1"}));
   ASSERT_NE(server, nullptr);
   ExpectFails(Use(*server, Trusting(Authority())),
               absl::StatusCode::kUnavailable, "alert protocol version");
