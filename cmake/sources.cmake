@@ -188,6 +188,7 @@ set(near_SOURCES
   cache/near/internal/redis/node.cc
   cache/near/internal/redis/pipeline.cc
   cache/near/internal/redis/resp.cc
+  cache/near/internal/redis/sentinel.cc
   cache/near/internal/redis/server_url.cc
   cache/near/internal/redis/servers.cc
   cache/near/internal/redis/session_link.cc
@@ -213,6 +214,7 @@ set(near_HEADERS
   cache/near/internal/redis/node.h
   cache/near/internal/redis/pipeline.h
   cache/near/internal/redis/resp.h
+  cache/near/internal/redis/sentinel.h
   cache/near/internal/redis/server_url.h
   cache/near/internal/redis/servers.h
   cache/near/internal/redis/session_link.h

@@ -93,9 +93,9 @@ absl::StatusOr<std::unique_ptr<RedisStore>> RedisStore::Create(
   internal::ConnectorSettings connector = {options.client_name,
                                            options.connect_timeout};
   if (options.cluster) {
-    if (!url->socket_path.empty()) {
+    if (url->host.empty()) {
       return absl::InvalidArgumentError(
-          "url: a node of a cluster has a host and a port, not a path");
+          "url: a node of a cluster has a host and a port, and no Sentinels");
     }
     // So that no node is replaced between two of its answers.
     unanswered_limit =

@@ -79,8 +79,10 @@ class StreamMaker;
 
 struct RedisStoreOptions {
   // redis://[user[:password]@]host[:port][/database], the same as rediss:// for
-  // TLS, or unix://[user[:password]@]/path/of/the/socket[?db=database]. In user
-  // and password, %40 stands for "@", and so on.
+  // TLS, unix://[user[:password]@]/path/of/the/socket[?db=database], or for the
+  // primary that Sentinels know by a name, which are asked without a password,
+  // redis+sentinel://[user[:password]@]host[:port][,host[:port]...]/name
+  // [/database]. In user and password, %40 stands for "@", and so on.
   std::string url = "redis://127.0.0.1:6379";
 
   // For rediss://, and for no other URL: LoadTls of cache/near/tls/tls.h.

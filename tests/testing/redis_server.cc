@@ -116,7 +116,11 @@ absl::Status RedisServer::Launch() {
         {"--cluster-port", absl::StrCat(bus_port_), "--cluster-config-file",
          absl::StrCat("nodes-", port_, ".conf")});
   }
-  arguments.insert(arguments.end(), options_.begin(), options_.end());
+  // The file of a configuration comes first.
+  const bool has_file = !options_.empty() && options_[0][0] == '/';
+  if (has_file) arguments.insert(arguments.begin() + 1, options_[0]);
+  arguments.insert(arguments.end(), options_.begin() + (has_file ? 1 : 0),
+                   options_.end());
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);

@@ -32,7 +32,8 @@ namespace wheelcache::testing {
 class RedisServer final {
  public:
   // Starts a server with further options ("--maxclients", "10"), and returns
-  // once it answers, also with an error.
+  // once it answers, also with an error. The first one may be the file of a
+  // configuration.
   static absl::StatusOr<std::unique_ptr<RedisServer>> Start(
       std::vector<std::string> options = {});
 

@@ -9,8 +9,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
 namespace wheelcache::internal {
@@ -18,7 +20,8 @@ namespace {
 
 constexpr absl::string_view kForms =
     "; a URL is redis://[user:password@]host[:port][/database], the same with "
-    "rediss:// for TLS, or unix://[user:password@]/path[?db=database]";
+    "rediss:// for TLS, unix://[user:password@]/path[?db=database], or "
+    "redis+sentinel://[user:password@]host[:port][,...]/name[/database]";
 
 absl::Status Invalid(absl::string_view part, absl::string_view value,
                      absl::string_view rule) {
@@ -198,6 +201,37 @@ absl::StatusOr<ServerUrl> ParseTcp(absl::string_view rest, bool has_tls) {
   return url;
 }
 
+absl::StatusOr<ServerUrl> ParseSentinel(absl::string_view rest) {
+  ServerUrl url;
+  if (absl::Status status = TakeUser(rest, /*has_path=*/false, url);
+      !status.ok()) {
+    return status;
+  }
+  absl::string_view name = rest;
+  const std::optional<absl::string_view> hosts = TakeUpTo("/", name);
+  absl::string_view database = name;
+  if (std::optional<absl::string_view> before = TakeUpTo("/", database)) {
+    name = *before;
+    if (absl::Status status = SetDatabase(database, url); !status.ok()) {
+      return status;
+    }
+  }
+  if (!hosts || name.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "url: there is no name of a primary behind the Sentinels", kForms));
+  }
+  url.primary_name = std::string(name);
+  for (const absl::string_view host : absl::StrSplit(*hosts, ',')) {
+    ServerUrl sentinel;
+    sentinel.port = ServerUrl::Sentinel().port;
+    if (absl::Status status = SetHostAndPort(host, sentinel); !status.ok()) {
+      return status;
+    }
+    url.sentinels.push_back({sentinel.host, sentinel.port});
+  }
+  return url;
+}
+
 absl::StatusOr<ServerUrl> ParseUnix(absl::string_view rest) {
   ServerUrl url;
   if (absl::Status status = TakeUser(rest, /*has_path=*/true, url);
@@ -233,6 +267,7 @@ absl::StatusOr<ServerUrl> ParseUnix(absl::string_view rest) {
 
 std::string ServerUrl::name() const {
   if (!socket_path.empty()) return socket_path;
+  if (!primary_name.empty()) return absl::CHexEscape(primary_name);
   const bool is_ipv6 = host.find(':') != std::string::npos;
   return is_ipv6 ? absl::StrCat("[", host, "]:", port)
                  : absl::StrCat(host, ":", port);
@@ -249,13 +284,15 @@ absl::StatusOr<ServerUrl> ParseServerUrl(absl::string_view url) {
     return ParseTcp(rest, /*has_tls=*/scheme == "rediss");
   }
   if (scheme == "unix") return ParseUnix(rest);
+  if (scheme == "redis+sentinel") return ParseSentinel(rest);
   // Without a scheme, what is there may be a password.
   if (!scheme ||
       !std::all_of(scheme->begin(), scheme->end(), IsLetterOrDigit)) {
     return absl::InvalidArgumentError(
         absl::StrCat("url: there is no scheme before \"://\"", kForms));
   }
-  return Invalid("scheme", *scheme, "is neither redis, rediss nor unix");
+  return Invalid("scheme", *scheme,
+                 "is none of redis, rediss, unix and redis+sentinel");
 }
 
 }  // namespace wheelcache::internal

@@ -6,9 +6,11 @@
 //   EXPECT_EQ(url->host, "cache.example");
 //   EXPECT_EQ(url->database, 2);
 //
-// Three schemes, redis://[user:password@]host[:port][/database], the same as
-// rediss:// for TLS, and unix://[user:password@]/path/of/the/socket
-// [?db=database].
+// Schemes: redis://[user:password@]host[:port][/database], the same as
+// rediss:// for TLS, unix://[user:password@]/path/of/the/socket[?db=database],
+// and
+// redis+sentinel://[user:password@]host[:port][,host[:port]...]/name[/database]
+// for the primary that these Sentinels know by that name.
 //
 // A host of IPv6 stands in brackets: redis://[::1]:6379. In user and password,
 // %40 stands for "@", and so on. A password without a user,
@@ -22,6 +24,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -30,9 +33,17 @@
 namespace wheelcache::internal {
 
 struct ServerUrl {
-  // Exactly one of them is empty.
+  // Exactly one of them is not empty.
   std::string host;
   std::string socket_path;
+  std::string primary_name;
+
+  // Whom to ask for the primary of that name.
+  struct Sentinel {
+    std::string host;
+    uint16_t port = 26379;
+  };
+  std::vector<Sentinel> sentinels = {};
 
   bool has_tls = false;
   uint16_t port = 6379;
@@ -40,7 +51,7 @@ struct ServerUrl {
   std::string password;  // Empty: no AUTH.
   int database = 0;
 
-  // How messages name the server: "host:port" or the path.
+  // How messages name the server: "host:port", the path, or the primary's name.
   std::string name() const;
 };
 

@@ -16,6 +16,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "wheelcache/cache/near/internal/redis/sentinel.h"
 
 namespace wheelcache::internal {
 namespace {
@@ -38,8 +39,11 @@ bool SocketAddress::operator==(const SocketAddress& other) const {
   return size == other.size && std::memcmp(&storage, &other.storage, size) == 0;
 }
 
-absl::StatusOr<std::vector<SocketAddress>> Endpoint::Resolve(
-    const ServerUrl& url) {
+Endpoint::Endpoint(ServerUrl url)
+    : url_(std::move(url)),
+      resolver_(url_.sentinels.empty() ? Resolve : AskSentinels) {}
+
+absl::StatusOr<std::vector<SocketAddress>> Resolve(const ServerUrl& url) {
   std::vector<SocketAddress> addresses;
   if (!url.socket_path.empty()) {
     sockaddr_un address = {};

@@ -11,8 +11,8 @@
 // Errors. Unavailable, with what the system says, and those of
 // cache/near/tls/tls.h. A stream that failed must be destroyed.
 //
-// Cost. A system call each. Endpoint asks the resolver for a name, and blocks
-// as long as that does.
+// Cost. A system call each. Endpoint asks the resolver for a name, or Sentinels
+// for a primary, and blocks as long as that takes.
 
 #ifndef WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_SOCKET_H_
 #define WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_SOCKET_H_
@@ -130,7 +130,8 @@ class WHEELCACHE_EXPORT Endpoint final {
   using Resolver = std::function<absl::StatusOr<std::vector<SocketAddress>>(
       const ServerUrl& url)>;
 
-  explicit Endpoint(ServerUrl url) : Endpoint(std::move(url), Resolve) {}
+  // Asks the system's resolver, or the URL's Sentinels.
+  explicit Endpoint(ServerUrl url);
 
   // Asks another resolver.
   Endpoint(ServerUrl url, Resolver resolver)
@@ -150,15 +151,15 @@ class WHEELCACHE_EXPORT Endpoint final {
   void GiveUp(const SocketAddress& address);
 
  private:
-  // Asks the system's.
-  static absl::StatusOr<std::vector<SocketAddress>> Resolve(
-      const ServerUrl& url);
-
   const ServerUrl url_;
   const Resolver resolver_;
   std::optional<SocketAddress> address_ = {};
   std::vector<SocketAddress> given_up_;  // Since one was kept.
 };
+
+// Returns the addresses of the host, or that of the path.
+WHEELCACHE_EXPORT absl::StatusOr<std::vector<SocketAddress>> Resolve(
+    const ServerUrl& url);
 
 class WHEELCACHE_EXPORT Socket final : public Stream {
  public:

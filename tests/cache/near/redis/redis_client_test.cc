@@ -80,6 +80,21 @@ TEST(ServerUrlTest, PathOfASocketMayHaveADatabase) {
             "/run/redis.sock as \"ann\" with \"secret\" in 0");
 }
 
+TEST(ServerUrlTest, SentinelsStandBeforeTheNameOfThePrimary) {
+  const auto url = ParseServerUrl(
+      "redis+sentinel://ann:secret@one,[::1]:7,two:8/my-primary/3");
+  ASSERT_TRUE(url.ok()) << url.status();
+  EXPECT_EQ(url->name(), "my-primary");
+  EXPECT_EQ(url->user, "ann");
+  EXPECT_EQ(url->database, 3);
+  ASSERT_EQ(url->sentinels.size(), 3);
+  EXPECT_EQ(url->sentinels[0].host, "one");
+  EXPECT_EQ(url->sentinels[0].port, 26379);
+  EXPECT_EQ(url->sentinels[1].host, "::1");
+  EXPECT_EQ(url->sentinels[1].port, 7);
+  EXPECT_EQ(url->sentinels[2].port, 8);
+}
+
 TEST(ServerUrlTest, WhatIsWrongIsNamedWithItsRule) {
   struct Case {
     std::string url;
@@ -89,7 +104,11 @@ TEST(ServerUrlTest, WhatIsWrongIsNamedWithItsRule) {
            Case{"",
                 "url: there is no scheme before \"://\"; a URL is redis://"},
            Case{"localhost:6379", "url: there is no scheme before \"://\""},
-           Case{"http://host", "url: scheme \"http\" is neither redis, rediss"},
+           Case{"http://host", "url: scheme \"http\" is none of redis, rediss"},
+           Case{"redis+sentinel://a", "url: there is no name of a primary"},
+           Case{"redis+sentinel://a/", "url: there is no name of a primary"},
+           Case{"redis+sentinel://a,/b", "url: host \"\" is empty"},
+           Case{"redis+sentinel://a/b/c", "url: database \"c\" is not a"},
            Case{"redis://", "url: host \"\" is empty"},
            Case{"redis:///1", "url: host \"\" is empty"},
            Case{"redis://:7", "url: host \":7\" is empty"},

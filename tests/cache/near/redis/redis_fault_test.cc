@@ -3,9 +3,11 @@
 // That the promise holds throughout is proved by near_redis_promise_test.cc.
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -336,6 +338,68 @@ TEST_F(RedisFaultTest, StoreGoesWhileTheServerStandsStill) {
             absl::StatusCode::kDeadlineExceeded);
   store_->Detach(&listener_);
   store_ = nullptr;
+}
+
+// Of a primary, its replica, and a Sentinel that knows both.
+TEST(SentinelTest, TellsWhoIsThePrimaryAndIsAskedAgainAfterAFailover) {
+  auto primary = RedisServer::Start();
+  ASSERT_TRUE(primary.ok()) << primary.status();
+  auto replica = RedisServer::Start(
+      {"--replicaof", absl::StrCat("127.0.0.1 ", (*primary)->port())});
+  ASSERT_TRUE(replica.ok()) << replica.status();
+  RedisClient of_replica((*replica)->port());
+  while (!absl::StrContains(of_replica.Run({"INFO", "replication"}),
+                            "master_link_status:up")) {
+    std::this_thread::yield();
+  }
+  const std::string file =
+      absl::StrCat(::testing::TempDir(), "/sentinel", getpid(), ".conf");
+  std::ofstream(file) << "sentinel monitor mine 127.0.0.1 "
+                      << (*primary)->port() << " 1\n"
+                      << "sentinel down-after-milliseconds mine 300\n"
+                      << "sentinel failover-timeout mine 2000\n";
+  auto sentinel = RedisServer::Start({file, "--sentinel"});
+  ASSERT_TRUE(sentinel.ok()) << sentinel.status();
+  RedisClient of_sentinel((*sentinel)->port());
+  while (!absl::StrContains(of_sentinel.Run({"SENTINEL", "REPLICAS", "mine"}),
+                            absl::StrCat((*replica)->port()))) {
+    std::this_thread::yield();
+  }
+  RedisStoreOptions options;
+  options.url = absl::StrCat(
+      "redis+sentinel://127.0.0.1:1,127.0.0.1:", (*sentinel)->port(), "/mine");
+  auto store = RedisStore::Create(options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  RecordingListener listener;
+  ASSERT_TRUE((*store)->Attach("p:", absl::Seconds(3), &listener).ok());
+  ASSERT_TRUE(listener.AwaitLease());
+  const uint64_t session = listener.Session();
+  EXPECT_TRUE((*store)->Put({"p:key", "value"}, kTimeout).ok());
+  EXPECT_EQ(RedisClient((*primary)->port()).Run({"GET", "p:key"}), "value");
+  (*primary)->Kill();
+  EXPECT_TRUE(listener.AwaitLease(session));
+  while (!(*store)->Put({"p:key", "newer"}, absl::Seconds(1)).ok()) {
+  }
+  EXPECT_EQ(RedisClient((*replica)->port()).Run({"GET", "p:key"}), "newer");
+  (*store)->Detach(&listener);
+}
+
+TEST(SentinelTest, NameThatItDoesNotKnowIsNamed) {
+  const std::string file =
+      absl::StrCat(::testing::TempDir(), "/sentinel", getpid(), ".conf");
+  std::ofstream(file) << "sentinel monitor mine 127.0.0.1 1 1\n";
+  auto sentinel = RedisServer::Start({file, "--sentinel"});
+  ASSERT_TRUE(sentinel.ok()) << sentinel.status();
+  RedisStoreOptions options;
+  options.url = absl::StrCat("redis+sentinel://127.0.0.1:", (*sentinel)->port(),
+                             "/other");
+  auto store = RedisStore::Create(options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  const absl::Status why = (*store)->Put({"key", "value"}, kTimeout);
+  EXPECT_EQ(why.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::StrContains(why.message(), "other: Sentinel 127.0.0.1:"))
+      << why;
+  EXPECT_TRUE(absl::StrContains(why.message(), "knows no primary")) << why;
 }
 
 // Of a near cache, through a relay.
