@@ -594,49 +594,7 @@ TEST_F(CacheExamples, TestWithoutSleeping) {
 }  // namespace
 }  // namespace wheelcache
 
-// Caches that are compiled in one file alone.
-namespace own_class {
-
-struct User {
-  std::string name;
-};
-
-// users.h
-class Users {
- public:
-  Users();
-  ~Users();
-  void Set(const std::string& id, const User& user);
-  std::optional<User> Get(const std::string& id);
-
- private:
-  struct Caches;
-  const std::unique_ptr<Caches> caches_;
-};
-
-// users.cc
-struct Users::Caches {
-  std::unique_ptr<wheelcache::Cache<std::string, User>> by_id =
-      *wheelcache::Cache<std::string, User>::Create({});
-};
-Users::Users() : caches_(std::make_unique<Caches>()) {}
-Users::~Users() = default;
-void Users::Set(const std::string& id, const User& user) {
-  caches_->by_id->Set(id, user);
-}
-std::optional<User> Users::Get(const std::string& id) {
-  return caches_->by_id->Get(id);
-}
-
-TEST(SeparateCompilationExamples, OwnClass) {
-  Users users;
-  users.Set("1", {"ada"});
-  EXPECT_EQ(users.Get("1")->name, "ada");
-  EXPECT_FALSE(users.Get("2"));
-}
-
-}  // namespace own_class
-
+// A cache that is compiled in one file alone.
 struct Session {
   int user = 0;
 };

@@ -211,7 +211,20 @@ absl::Status CreateARedisStore() {
   return absl::OkStatus();
 }
 
+absl::Status CreateAStoreAndANearCache() {
+  wheelcache::RedisStoreOptions redis;  // wheelcache/cache/near/redis_store.h
+  redis.url = "redis://127.0.0.1:6379";
+  auto store = wheelcache::RedisStore::Create(redis);
+  if (!store.ok()) return store.status();
+  wheelcache::NearCacheOptions options;  // wheelcache/cache/near/near_cache.h
+  options.key_prefix = "user:";
+  auto users =
+      wheelcache::NearCache<std::string>::Create(options, store->get());
+  return users.status();
+}
+
 TEST(NearExamples, RedisStoreIsCreatedWithoutAServer) {
+  EXPECT_TRUE(CreateAStoreAndANearCache().ok());
   EXPECT_TRUE(CreateARedisStore().ok());
 }
 
