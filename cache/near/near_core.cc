@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "wheelcache/wheel/base/contain.h"
 
 namespace wheelcache::internal {
 namespace {
@@ -352,6 +353,7 @@ void NearCore::OnLease(uint64_t session, int64_t until_nanos) {
   Lease* lease = FindLease(session);
   if (lease == nullptr) {
     Begin(session);
+    TellOwner(absl::OkStatus());
     lease = FindLease(session);
     if (lease == nullptr) return;
   }
@@ -372,6 +374,11 @@ void NearCore::OnLoss(uint64_t session, const absl::Status& why) {
     why_ = why;
   }
   WakeWaiters();
+  TellOwner(why);
+}
+
+void NearCore::TellOwner(const absl::Status& status) const {
+  if (options_.on_session) Contain([&] { options_.on_session(status); });
 }
 
 }  // namespace wheelcache::internal

@@ -196,6 +196,7 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
   bool MayBecomeReady() const;
   absl::Status NotReady() const;
   void WakeWaiters();
+  void TellOwner(const absl::Status& status) const;
   void CountRoundTrip(int64_t begin_nanos);
   void CountWrite(const absl::Status& status);
 

@@ -16,6 +16,7 @@
 #ifndef WHEELCACHE_CACHE_NEAR_NEAR_OPTIONS_H_
 #define WHEELCACHE_CACHE_NEAR_NEAR_OPTIONS_H_
 
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -69,6 +70,13 @@ struct NearCacheOptions {
   // Whether a Get that fails with Unavailable or DeadlineExceeded returns what
   // is still within its local TTL instead, outside the promise.
   bool stale_if_error = false;
+
+  // If set, is called with OK whenever a session with a server has begun, and
+  // with the reason when one is lost, or an attempt to begin one has failed. On
+  // the store's I/O thread, which serves all near caches of the store: must not
+  // block, nor destroy the near cache; may call it otherwise. What it throws is
+  // lost.
+  std::function<void(const absl::Status& status)> on_session = {};
 };
 
 namespace internal {

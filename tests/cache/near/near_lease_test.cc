@@ -116,6 +116,28 @@ TEST_F(NearLeaseTest, LostConnectionEndsLocalHitsAtOnce) {
   EXPECT_EQ(*near->Get("key"), "new");
 }
 
+TEST_F(NearLeaseTest, OwnerIsToldOfSessions) {
+  std::vector<absl::Status> told;
+  NearCache<std::string>* self = nullptr;
+  options_.on_session = [&](const absl::Status& status) {
+    told.push_back(status);
+    if (self != nullptr) self->Get("key").IgnoreError();  // It may be used.
+  };
+  auto near = New<std::string>();
+  self = near.get();
+  EXPECT_EQ(told, std::vector<absl::Status>{absl::OkStatus()});
+  RunFor(absl::Seconds(10));
+  EXPECT_EQ(told.size(), 1);
+  store_.set_reachable(false);
+  RunFor(absl::Milliseconds(60));
+  ASSERT_EQ(told.size(), 3) << "the loss, and an attempt that failed";
+  EXPECT_TRUE(absl::IsUnavailable(told[1]));
+  EXPECT_TRUE(absl::IsUnavailable(told[2]));
+  store_.set_reachable(true);
+  RunFor(absl::Seconds(1));
+  EXPECT_TRUE(told.back().ok());
+}
+
 TEST_F(NearLeaseTest, NewSessionStartsWithAnEmptyLocalTier) {
   auto near = New<std::string>();
   EXPECT_EQ(*near->Get("key"), "old");
