@@ -2,9 +2,8 @@
 // made, or, if there was none, when it began. One word, of which bit 0 is free
 // for the entry's own use.
 //
-// An entry of a session is as good as the lease of that. One without a session
-// is never served from the local tier; whoever joins its fetch compares the
-// time with that of the call.
+// An entry of a session is as good as the lease of that. Of one without a
+// session, the time of the fetch decides whether it may be served, if at all.
 //
 // Threads. A value.
 

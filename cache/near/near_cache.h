@@ -118,10 +118,10 @@ class NearCache final {
   // Deletes a key from the store. Returns whether it was there.
   absl::StatusOr<bool> Del(absl::string_view key);
 
-  // Waits until there is a lease, so that Gets fill the local tier. Returns OK,
-  // or why there is none: which command the store refused, and how. Returns at
-  // once where waiting does not help: the login, a right or a feature is
-  // missing.
+  // Waits until there is a lease, of any one node of a cluster, so that Gets
+  // fill the local tier. Returns OK, or why there is none: which command the
+  // store refused, and how. Returns at once where waiting does not help: the
+  // login, a right or a feature is missing.
   absl::Status WaitUntilReady(absl::Duration timeout) {
     return core_.WaitUntilReady(timeout);
   }

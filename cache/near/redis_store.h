@@ -11,7 +11,7 @@
 // options +select +client|setname. With +info, a session outlives lost
 // connections for data. Where the server does not know HELLO, RESP2 needs also
 // +role +client|id +subscribe &__redis__:invalidate; a cluster, which needs
-// RESP3, +cluster|info +cluster|slots.
+// RESP3, +cluster|info +cluster|slots +asking.
 //
 // Connections: one for all reads, one for writes, one for those of values above
 // 128 KiB, so that they do not hold up the others, and one for the sessions of
@@ -88,7 +88,7 @@ struct RedisStoreOptions {
   // For rediss://, and for no other URL: LoadTls of cache/near/tls/tls.h.
   std::shared_ptr<const internal::StreamMaker> tls = {};
 
-  // Whether the URL is that of a node of a Redis Cluster.
+  // Whether the URL is that of a primary of a Redis Cluster.
   bool cluster = false;
 
   // Of a cluster, the cluster-node-timeout of its nodes: the promise of a near

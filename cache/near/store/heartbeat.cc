@@ -21,6 +21,16 @@ Heartbeat::Heartbeat(absl::Duration max_staleness, int64_t now_nanos)
 void Heartbeat::SetMaxStaleness(absl::Duration max_staleness) {
   max_staleness_nanos_ = Clock::NanosAfter(0, max_staleness);
   assert(max_staleness_nanos_ > 0);
+  // The next PING is due sooner, perhaps.
+  if (answered_.has_value()) {
+    next_ = std::min(next_, Clock::NanosAfter(*answered_, Interval()));
+  }
+}
+
+// Time passes between two of them.
+absl::Duration Heartbeat::Interval() const {
+  return absl::Nanoseconds(
+      std::max<int64_t>(max_staleness_nanos_ / kPingsPerStaleness, 1));
 }
 
 int64_t Heartbeat::dead_nanos() const {
@@ -45,11 +55,7 @@ std::optional<int64_t> Heartbeat::Answer() {
   // A lease that was over when this PING was sent, because the process had been
   // stopped: the next one follows at once.
   const bool was_over = sent - *certified >= max_staleness_nanos_;
-  next_ = was_over
-              ? sent
-              : Clock::NanosAfter(
-                    sent, std::max<int64_t>(
-                              max_staleness_nanos_ / kPingsPerStaleness, 1));
+  next_ = was_over ? sent : Clock::NanosAfter(sent, Interval());
   return certified;
 }
 

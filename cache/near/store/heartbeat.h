@@ -41,7 +41,7 @@ class WHEELCACHE_EXPORT Heartbeat {
   // REQUIRES: it is more than zero, here and below.
   Heartbeat(absl::Duration max_staleness, int64_t now_nanos);
 
-  // From the next PING on.
+  // From now on.
   void SetMaxStaleness(absl::Duration max_staleness);
 
   // When the next PING is due; kNever while one is unanswered. They are a sixth
@@ -66,6 +66,8 @@ class WHEELCACHE_EXPORT Heartbeat {
   std::optional<int64_t> Answer();
 
  private:
+  absl::Duration Interval() const;
+
   int64_t max_staleness_nanos_ = 0;
   int64_t next_;
 

@@ -537,6 +537,18 @@ TEST(HeartbeatTest, AShorterBoundHoldsFromTheNextPingOn) {
   EXPECT_EQ(heartbeat.next_nanos(), 20 + kSecond / 6);
 }
 
+TEST(HeartbeatTest, AShorterBoundAlsoBringsThePingThatIsDueForward) {
+  Heartbeat heartbeat(absl::InfiniteDuration(), 0);
+  heartbeat.Send(10);
+  heartbeat.Answer();
+  heartbeat.Send(20);
+  heartbeat.Answer();
+  heartbeat.SetMaxStaleness(absl::Seconds(1));
+  EXPECT_EQ(heartbeat.next_nanos(), 20 + kSecond / 6);
+  heartbeat.SetMaxStaleness(absl::Seconds(3));  // Nobody waits for it.
+  EXPECT_EQ(heartbeat.next_nanos(), 20 + kSecond / 6);
+}
+
 TEST(HeartbeatTest, TinyAndHugeBoundsStayWithinTheClock) {
   Heartbeat tiny(absl::Nanoseconds(1), 0);
   tiny.Send(7);

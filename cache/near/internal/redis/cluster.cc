@@ -22,7 +22,9 @@ constexpr int kMostRedirections = 5;
 constexpr absl::Duration kFirstInterval = absl::Milliseconds(100);
 constexpr absl::Duration kLastInterval = absl::Seconds(2);
 
+// Empty if there is no such port.
 std::string AddressOf(absl::string_view host, int64_t port) {
+  if (port <= 0 || port > UINT16_MAX) return "";
   return absl::StrCat(host, ":", port);
 }
 
@@ -49,8 +51,10 @@ std::optional<Range> RangeOf(const Reply& entry, const ServerUrl& asked) {
   }
   const std::string& host =
       primary[0].text.empty() ? asked.host : primary[0].text;
+  std::string address = AddressOf(host, primary[1].integer);
+  if (address.empty()) return std::nullopt;
   return Range{static_cast<size_t>(first), static_cast<size_t>(last),
-               AddressOf(host, primary[1].integer)};
+               std::move(address)};
 }
 
 }  // namespace
@@ -102,24 +106,25 @@ absl::Status Cluster::Start() {
 }
 
 Cluster::Member& Cluster::MemberAtLocked(const std::string& address) {
-  Member& member = members_[address];
-  if (member.node != nullptr) return member;
+  const auto known = members_.find(address);
+  if (known != members_.end()) return known->second;
   ServerUrl url = seed_;
   const size_t colon = address.rfind(':');
   url.host = address.substr(0, colon);
-  uint32_t port = 0;
-  if (colon != std::string::npos &&
-      absl::SimpleAtoi(address.substr(colon + 1), &port)) {
-    url.port = static_cast<uint16_t>(port);
-  }
+  int port = 0;
+  // It is one, by AddressOf.
+  static_cast<void>(absl::SimpleAtoi(address.substr(colon + 1), &port));
+  url.port = static_cast<uint16_t>(port);
   Node::Surroundings around = {clock_, io_, this,
                                [this] { return ++sessions_; }};
-  member.node =
+  auto node =
       std::make_unique<Node>(std::move(url), settings_, std::move(around));
   for (const SessionLink::Subject& subject : subjects_) {
     // They do not overlap.
-    member.node->Attach(subject).IgnoreError();
+    node->Attach(subject).IgnoreError();
   }
+  Member& member = members_[address];
+  member.node = std::move(node);
   member.node->StartSessions();
   return member;
 }
@@ -262,6 +267,12 @@ absl::StatusOr<Cluster::Target> Cluster::AwaitBelief(const std::string& address,
   while (true) {
     std::optional<Target> target = TargetOfLocked(member);
     if (target.has_value()) return *target;
+    if (member->is_open && member->asked_nanos >= member->opened_nanos &&
+        member->primaries.count(address) == 0) {
+      member->node->StartData();
+      return Target{member->node.get(), 0};
+    }
+    Suspect();
     const absl::Duration left = TimeLeft(deadline_nanos);
     if (left <= absl::ZeroDuration()) {
       return absl::UnavailableError(
@@ -274,25 +285,29 @@ absl::StatusOr<Cluster::Target> Cluster::AwaitBelief(const std::string& address,
 
 bool Cluster::StillBelieves(const Target& target) {
   MutexLock lock(&mu_);
-  return MemberOfLocked(target.node).belief == target.belief;
+  const Member& member = MemberOfLocked(target.node);
+  return member.is_open && member.belief == target.belief;
 }
 
-std::optional<Cluster::Redirection> Cluster::RedirectionOf(const Reply& reply) {
+std::optional<Cluster::Redirection> Cluster::RedirectionOf(
+    const Reply& reply) const {
   if (!reply.is_error()) return std::nullopt;
   const std::vector<std::string> words = absl::StrSplit(reply.text, ' ');
   if (words.size() != 3 || (words[0] != "MOVED" && words[0] != "ASK")) {
     return std::nullopt;
   }
-  Redirection redirection{words[0] == "ASK", 0, words[2]};
-  if (!absl::SimpleAtoi(words[1], &redirection.slot) ||
-      redirection.slot >= kSlots) {
+  const size_t colon = words[2].rfind(':');
+  size_t slot = 0;
+  int64_t port = 0;
+  if (colon == std::string::npos || !absl::SimpleAtoi(words[1], &slot) ||
+      slot >= kSlots || !absl::SimpleAtoi(words[2].substr(colon + 1), &port)) {
     return std::nullopt;
   }
-  // Of the same host.
-  if (redirection.address[0] == ':') {
-    redirection.address = seed_.host + redirection.address;
-  }
-  return redirection;
+  // An empty host is the same one.
+  std::string address =
+      AddressOf(colon == 0 ? seed_.host : words[2].substr(0, colon), port);
+  if (address.empty()) return std::nullopt;
+  return Redirection{words[0] == "ASK", slot, std::move(address)};
 }
 
 void Cluster::Follow(const Redirection& moved) {
@@ -327,6 +342,9 @@ absl::StatusOr<Reply> Cluster::Run(const Write& write, absl::Duration timeout) {
               .Execute({Pipeline::Kind::kWrites, std::move(bytes), 2},
                        TimeLeft(deadline));
       if (!replies.ok()) return replies.status();
+      if (replies->front().is_error()) {
+        return StatusOfError("ASKING", replies->front());
+      }
       reply = std::move(replies->back());
       redirection = RedirectionOf(*reply);
     }
@@ -375,6 +393,7 @@ std::vector<size_t> Cluster::FetchSome(
     int64_t deadline_nanos, std::vector<absl::StatusOr<Fetched>>* results) {
   std::vector<size_t> again;
   std::vector<size_t> unserved;
+  std::vector<std::pair<size_t, std::string>> asked_for;  // And of whom.
   std::map<Node*, FetchRound> rounds;
   for (const size_t i : wanted) {
     const std::optional<Target> target = OwnerOf(SlotOf(keys[i]));
@@ -431,7 +450,7 @@ std::vector<size_t> Cluster::FetchSome(
         result = FetchedFrom(ttl, value, sent_nanos);
         if (result.ok()) result->session = round.session;
       } else if (redirection->is_ask) {
-        result = FetchByAsking(keys[i], redirection->address, deadline_nanos);
+        asked_for.emplace_back(i, redirection->address);
       } else {
         Follow(*redirection);
         again.push_back(i);
@@ -439,6 +458,11 @@ std::vector<size_t> Cluster::FetchSome(
     }
   }
   // Only now, so that they do not keep the others waiting.
+  for (const auto& [i, address] : asked_for) {
+    if (!FetchByAsking(keys[i], address, deadline_nanos, &(*results)[i])) {
+      again.push_back(i);
+    }
+  }
   for (const size_t i : unserved) {
     const absl::StatusOr<Target> target =
         AwaitOwner(SlotOf(keys[i]), deadline_nanos);
@@ -451,29 +475,43 @@ std::vector<size_t> Cluster::FetchSome(
   return again;
 }
 
-// From the node to which the slot of the key is going.
-absl::StatusOr<Fetched> Cluster::FetchByAsking(absl::string_view key,
-                                               const std::string& address,
-                                               int64_t deadline_nanos) {
+// From the node to which the slot of the key is going. Returns false if the key
+// is to be asked for again.
+bool Cluster::FetchByAsking(absl::string_view key, const std::string& address,
+                            int64_t deadline_nanos,
+                            absl::StatusOr<Fetched>* result) {
   const absl::StatusOr<Target> target = AwaitBelief(address, deadline_nanos);
-  if (!target.ok()) return target.status();
+  if (!target.ok()) {
+    *result = target.status();
+    return true;
+  }
   std::string bytes;
   AppendCommand({"ASKING"}, &bytes);
   AppendCommand({"PTTL", key}, &bytes);
   AppendCommand({"ASKING"}, &bytes);
   AppendCommand({"GET", key}, &bytes);
   const int64_t sent_nanos = clock_.NowNanos();
-  const uint64_t session = target->node->session();
+  const uint64_t session = target->belief == 0 ? 0 : target->node->session();
   absl::StatusOr<std::vector<Reply>> replies = target->node->reads().Execute(
       {Pipeline::Kind::kWrites, std::move(bytes), 4}, TimeLeft(deadline_nanos));
-  if (!replies.ok()) return replies.status();
-  if (!StillBelieves(*target)) {
-    return absl::UnavailableError("GET: the node may have been replaced");
+  if (!replies.ok()) {
+    *result = absl::Status(replies.status().code(),
+                           absl::StrCat("GET: ", replies.status().message()));
+    return !absl::IsUnavailable(replies.status());
   }
-  absl::StatusOr<Fetched> fetched =
-      FetchedFrom((*replies)[1], (*replies)[3], sent_nanos);
-  if (fetched.ok()) fetched->session = session;
-  return fetched;
+  if (replies->front().is_error()) {
+    *result = StatusOfError("ASKING", replies->front());
+    return true;
+  }
+  const std::optional<Redirection> redirection = RedirectionOf((*replies)[3]);
+  if (redirection.has_value() && !redirection->is_ask) Follow(*redirection);
+  if (redirection.has_value() || !StillBelieves(*target)) {
+    *result = absl::UnavailableError("GET: the cluster moves the slot");
+    return false;
+  }
+  *result = FetchedFrom((*replies)[1], (*replies)[3], sent_nanos);
+  if (result->ok()) (*result)->session = session;
+  return true;
 }
 
 absl::Status Cluster::Attach(const SessionLink::Subject& subject) {

@@ -93,7 +93,8 @@ class WHEELCACHE_EXPORT Cluster final : public Servers,
     int64_t asked_nanos = 0;
   };
 
-  // Whom to send to.
+  // Whom to send to. A belief of 0 is that of a node which serves no slot yet,
+  // to which one is going: what it says has no session.
   struct Target {
     Node* node;
     uint64_t belief;
@@ -132,7 +133,7 @@ class WHEELCACHE_EXPORT Cluster final : public Servers,
   absl::StatusOr<Target> AwaitBelief(const std::string& address,
                                      int64_t deadline_nanos);
   bool StillBelieves(const Target& target);
-  std::optional<Redirection> RedirectionOf(const Reply& reply);
+  std::optional<Redirection> RedirectionOf(const Reply& reply) const;
   void Follow(const Redirection& moved);
   void Suspect();
 
@@ -141,9 +142,8 @@ class WHEELCACHE_EXPORT Cluster final : public Servers,
                                 absl::Span<const size_t> wanted,
                                 int64_t deadline_nanos,
                                 std::vector<absl::StatusOr<Fetched>>* results);
-  absl::StatusOr<Fetched> FetchByAsking(absl::string_view key,
-                                        const std::string& address,
-                                        int64_t deadline_nanos);
+  bool FetchByAsking(absl::string_view key, const std::string& address,
+                     int64_t deadline_nanos, absl::StatusOr<Fetched>* result);
 
   const ServerUrl seed_;
   const DataLinkSettings settings_;

@@ -56,6 +56,7 @@ void Node::OnLogin(Link* link, int64_t now_nanos) {
   const absl::Status moved = absl::UnavailableError(
       "the server at this address is another one now, or has restarted");
   const std::string& server = *link->server_id();
+  logging_in_ = link;
   for (Link* const other : links_) {
     if (other == link) continue;
     const std::string* const others = other->server_id();
@@ -67,6 +68,7 @@ void Node::OnLogin(Link* link, int64_t now_nanos) {
     // login do not hurry each other on and on.
     if (link == &reads_) other->Hurry(now_nanos);
   }
+  logging_in_ = nullptr;
   if (link == &session_ && owner_ != nullptr) {
     owner_->OnSessionOpen(this, now_nanos);
   }
@@ -74,8 +76,13 @@ void Node::OnLogin(Link* link, int64_t now_nanos) {
 
 void Node::OnClose(Link* link, int64_t now_nanos) {
   if (owner_ == nullptr) return;
-  if (link == &session_) return owner_->OnSessionClose(this, now_nanos);
-  // The node may have been stopped, and replaced.
+  if (link == &session_) {
+    logging_in_ = nullptr;
+    return owner_->OnSessionClose(this, now_nanos);
+  }
+  // The node may have been stopped, and replaced; but not since a session that
+  // is logging in.
+  if (logging_in_ == &session_) return;
   session_.Drop(absl::UnavailableError("a connection for data is lost"),
                 now_nanos);
 }

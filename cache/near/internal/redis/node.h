@@ -93,6 +93,8 @@ class WHEELCACHE_EXPORT Node final : public Link::Observer {
   DataLink reads_;
   DataLink writes_;
   DataLink large_writes_;
+  // Of the I/O thread: who is logging in now, or null.
+  const Link* logging_in_ = nullptr;
   absl::once_flag has_data_;
   absl::once_flag has_large_writes_;
   const std::array<Link*, 4> links_ = {&session_, &reads_, &writes_,

@@ -6,8 +6,15 @@
 #include <cassert>
 
 #include "absl/strings/str_cat.h"
+#include "wheelcache/wheel/base/contain.h"
 
 namespace wheelcache::internal {
+namespace {
+
+// Of 64 KiB each.
+constexpr int kMostLateReads = 16;
+
+}  // namespace
 
 Pipeline::Pipeline(Clock& clock, size_t max_in_flight,
                    absl::Duration silence_limit, std::function<void()> wake)
@@ -23,8 +30,15 @@ absl::StatusOr<std::vector<Reply>> Pipeline::Execute(Batch batch,
   return End(call);
 }
 
+Pipeline::Call::~Call() {
+  if (pipeline_ == nullptr) return;
+  MutexLock lock(&pipeline_->mu_);
+  if (state_ == State::kSent) in_flight_->call = nullptr;
+}
+
 void Pipeline::Begin(Call& call) {
   MutexLock lock(&mu_);
+  call.pipeline_ = this;
   if (clock_.NowNanos() >= call.deadline_nanos_) {
     FailLocked(call, absl::DeadlineExceededError("there is no time for it"));
   } else if (channel_ != nullptr) {
@@ -35,8 +49,10 @@ void Pipeline::Begin(Call& call) {
 absl::StatusOr<std::vector<Reply>> Pipeline::End(Call& call) {
   MutexLock lock(&mu_);
   while (true) {
-    if (call.state_ == Call::State::kNew) AwaitOpenLocked(call);
-    if (call.state_ == Call::State::kNew) SendLocked(call);
+    while (call.state_ == Call::State::kNew) {
+      AwaitOpenLocked(call);
+      if (call.state_ == Call::State::kNew) SendLocked(call);
+    }
     if (call.state_ == Call::State::kSent) AwaitRepliesLocked(call);
     HandOverLocked();
     if (!call.is_lost_ || call.is_second_ || call.batch_.kind != Kind::kReads) {
@@ -48,8 +64,14 @@ absl::StatusOr<std::vector<Reply>> Pipeline::End(Call& call) {
     call.replies_.clear();
     call.failure_ = Reason();
   }
+  call.pipeline_ = nullptr;
   if (!call.failure_.ok()) return call.failure_.ToStatus();
   return std::move(call.replies_);
+}
+
+// Whether nothing has come for so long that the server may be another by now.
+bool Pipeline::IsSilentLocked() const {
+  return clock_.NowNanos() - received_nanos_ > silence_nanos_;
 }
 
 void Pipeline::FailLocked(Call& call, const absl::Status& why) {
@@ -85,17 +107,21 @@ void Pipeline::SendLocked(Call& call) {
                                 "with this call, more than 64 MiB would wait "
                                 "for the server to read them"));
   }
+  if (IsSilentLocked()) {  // The call waits for another connection.
+    return FindLostLocked(absl::UnavailableError("the server is silent"));
+  }
+  const bool may_repeat = call.batch_.kind == Kind::kReads && !call.is_second_;
+  std::string bytes =
+      may_repeat ? call.batch_.bytes : std::move(call.batch_.bytes);
   in_flight_.push_back({&call, commands});
   commands_in_flight_ += commands;
   call.in_flight_ = &in_flight_.back();
   call.state_ = Call::State::kSent;
-  if (clock_.NowNanos() - received_nanos_ > silence_nanos_) {
-    return FindLostLocked(absl::UnavailableError("the server is silent"));
-  }
   const bool was_sent = !wire.has_unsent();
-  const bool may_repeat = call.batch_.kind == Kind::kReads && !call.is_second_;
-  absl::Status status =
-      wire.Send(may_repeat ? call.batch_.bytes : std::move(call.batch_.bytes));
+  absl::Status status;
+  if (!Contain([&] { status = wire.Send(std::move(bytes)); })) {
+    status = absl::ResourceExhaustedError("no memory for the commands");
+  }
   if (!status.ok()) {
     FindLostLocked(status);
   } else if (was_sent && wire.has_unsent()) {
@@ -105,15 +131,19 @@ void Pipeline::SendLocked(Call& call) {
 
 void Pipeline::AwaitRepliesLocked(Call& call) {
   const auto place = waiting_.insert(waiting_.end(), &call);
+  int late_reads = 0;
   while (call.state_ != Call::State::kDone) {
     const int64_t left = call.deadline_nanos_ - clock_.NowNanos();
-    if (left <= 0) {
+    if (left > 0 && channel_->is_read) {
+      call.woken_.WaitWithTimeout(&mu_, absl::Nanoseconds(left));
+    } else if (left > 0) {
+      ReadLocked(call.deadline_nanos_);
+    } else if (!channel_->is_read && late_reads++ < kMostLateReads) {
+      // What has come by now is in time: the caller may have been elsewhere.
+      if (!ReadLocked(call.deadline_nanos_)) late_reads = kMostLateReads;
+    } else {
       call.in_flight_->call = nullptr;
       FailLocked(call, absl::DeadlineExceededError("no reply in time"));
-    } else if (channel_->is_read) {
-      call.woken_.WaitWithTimeout(&mu_, absl::Nanoseconds(left));
-    } else {
-      ReadLocked(call.deadline_nanos_);
     }
   }
   waiting_.erase(place);
@@ -133,19 +163,29 @@ absl::Status Pipeline::Receive(Wire& wire, int64_t deadline,
   return wire.Receive(replies);
 }
 
-// One read, with the lock free meanwhile.
-void Pipeline::ReadLocked(int64_t deadline) {
+// One read, with the lock free meanwhile. Returns whether replies have come.
+bool Pipeline::ReadLocked(int64_t deadline) {
   const std::shared_ptr<Channel> channel = channel_;
   channel->is_read = true;
   mu_.Unlock();
   std::vector<Reply> replies;
-  const absl::Status status = Receive(*channel->wire, deadline, &replies);
+  absl::Status status;
+  if (!Contain([&] { status = Receive(*channel->wire, deadline, &replies); })) {
+    status = absl::ResourceExhaustedError("no memory for the replies");
+  }
   mu_.Lock();
   channel->is_read = false;
-  if (channel != channel_) return;  // Closed meanwhile.
-  if (!replies.empty()) received_nanos_ = clock_.NowNanos();
+  if (channel != channel_) return false;  // Closed meanwhile.
+  if (!replies.empty() && IsSilentLocked()) {
+    // However late it speaks.
+    status = absl::UnavailableError("the server was silent");
+    replies.clear();
+  }
+  const bool any = !replies.empty();
+  if (any) received_nanos_ = clock_.NowNanos();
   DispatchLocked(replies);
   if (!status.ok()) FindLostLocked(status);
+  return any;
 }
 
 void Pipeline::DispatchLocked(std::vector<Reply>& replies) {

@@ -145,7 +145,8 @@ class WHEELCACHE_EXPORT Pipeline final {
   void AwaitOpenLocked(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SendLocked(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AwaitRepliesLocked(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void ReadLocked(int64_t deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool ReadLocked(int64_t deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool IsSilentLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Receive(Wire& wire, int64_t deadline,
                        std::vector<Reply>* replies) const;
   void DispatchLocked(std::vector<Reply>& replies)
@@ -188,6 +189,11 @@ class Pipeline::Call final {
  public:
   Call(Batch batch, int64_t deadline_nanos)
       : batch_(std::move(batch)), deadline_nanos_(deadline_nanos) {}
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  // Leaves its replies to nobody if it has begun and not ended.
+  ~Call();
 
  private:
   friend class Pipeline;
@@ -200,6 +206,7 @@ class Pipeline::Call final {
   bool is_lost_ = false;  // The connection was, before the replies came.
   std::vector<Reply> replies_;
   Reason failure_;
+  Pipeline* pipeline_ = nullptr;   // From Begin to End.
   InFlight* in_flight_ = nullptr;  // While it is sent.
   CondVar woken_;
 };

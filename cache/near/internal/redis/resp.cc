@@ -85,6 +85,7 @@ absl::string_view RightFor(absl::string_view command) {
   };
   static constexpr Right kRights[] = {
       {"CLIENT ID", "+client|id"},
+      {"ASKING", "+asking"},
       {"CLUSTER INFO", "+cluster|info"},
       {"CLUSTER SLOTS", "+cluster|slots"},
       {"CLIENT TRACKING", "+client|tracking"},

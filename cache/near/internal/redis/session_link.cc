@@ -77,13 +77,16 @@ bool SessionLink::Detach(RemoteStore::Listener* listener) {
 
 // Makes attached_ what has been attached and not detached.
 void SessionLink::TakeChanges(int64_t now_nanos) {
-  if (!has_changes_.exchange(false)) return;
-  std::vector<Attached> before = std::exchange(attached_, {});
+  if (!has_changes_) return;
+  const std::vector<Attached> before = attached_;
   {
     MutexLock lock(&mu_);
+    std::vector<Attached> after;
     for (const std::shared_ptr<const Subject>& subject : subjects_) {
-      attached_.push_back({subject, State::kNew, 0});
+      after.push_back({subject, State::kNew, 0});
     }
+    attached_ = std::move(after);
+    has_changes_ = false;
   }
   for (Attached& each : attached_) {
     const auto same = std::find_if(
@@ -227,7 +230,9 @@ absl::Status SessionLink::AskForPrefixes(int64_t now_nanos) {
 
 absl::Status SessionLink::HandleOpen(PollEvents revents, int64_t now_nanos) {
   // Even if something has come now: see the header.
-  if (is_of_cluster() && now_nanos >= SilentNanos()) {
+  if (is_of_cluster() && !questions_.empty() &&
+      now_nanos >= Clock::NanosAfter(std::max(asked_nanos_, received_nanos_),
+                                     unanswered_limit_)) {
     return absl::UnavailableError("the node was silent");
   }
   if (revents & POLLOUT) {
@@ -332,7 +337,8 @@ absl::Status SessionLink::Take(const Reply& reply, int64_t now_nanos) {
       if (reply.type != Reply::Type::kString) break;
       if (!absl::StrContains(reply.text, "cluster_state:ok")) {
         return absl::UnavailableError(
-            "CLUSTER INFO: the node sees no majority of the cluster");
+            "CLUSTER INFO: cluster_state is not ok: the node sees no majority, "
+            "or some slots are not served");
       }
       return TakePong();
     case Question::kSlots: {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -299,6 +300,17 @@ class ScriptedNode final {
   ScriptedNode& operator=(const ScriptedNode&) = delete;
 
   int port() const { return port_; }
+  std::string url() const { return absl::StrCat("redis://127.0.0.1:", port_); }
+
+  // From now on it is another run, and the connection for sessions is lost, but
+  // not the others, as where a host between has died.
+  void Restart() {
+    ++run_;
+    shutdown(session_fd_, SHUT_RDWR);
+  }
+
+  // It answers reads so, instead of with its value. REQUIRES: before Play.
+  void set_error(std::string error) { error_ = "-" + error + "\r\n"; }
 
   // REQUIRES: called once.
   void Play(std::vector<int> primaries, std::string value) {
@@ -321,7 +333,7 @@ class ScriptedNode final {
   }
 
  private:
-  void Serve(int fd) const {
+  void Serve(int fd) {
     internal::ReplyReader reader({100, 10'000});
     std::array<char, 4096> buffer;
     while (true) {
@@ -330,6 +342,9 @@ class ScriptedNode final {
       reader.Feed({buffer.data(), static_cast<size_t>(size)});
       internal::Reply command;
       while (reader.Next(&command) == internal::ReplyReader::kReply) {
+        if (command.elements[1 % command.elements.size()].text == "TRACKING") {
+          session_fd_ = fd;
+        }
         const std::string reply = ReplyTo(command);
         send(fd, reply.data(), reply.size(), MSG_NOSIGNAL);
       }
@@ -341,10 +356,10 @@ class ScriptedNode final {
       return "%3\r\n+id\r\n:1\r\n+mode\r\n+cluster\r\n+role\r\n+master\r\n";
     }
     if (name == "INFO") {
-      return absl::StrCat("$12\r\n\nrun_id:", port_ % 1000 + 1000, "\r\n");
+      return absl::StrCat("$9\r\n\nrun_id:", run_.load(), "\r\n");
     }
     if (name == "PTTL") return ":-1\r\n";
-    if (name == "GET") return value_;
+    if (name == "GET") return error_.empty() ? value_ : error_;
     if (name != "CLUSTER") return "+OK\r\n";
     return command.elements[1].text == "SLOTS" ? slots_
                                                : "$16\r\ncluster_state:ok\r\n";
@@ -354,6 +369,9 @@ class ScriptedNode final {
   int port_ = 0;
   std::string slots_;
   std::string value_;
+  std::string error_;
+  std::atomic<int> run_{1};
+  std::atomic<int> session_fd_{-1};
   std::thread accepting_;
   std::vector<int> connections_;
   std::vector<std::thread> threads_;
@@ -380,6 +398,60 @@ TEST(ClusterBeliefTest, APrimaryThatMostOthersDoNotKnowIsNotBelieved) {
     ASSERT_TRUE(fetched.ok()) << fetched.status();
     ASSERT_EQ(fetched->bytes, "new");
   }
+}
+
+std::unique_ptr<RedisStore> StoreOf(const ScriptedNode& node) {
+  RedisStoreOptions options;
+  options.url = node.url();
+  options.cluster = true;
+  return *RedisStore::Create(options);
+}
+
+TEST(ClusterBeliefTest, ANodeThatRestartsBehindOpenConnectionsIsANewSession) {
+  ScriptedNode node;
+  node.Play({node.port()}, "value");
+  const auto store = StoreOf(node);
+  const auto near = *NearCache<std::string>::Create({}, store.get());
+  ASSERT_TRUE(near->WaitUntilReady(kTimeout).ok());
+  for (int restarts = 1; restarts <= 3; ++restarts) {
+    EXPECT_EQ(*near->Get("key"), "value");
+    node.Restart();
+    while (near->stats().sessions <= restarts ||
+           !near->WaitUntilReady(absl::Milliseconds(10)).ok()) {
+    }
+    while (!near->Get("key").ok()) {
+    }
+  }
+}
+
+// The first slot of a new node: it serves none yet, so that nobody lists it.
+TEST(ClusterBeliefTest, ANodeWithoutSlotsIsAskedWhereOneGoesThere) {
+  ScriptedNode source;
+  ScriptedNode target;
+  source.set_error(
+      absl::StrCat("ASK ", SlotOf("key"), " 127.0.0.1:", target.port()));
+  source.Play({source.port()}, "old");
+  target.Play({source.port()}, "new");
+  const auto store = StoreOf(source);
+  const auto fetched = store->Fetch({"key"}, kTimeout)[0];
+  ASSERT_TRUE(fetched.ok()) << fetched.status();
+  EXPECT_EQ(fetched->bytes, "new");
+  EXPECT_EQ(fetched->session, 0);
+}
+
+TEST(ClusterBeliefTest, AShortBoundDoesNotWaitForTheHeartbeatOfALongOne) {
+  ScriptedNode node;
+  node.Play({node.port()}, "value");
+  const auto store = StoreOf(node);
+  NearCacheOptions options;
+  options.key_prefix = "long:";
+  options.max_staleness = absl::Hours(24);
+  const auto first = *NearCache<std::string>::Create(options, store.get());
+  ASSERT_TRUE(first->WaitUntilReady(kTimeout).ok());
+  options.key_prefix = "short:";
+  options.max_staleness = absl::Seconds(1);
+  const auto second = *NearCache<std::string>::Create(options, store.get());
+  EXPECT_TRUE(second->WaitUntilReady(kTimeout).ok());
 }
 
 TEST(ClusterBeliefTest, APrimaryThatNobodyElseConfirmsIsNotBelieved) {
