@@ -42,14 +42,28 @@ std::string Written(const ServerUrl& url) {
     login = absl::StrCat(PercentEncoded(url.user), ":",
                          PercentEncoded(url.password), "@");
   }
+  if (!url.primary_name.empty()) {
+    std::string hosts;
+    for (const ServerUrl::Sentinel& each : url.sentinels) {
+      absl::StrAppend(&hosts, hosts.empty() ? "" : ",", "[", each.host,
+                      "]:", each.port);
+    }
+    return absl::StrCat("redis+sentinel://", login, hosts, "/",
+                        url.primary_name, "/", url.database);
+  }
+  const absl::string_view scheme = url.has_tls ? "rediss://" : "redis://";
   return url.socket_path.empty()
-             ? absl::StrCat("redis://", login, url.name(), "/", url.database)
+             ? absl::StrCat(scheme, login, url.name(), "/", url.database)
              : absl::StrCat("unix://", login, url.name(), "?db=", url.database);
 }
 
 void CheckAccepted(const ServerUrl& url, absl::string_view text) {
-  Require(url.host.empty() != url.socket_path.empty(), "a host, or a path",
-          text);
+  Require(!url.host.empty() + !url.socket_path.empty() +
+                  !url.primary_name.empty() ==
+              1,
+          "a host, a path, or a name", text);
+  Require(url.sentinels.empty() == url.primary_name.empty(),
+          "somebody knows the name", text);
   Require(url.port != 0, "the port is a number", text);
   Require(url.database >= 0, "the database is a number", text);
   Require(url.user.empty() || !url.password.empty(), "a user has a password",
@@ -57,8 +71,10 @@ void CheckAccepted(const ServerUrl& url, absl::string_view text) {
   const absl::StatusOr<ServerUrl> again = ParseServerUrl(Written(url));
   Require(again.ok() && again->host == url.host &&
               again->socket_path == url.socket_path &&
-              again->port == url.port && again->user == url.user &&
-              again->password == url.password &&
+              again->primary_name == url.primary_name &&
+              again->sentinels.size() == url.sentinels.size() &&
+              again->has_tls == url.has_tls && again->port == url.port &&
+              again->user == url.user && again->password == url.password &&
               again->database == url.database,
           "it means the same when it is written anew", text);
 }
