@@ -165,6 +165,7 @@ void Cluster::OnSlots(Node* node, const Reply& slots, int64_t asked_nanos) {
   member.primaries = std::move(primaries);
   member.asked_nanos = asked_nanos;
   JudgeLocked();
+  changed_.SignalAll();
   if (member.belief == 0 || asked_nanos < owners_nanos_) return;
   owners_nanos_ = asked_nanos;
   owners_.fill(nullptr);
@@ -173,7 +174,6 @@ void Cluster::OnSlots(Node* node, const Reply& slots, int64_t asked_nanos) {
       owners_[slot] = &members_.find(range.address)->second;
     }
   }
-  changed_.SignalAll();
 }
 
 // Believes those whom enough others call a primary.
@@ -194,7 +194,6 @@ void Cluster::JudgeLocked() {
     if (2 * in_favour <= primaries) continue;
     candidate.belief = ++beliefs_;
     candidate.node->StartData();
-    changed_.SignalAll();
   }
 }
 

@@ -6,12 +6,12 @@
 //
 // Which nodes are believed. A primary that was stopped, and replaced meanwhile,
 // does not know it when it goes on. So a node serves only once enough others
-// say that it is a primary, which were asked after the connection to it came
-// about, to be a majority of the primaries with it: one of them would have
-// voted for its successor. It is believed until any connection to it is lost,
-// or silent for `unanswered_limit`, which must be shorter than the time after
-// which the cluster replaces a node. Its session ends when it sees no majority
-// of the cluster: see SessionLink. docs/near_cache.md has the proof.
+// call it a primary, asked after the connection to it came about, to be a
+// majority of the primaries with it: a successor has the votes of a majority,
+// so one of them would know it. It is believed until a connection to it is
+// lost, or silent for `unanswered_limit`, which must be shorter than the time
+// after which the cluster replaces a node. Its session ends when it sees no
+// majority of the cluster: see SessionLink. docs/near_cache.md has the proof.
 //
 // Threads. Thread-safe.
 //
@@ -66,7 +66,7 @@ class WHEELCACHE_EXPORT Cluster final : public Servers,
                                         private Node::Owner,
                                         private Link {
  public:
-  // `seed` is any node of the cluster.
+  // `seed` is a primary of the cluster.
   Cluster(ServerUrl seed, const DataLinkSettings& settings, Clock& clock);
   ~Cluster() override;
 
