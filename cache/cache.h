@@ -67,6 +67,7 @@
 #include "wheelcache/cache/types/load.h"
 #include "wheelcache/cache/types/options.h"
 #include "wheelcache/cache/types/removal.h"
+#include "wheelcache/cache/types/view.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache {
@@ -80,6 +81,7 @@ class Cache final : public AnyCache {
   using Handle = CacheHandle<Key, Value>;
   using Ticket = CacheTicket<Key, Value, internal::TypedLead<Cache>>;
   using Decision = wheelcache::Decision<Value>;
+  using LoadResult = absl::StatusOr<Loaded<Value>>;
 
   // Returns a cache, or InvalidArgument: which field breaks which rule.
   static absl::StatusOr<std::unique_ptr<Cache>> Create(CacheOptions options,
@@ -133,19 +135,32 @@ class Cache final : public AnyCache {
   // and later writes supersede it: see cache/load.h.
   template <typename K>
   absl::StatusOr<Handle> FindOrLoad(const K& key, const LoadOptions& options,
-                                    Loader<Loaded<Value>> loader) {
-    return Loads(this).FindOrLoad(key, options, loader);
+                                    Loader<Value> loader) {
+    return Loads(this).FindOrLoad(key, options, ForAnyKey(loader));
+  }
+
+  // As FindOrLoad by Hooks::load. FailedPrecondition if there is none.
+  template <typename K>
+  absl::StatusOr<Handle> FindOrLoad(const K& key,
+                                    const LoadOptions& options = {}) {
+    if (hooks_.load == nullptr) return engine().NoLoader();
+    return Loads(this).FindOrLoad(key, options, hooks_.load);
   }
 
   // As FindOrLoad, without a handle and with less to say.
   template <typename K>
   absl::StatusOr<Value> GetOrLoad(const K& key, Loader<Value> loader) {
-    return Loads(this).GetOrLoad(key, {}, loader);
+    return Loads(this).GetOrLoad(key, {}, ForAnyKey(loader));
   }
   template <typename K>
   absl::StatusOr<Value> GetOrLoad(const K& key, absl::Duration ttl,
                                   Loader<Value> loader) {
-    return Loads(this).GetOrLoad(key, {ttl}, loader);
+    return Loads(this).GetOrLoad(key, {ttl}, ForAnyKey(loader));
+  }
+  template <typename K>
+  absl::StatusOr<Value> GetOrLoad(const K& key) {
+    if (hooks_.load == nullptr) return engine().NoLoader();
+    return Loads(this).GetOrLoad(key, {}, hooks_.load);
   }
 
   // As FindOrLoad, without blocking: `done` gets the result. Where the caller
@@ -166,7 +181,7 @@ class Cache final : public AnyCache {
     return Loads(this).FindOrLoadMany(keys, options, loader);
   }
 
-  // Begins to refresh the live value by Hooks::reload. Returns whether it has.
+  // Begins to refresh the live value by the hooks. Returns whether it has.
   template <typename K>
   bool Refresh(const K& key) {
     return Refreshes(this).Refresh(key);
@@ -287,6 +302,12 @@ class Cache final : public AnyCache {
   // Stores an entry of the weight that is its footprint's, or what the weigher
   // says; or gives up the cache's pin.
   Put Store(Shard::Write* write);
+
+  // Whether a hook can refresh a value.
+  bool may_refresh() const { return hooks_.reload || hooks_.load; }
+  static auto ForAnyKey(Loader<Value> loader) {
+    return [loader](View<Key>) { return loader(); };
+  }
 
   const Entry& At(EntryRef ref) const {
     return static_cast<const Entry&>(engine().pool().At(ref));

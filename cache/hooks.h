@@ -8,7 +8,8 @@
 //   auto cache = *Cache<std::string, Session>::Create({}, hooks);
 //
 // Threads. Thread-compatible. The cache calls each hook with no lock held, on
-// any thread that calls the cache, and on the reaper's, but for `reload`.
+// any thread that calls the cache, and on the reaper's, but for `load` and
+// `reload`.
 
 #ifndef WHEELCACHE_CACHE_HOOKS_H_
 #define WHEELCACHE_CACHE_HOOKS_H_
@@ -32,7 +33,10 @@ struct CacheHooks {
   // Is told of each entry that has left; see cache/removal.h.
   std::function<void(View<Key>, View<Value>, RemovalCause)> on_removal;
 
-  // Refreshes the value of a key; see cache/load.h.
+  // Loads a key, for the calls that name no loader; see cache/load.h.
+  std::function<absl::StatusOr<Loaded<Value>>(View<Key>)> load;
+
+  // Refreshes the value of a key. If empty, `load` does.
   std::function<absl::StatusOr<Loaded<Value>>(View<Key>, View<Value> old)>
       reload;
 

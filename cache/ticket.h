@@ -4,7 +4,7 @@
 //       id, {}, [reply](const auto& user) { reply.Send(user); });
 //   if (!ticket) return;  // A hit, or another caller loads.
 //   connection.Read(id, [ticket = std::move(ticket)](const Row& row) mutable {
-//     ticket.Finish(wheelcache::Loaded<User>{Parse(row)});
+//     ticket.Finish(Parse(row));
 //   });
 //
 // BeginLoad calls `done` exactly once: at once, if there is a live value or a

@@ -36,7 +36,7 @@ namespace wheelcache {
 template <typename Key, typename Value, typename Hash, typename Equal>
 absl::StatusOr<std::unique_ptr<Cache<Key, Value, Hash, Equal>>>
 Cache<Key, Value, Hash, Equal>::Create(CacheOptions options, Hooks hooks) {
-  absl::Status status = internal::Validate(options, hooks.reload != nullptr);
+  absl::Status status = internal::Validate(options, hooks.reload || hooks.load);
   if (!status.ok()) return status;
   return std::unique_ptr<Cache>(
       new Cache(std::move(options), std::move(hooks)));

@@ -49,7 +49,7 @@ class TypedLead {
   using Value = typename Cache::ValueType;
   using Handle = typename Cache::Handle;
   using Result = absl::StatusOr<Loaded<Value>>;
-  using Loader = absl::FunctionRef<Result()>;
+  using Loader = absl::FunctionRef<Result(View<Key>)>;
 
   TypedLead() = default;
   // The placeholder of a load; if it is a refresh, the next one waits for
@@ -99,7 +99,7 @@ class TypedLead {
   // The same with the result of a loader.
   absl::StatusOr<Handle> Run(Loader loader) {
     const FailOnException fail(absl::MakeSpan(this, 1));
-    return FinishAndGet(loader());
+    return FinishAndGet(loader(key()));
   }
 
   // A handle of a new placeholder, which has the cache's pin besides.

@@ -32,6 +32,7 @@
 #include "wheelcache/cache/internal/typed_lead.h"
 #include "wheelcache/cache/internal/typed_refreshes.h"
 #include "wheelcache/cache/types/load.h"
+#include "wheelcache/cache/types/view.h"
 #include "wheelcache/wheel/base/contain.h"
 #include "wheelcache/wheel/clock.h"
 
@@ -53,7 +54,7 @@ class TypedLoads {
   using Ticket = typename Cache::Ticket;
   using Lead = TypedLead<Cache>;
   using Result = absl::StatusOr<Loaded<Value>>;
-  using Loader = wheelcache::Loader<Loaded<Value>>;
+  using Loader = typename Lead::Loader;
   using BatchLoader = wheelcache::BatchLoader<Value>;
   using Done = LoadDone<Handle>;
 
@@ -69,7 +70,7 @@ class TypedLoads {
 
   template <typename K>
   absl::StatusOr<Value> GetOrLoad(const K& key, const LoadOptions& options,
-                                  wheelcache::Loader<Value> loader);
+                                  Loader loader);
 
   template <typename K>
   Ticket BeginLoad(const K& key, const LoadOptions& options, Done done,
@@ -260,19 +261,14 @@ bool TypedLoads<Cache>::Await(const Waiting& waiting, Loader loader,
 template <typename Cache>
 template <typename K>
 absl::StatusOr<typename Cache::ValueType> TypedLoads<Cache>::GetOrLoad(
-    const K& key, const LoadOptions& options,
-    wheelcache::Loader<Value> loader) {
-  if (cache_.hooks_.reload != nullptr) {
+    const K& key, const LoadOptions& options, Loader loader) {
+  if (cache_.may_refresh()) {
     if (Handle handle = FindAndRefresh(key, options)) return Value(*handle);
   } else if (std::optional<Value> value = cache_.Get(key)) {
     return *std::move(value);
   }
   absl::StatusOr<Handle> handle =
-      LoadMissing(key, options, DeadlineOf(options), [&]() -> Result {
-        absl::StatusOr<Value> value = loader();
-        if (!value.ok()) return std::move(value).status();
-        return Loaded<Value>{*std::move(value)};
-      });
+      LoadMissing(key, options, DeadlineOf(options), loader);
   if (!handle.ok()) return std::move(handle).status();
   return Value(**handle);
 }
@@ -352,7 +348,7 @@ TypedLoads<Cache>::FindOrLoadMany(absl::Span<const Key> keys,
   // Only now: two batches that wait with loads open might wait for each other.
   int64_t deadline = DeadlineOf(options);
   for (const auto& [i, load] : others) {
-    const auto load_one = [&, position = i] {
+    const auto load_one = [&, position = i](View<Key>) {
       const int64_t begin = clock().NowNanos();
       Result result = LoadOne(position, loader);
       // What this caller's own loader takes is no wait.

@@ -46,11 +46,11 @@ class TypedRefreshes {
 
   explicit TypedRefreshes(Cache* cache) : cache_(*cache) {}
 
-  // Returns the value that the handle pins; or, if the cache has a reload and
-  // the value is old enough and nobody else does, refreshes it or has the
+  // Returns the value that the handle pins; or, if the cache has a hook for it
+  // and the value is old enough and nobody else does, refreshes it or has the
   // executor do so, and returns the new one or the old one.
   Handle RefreshIfStale(Handle old) {
-    if (cache_.hooks_.reload == nullptr || !IsStale(old.entry())) return old;
+    if (!cache_.may_refresh() || !IsStale(old.entry())) return old;
     cache_.engine().CountEvent(Count::kStaleHits);
     // Most find that, and have written nothing so far.
     if (IsKeptFromRefresh(old.key())) return old;
@@ -61,7 +61,7 @@ class TypedRefreshes {
   // whatever has failed before. Returns whether it has.
   template <typename K>
   bool Refresh(const K& key) {
-    if (cache_.hooks_.reload == nullptr) return false;
+    if (!cache_.may_refresh()) return false;
     Handle old = cache_.FindUnderLock(key);
     return old && Begin(std::move(old), /*at_once=*/true).began;
   }
@@ -115,7 +115,7 @@ class TypedRefreshes {
   }
 
   // Runs a task, unless that was done before. Returns the new value, or an
-  // empty handle, and whether it has called reload. The cache may have ended.
+  // empty handle, and whether it has called the hook. The cache may have ended.
   static Begun Run(Cache* cache, Task* task);
 
   const CacheOptions& options() const { return cache_.engine().options(); }
@@ -191,7 +191,10 @@ typename TypedRefreshes<Cache>::Begun TypedRefreshes<Cache>::Run(Cache* cache,
   Interleave("refresh: before reload");
   std::optional<Result> result;  // Values need not be assignable.
   Contain([&] {
-    result.emplace(cache->hooks_.reload(task->old.key(), task->old.value()));
+    const Handle& old = task->old;
+    const auto& hooks = cache->hooks_;
+    result.emplace(hooks.reload ? hooks.reload(old.key(), old.value())
+                                : hooks.load(old.key()));
   });
   if (!result.has_value()) result.emplace(Load::Thrown());
   Interleave("refresh: after reload");

@@ -58,6 +58,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -305,7 +306,7 @@ typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::GetMissing(
   CountMiss(look);
   Source source = Source::kLocalOrJoined;
   absl::StatusOr<Handle> handle =
-      LoadsAfter(look).FindOrLoad(key, Options(), [&] {
+      LoadsAfter(look).FindOrLoad(key, Options(), [&](std::string_view) {
         source = Source::kOwnFetch;
         return FetchOne(key, call);
       });

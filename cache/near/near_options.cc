@@ -52,7 +52,7 @@ CacheOptions LocalTierOptions() {
 namespace internal {
 
 absl::Status Validate(const NearCacheOptions& o, const Clock& store_clock) {
-  absl::Status status = Validate(o.local, /*has_reload=*/false);
+  absl::Status status = Validate(o.local, /*may_refresh=*/false);
   if (!status.ok()) return status;
   if (o.local.jitter_mode != JitterMode::kShorten) {
     return Broken(o, "local.jitter_mode", "kAround",

@@ -3,12 +3,14 @@
 //   wheelcache::LoadOptions options;
 //   options.wait = absl::Milliseconds(200);
 //   options.error_ttl = absl::Seconds(1);
-//   auto user = cache->FindOrLoad(
-//       id, options, [&]() -> absl::StatusOr<wheelcache::Loaded<User>> {
-//         absl::StatusOr<Row> row = database.Read(id);
-//         if (!row.ok()) return row.status();
-//         return wheelcache::Loaded<User>{Parse(*row), row->max_age};
-//       });
+//   auto user = cache->FindOrLoad(id, options, [&]() -> Users::LoadResult {
+//     absl::StatusOr<Row> row = database.Read(id);
+//     if (!row.ok()) return row.status();
+//     return wheelcache::Loaded<User>{Parse(*row), row->max_age};
+//   });
+//
+// A loader returns a Value, a Loaded<Value>, which names the TTL, or a StatusOr
+// of either. FindOrLoad and GetOrLoad without one use Hooks::load.
 //
 // Single-flight. One caller loads a key; calls for it that come meanwhile get
 // the same result, a failure as well, and run no loader.
@@ -30,15 +32,15 @@
 // loader, and a caller of BeginLoad that gave a `lead` gets the ticket. Callers
 // of BeginLoad get kCancelled if there is none.
 //
-// Refresh-ahead. With Hooks::reload, a call that finds a value older than
-// CacheOptions::refresh_after, or beyond refresh_at of its life, has it
-// refreshed: FindOrLoad, GetOrLoad, BeginLoad and Refresh do, plain reads do
-// not. One caller runs `reload`, or hands it to Hooks::executor; all others,
-// and that one if there is an executor, get the old value meanwhile. The
-// deadline still ends the old value. If `reload` fails or throws, the old value
-// stays, and is refreshed again retry_after later. What supersedes a load
-// supersedes a refresh. A miss joins a refresh that runs, and takes the place
-// of one that is queued. After Stop, no refresh begins.
+// Refresh-ahead. With Hooks::reload, or else Hooks::load, a call that finds a
+// value older than CacheOptions::refresh_after, or beyond refresh_at of its
+// life, has it refreshed: FindOrLoad, GetOrLoad, BeginLoad and Refresh do,
+// plain reads do not. One caller runs the hook, or hands it to Hooks::executor;
+// all others, and that one if there is an executor, get the old value
+// meanwhile. The deadline still ends the old value. If the hook fails or
+// throws, the old value stays, and is refreshed again retry_after later. What
+// supersedes a load supersedes a refresh. A miss joins a refresh that runs, and
+// takes the place of one that is queued. After Stop, no refresh begins.
 //
 // Waiting for ever. A call that would do so gets FailedPrecondition: that of a
 // loader for its own key, and the one that closes a cycle of loaders that wait
@@ -51,6 +53,8 @@
 
 #include <cstddef>
 #include <optional>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -62,18 +66,45 @@
 
 namespace wheelcache {
 
+template <typename Value>
+struct Loaded;
+
+namespace internal {
+
+// Whether V becomes the Value of a Loaded: not what a std::any, say, would take
+// although a StatusOr of its value is meant.
+template <typename V, typename Value>
+struct MayBeLoaded : std::is_convertible<V&&, Value> {};
+template <typename V, typename Value>
+struct MayBeLoaded<absl::StatusOr<V>, Value>
+    : std::is_same<absl::StatusOr<V>, Value> {};
+template <typename Value>
+struct MayBeLoaded<Loaded<Value>, Value> : std::false_type {};
+
+}  // namespace internal
+
 // A value, and how long it may be used, varied by the jitter. A TTL of zero or
 // less: the callers get the value, and it is not stored.
 template <typename Value>
 struct Loaded {
+  // Implicit, so that a loader may return what converts to a Value.
+  template <typename V = Value,
+            std::enable_if_t<
+                internal::MayBeLoaded<
+                    std::remove_cv_t<std::remove_reference_t<V>>, Value>::value,
+                int> = 0>
+  Loaded(V&& loaded,  // NOLINT(google-explicit-constructor)
+         std::optional<absl::Duration> loaded_ttl = std::nullopt)
+      : value(std::forward<V>(loaded)), ttl(loaded_ttl) {}
+
   Value value;
-  // None: that of the call; from Hooks::reload, CacheOptions::default_ttl.
-  std::optional<absl::Duration> ttl = std::nullopt;
+  // None: that of the call; from the hooks, CacheOptions::default_ttl.
+  std::optional<absl::Duration> ttl;
 };
 
-// What loads one key: T is Loaded<Value>, or for GetOrLoad Value.
-template <typename T>
-using Loader = absl::FunctionRef<absl::StatusOr<T>()>;
+// What loads one key.
+template <typename Value>
+using Loader = absl::FunctionRef<absl::StatusOr<Loaded<Value>>()>;
 
 // What loads many: gets the positions of their keys, and returns a result for
 // each.

@@ -41,7 +41,7 @@ absl::Status ValidateExpiry(const CacheOptions& o) {
   return absl::OkStatus();
 }
 
-absl::Status ValidateRefreshes(const CacheOptions& o, bool has_reload) {
+absl::Status ValidateRefreshes(const CacheOptions& o, bool may_refresh) {
   if (o.refresh_after <= absl::ZeroDuration()) {
     return Broken(o, "refresh_after", absl::FormatDuration(o.refresh_after),
                   "must be more than zero");
@@ -57,8 +57,8 @@ absl::Status ValidateRefreshes(const CacheOptions& o, bool has_reload) {
   if (o.max_refreshes < 1) {
     return Broken(o, "max_refreshes", o.max_refreshes, "must be at least 1");
   }
-  if (has_reload) return absl::OkStatus();
-  constexpr absl::string_view kRule = "must have Hooks::reload";
+  if (may_refresh) return absl::OkStatus();
+  constexpr absl::string_view kRule = "must have Hooks::reload or load";
   if (o.refresh_after != absl::InfiniteDuration()) {
     return Broken(o, "refresh_after", absl::FormatDuration(o.refresh_after),
                   kRule);
@@ -98,10 +98,10 @@ absl::Status ValidateEngine(const CacheOptions& o) {
 
 namespace internal {
 
-absl::Status Validate(const CacheOptions& o, bool has_reload) {
+absl::Status Validate(const CacheOptions& o, bool may_refresh) {
   absl::Status status = ValidateLimits(o.name, o.max_entries, o.max_bytes);
   if (status.ok()) status = ValidateExpiry(o);
-  if (status.ok()) status = ValidateRefreshes(o, has_reload);
+  if (status.ok()) status = ValidateRefreshes(o, may_refresh);
   if (status.ok()) status = ValidateEngine(o);
   return status;
 }

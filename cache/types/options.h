@@ -77,10 +77,10 @@ struct CacheOptions {
   // Without it, each cache differs.
   std::optional<uint64_t> jitter_seed;
 
-  // Refresh-ahead, for caches with Hooks::reload: from which age on a value is
-  // refreshed, and from which fraction of its life on, whichever comes first.
-  // More than zero; infinite and 1 for never. Readers get the old value until
-  // its deadline; see cache/load.h. Ages are in steps of 20 ms.
+  // Refresh-ahead, for caches with Hooks::reload or load: from which age on a
+  // value is refreshed, and from which fraction of its life on, whichever comes
+  // first. More than zero; infinite and 1 for never. Readers get the old value
+  // until its deadline; see cache/load.h. Ages are in steps of 20 ms.
   absl::Duration refresh_after = absl::InfiniteDuration();
   double refresh_at = 1;
 
@@ -136,10 +136,10 @@ struct CacheLimits {
 
 namespace internal {
 
-// OK, or which field breaks which rule, in a cache with Hooks::reload or
-// without.
+// OK, or which field breaks which rule, in a cache with a hook that refreshes
+// or without.
 WHEELCACHE_EXPORT absl::Status Validate(const CacheOptions& options,
-                                        bool has_reload);
+                                        bool may_refresh);
 
 // OK, or which of the limits of a cache with this name breaks which rule.
 WHEELCACHE_EXPORT absl::Status ValidateLimits(absl::string_view name,

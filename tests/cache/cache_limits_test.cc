@@ -420,11 +420,11 @@ TEST_F(SetLimitsTest, RefusesWhatCreateWouldRefuseInTheSameWords) {
     options.max_entries = bad;
     const absl::Status entries = cache->SetLimits(bad, 100);
     EXPECT_EQ(entries.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_EQ(entries, internal::Validate(options, /*has_reload=*/false));
+    EXPECT_EQ(entries, internal::Validate(options, /*may_refresh=*/false));
     options.max_entries = 100;
     options.max_bytes = bad;
     const absl::Status bytes = cache->SetLimits(100, bad);
-    EXPECT_EQ(bytes, internal::Validate(options, /*has_reload=*/false));
+    EXPECT_EQ(bytes, internal::Validate(options, /*may_refresh=*/false));
     EXPECT_THAT(std::string(bytes.message()),
                 AllOf(HasSubstr("\"users\""), HasSubstr("max_bytes"),
                       HasSubstr("must be at least 1")));

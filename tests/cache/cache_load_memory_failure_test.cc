@@ -33,7 +33,7 @@ class LoadMemoryFailureTest : public testing::WithEachPolicy<CacheEnvironment> {
   LoadMemoryFailureTest() {
     options_.shards = 1;
     options_.max_refreshes = 1;
-    hooks_.reload = [this](int, std::string_view) { return NewValue(); };
+    hooks_.load = [this](int) { return NewValue(); };
   }
 
   // The allocation that it takes is one of the caller's.
@@ -65,6 +65,7 @@ TEST_P(LoadMemoryFailureTest, CallsThatLoadLeaveNoLoadBehind) {
       [&](auto& cache) {
         (void)cache.GetOrLoad(1, [&] { return long_value_; });
       },
+      [&](auto& cache) { (void)cache.FindOrLoad(1, limited); },
       [&](auto& cache) {
         (void)cache.FindOrLoad(1, limited, [&] { return NewValue(); });
       },

@@ -2,6 +2,7 @@
 // told, and what may be called in the middle. For callers that meet see
 // cache_load_race_test.cc, for refreshes cache_refresh_test.cc.
 
+#include <any>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -82,6 +83,83 @@ TEST_F(CacheFindOrLoadTest, MissLoadsStoresAndPins) {
   EXPECT_EQ(cache_->FindOrLoad(1, {}, NeverCalled)->value(), "one");
   EXPECT_EQ(cache_->stats().hits, 2);
   EXPECT_EQ(cache_->stats().misses, 1);
+}
+
+TEST_F(CacheFindOrLoadTest, HookLoadsForTheCallsThatNameNoLoader) {
+  Cache<std::string, std::string>::Hooks hooks;
+  std::string loaded;
+  hooks.load = [&](std::string_view key) -> absl::StatusOr<std::string> {
+    loaded = key;
+    if (key == "none") return absl::NotFoundError("none");
+    if (key == "thrown") throw std::runtime_error("thrown");
+    return "of " + loaded;
+  };
+  const auto cache = New<std::string, std::string>(hooks);
+  EXPECT_EQ(cache->FindOrLoad("a")->value(), "of a");
+  EXPECT_EQ(std::exchange(loaded, ""), "a");
+  EXPECT_EQ(*cache->GetOrLoad(std::string_view("a")), "of a");
+  EXPECT_EQ(loaded, "");
+  EXPECT_EQ(*cache->GetOrLoad("b"), "of b");
+  EXPECT_EQ(cache->FindOrLoad("none", WithErrorTtl(absl::Seconds(1))).status(),
+            absl::NotFoundError("none"));
+  loaded = "";
+  EXPECT_TRUE(absl::IsNotFound(cache->GetOrLoad("none").status()));
+  EXPECT_EQ(loaded, "");
+  EXPECT_THROW((void)cache->FindOrLoad("thrown"), std::runtime_error);
+  EXPECT_EQ(cache->stats().loads, 4);
+}
+
+TEST_F(CacheFindOrLoadTest, WithoutLoaderAndHookTheCallIsRefused) {
+  const absl::Status refused = absl::FailedPreconditionError(
+      "the cache \"cache\" has no Hooks::load, and the call names no loader");
+  EXPECT_EQ(cache_->FindOrLoad(1).status(), refused);
+  // Not only where it would be missed.
+  cache_->Set(1, "one");
+  EXPECT_EQ(cache_->FindOrLoad(1).status(), refused);
+  EXPECT_EQ(cache_->GetOrLoad(1).status(), refused);
+}
+
+// A Value, a Loaded<Value> and a StatusOr of either, in the place of one
+// another; and what converts to a Value.
+TEST_F(CacheFindOrLoadTest, LoadersReturnWhatConvertsToAResult) {
+  const std::string text = "text";
+  StringCache::Hooks hooks;
+  int key = 0;
+  const auto check = [&](const auto& loader) {
+    const auto cache = New<int, std::string>(hooks);
+    EXPECT_EQ(cache->FindOrLoad(++key)->value(), text);
+    EXPECT_EQ(*cache->GetOrLoad(++key), text);
+    EXPECT_EQ(cache->FindOrLoad(++key, {}, loader)->value(), text);
+    EXPECT_EQ(*cache->GetOrLoad(++key, loader), text);
+    EXPECT_EQ(*cache->GetOrLoad(++key, absl::Seconds(1), loader), text);
+    EXPECT_TRUE(cache->BeginLoad(++key, {}, [](auto) {}).Finish(loader()));
+    EXPECT_EQ(cache->Get(key), text);
+  };
+  const auto check_all = [&](auto loader) {
+    hooks.load = [=](int) { return loader(); };
+    check(loader);
+  };
+  check_all([&] { return text; });
+  check_all([&] { return absl::StatusOr<std::string>(text); });
+  check_all([&] { return Loaded<std::string>{text, absl::Minutes(1)}; });
+  check_all([&] { return StringCache::LoadResult(text); });
+  check_all([] { return "text"; });
+  check_all([] { return absl::StatusOr<const char*>("text"); });
+
+  Cache<int, std::any>::Hooks any;
+  any.load = [](int) { return absl::StatusOr<std::any>(std::any(5)); };
+  const auto of_any = New<int, std::any>(any);
+  EXPECT_EQ(std::any_cast<int>(**of_any->FindOrLoad(1)), 5);
+  Cache<int, std::unique_ptr<int>>::Hooks pointers;
+  pointers.load = [](int number) { return std::make_unique<int>(number); };
+  const auto cache = New<int, std::unique_ptr<int>>(pointers);
+  EXPECT_EQ(*cache->FindOrLoad(1)->value(), 1);
+  using Optionals = Cache<int, std::optional<int>>;
+  Optionals::Hooks absent;
+  absent.load = [](int) -> Loaded<std::optional<int>> {
+    return {std::nullopt, absl::Seconds(5)};
+  };
+  EXPECT_FALSE((*Optionals::Create({}, absent))->GetOrLoad(1)->has_value());
 }
 
 TEST_F(CacheFindOrLoadTest, TtlIsThatOfTheLoaderThenOfTheCallThenTheDefault) {
@@ -631,7 +709,7 @@ class NestedCallsTest : public CacheEnvironment {
 
   NestedCallsTest() {
     options_.shards = 1;
-    hooks_.reload = [this](int, std::string_view) {
+    hooks_.load = [this](int) {
       CallInner();
       return One();
     };
@@ -658,6 +736,8 @@ class NestedCallsTest : public CacheEnvironment {
          }},
         {"FindOrLoad",
          [=](auto& cache) { (void)cache.FindOrLoad(1, {}, load); }},
+        {"FindOrLoad by the hook",
+         [](auto& cache) { (void)cache.FindOrLoad(1); }},
         {"FindOrLoadMany",
          [=](auto& cache) {
            (void)cache.FindOrLoadMany({1}, {}, [=](const auto&) {

@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
@@ -84,6 +85,26 @@ TEST_F(CacheRefreshTest, WithoutAnExecutorTheCallerGetsTheNewValue) {
   EXPECT_EQ(Ask(), "new");
   EXPECT_EQ(reloads_.load(), 1);
   EXPECT_EQ(cache_->TimeToLive(1), absl::Minutes(10));
+}
+
+TEST_F(CacheRefreshTest, LoadsAreWhatRefreshesWithoutAReload) {
+  int loads = 0;
+  hooks_.load = [&](int key) {
+    ++loads;
+    return absl::StrCat("loaded ", key);
+  };
+  NewCacheWithAStaleValue();
+  EXPECT_EQ(Ask(), "new");
+  EXPECT_EQ(loads, 0);
+  hooks_.reload = nullptr;
+  NewCacheWithAStaleValue();
+  EXPECT_EQ(Ask(), "loaded 1");
+  EXPECT_TRUE(cache_->Refresh(1));
+  cache_->Del(1);
+  EXPECT_EQ(*cache_->GetOrLoad(1), "loaded 1");
+  clock_.Advance(absl::Minutes(1));
+  EXPECT_EQ(*cache_->GetOrLoad(1), "loaded 1");
+  EXPECT_EQ(loads, 4);
 }
 
 TEST_F(CacheRefreshTest, PlainReadsDoNotRefresh) {
@@ -388,7 +409,9 @@ TEST_F(CacheRefreshTest, OptionsOutOfRangeAreRefused) {
   hooks_.reload = nullptr;
   EXPECT_EQ(message(),
             "CacheOptions of \"cache\": refresh_after is 1m, must have "
-            "Hooks::reload");
+            "Hooks::reload or load");
+  hooks_.load = [](int) { return "loaded"; };
+  EXPECT_EQ(message(), "");
 }
 
 }  // namespace

@@ -267,16 +267,16 @@ struct Database {
 TEST_F(CacheExamples, Load) {
   Database database;
   const int id = 7;
-  auto cache = *Cache<int, User>::Create({});
+  using Users = Cache<int, User>;
+  auto cache = *Users::Create({});
   wheelcache::LoadOptions options;
   options.wait = absl::Milliseconds(200);
   options.error_ttl = absl::Seconds(1);
-  auto user = cache->FindOrLoad(
-      id, options, [&]() -> absl::StatusOr<wheelcache::Loaded<User>> {
-        absl::StatusOr<Row> row = database.Read(id);
-        if (!row.ok()) return row.status();
-        return wheelcache::Loaded<User>{Parse(*row), row->max_age};
-      });
+  auto user = cache->FindOrLoad(id, options, [&]() -> Users::LoadResult {
+    absl::StatusOr<Row> row = database.Read(id);
+    if (!row.ok()) return row.status();
+    return wheelcache::Loaded<User>{Parse(*row), row->max_age};
+  });
   EXPECT_EQ(user->value().name, "alice");
 }
 
@@ -299,7 +299,7 @@ void Serve(Cache<int, User>* cache, int id) {
       cache->BeginLoad(id, {}, [reply](const auto& user) { reply.Send(user); });
   if (!ticket) return;  // A hit, or another caller loads.
   connection.Read(id, [ticket = std::move(ticket)](const Row& row) mutable {
-    ticket.Finish(wheelcache::Loaded<User>{Parse(row)});
+    ticket.Finish(Parse(row));
   });
 }
 
@@ -402,12 +402,11 @@ TEST_F(CacheExamples, CacheARow) {
     auto users = wheelcache::Cache<int, User>::Create(options);
     if (!users.ok()) return users.status();
 
-    auto user = (*users)->FindOrLoad(
-        id, {}, [&]() -> absl::StatusOr<wheelcache::Loaded<User>> {
-          absl::StatusOr<Row> row = database.Read(id);
-          if (!row.ok()) return row.status();
-          return wheelcache::Loaded<User>{Parse(*row)};
-        });
+    auto user = (*users)->FindOrLoad(id, {}, [&]() -> absl::StatusOr<User> {
+      absl::StatusOr<Row> row = database.Read(id);
+      if (!row.ok()) return row.status();
+      return Parse(*row);
+    });
     if (!user.ok()) return user.status();
     Greet(**user);
     return absl::OkStatus();
@@ -444,17 +443,15 @@ TEST_F(TimedExamples, RememberWhatIsNotThere) {
   auto users = *Users::Create(options);
   const int id = -1;
   const auto ask = [&] {
-    auto user = users->FindOrLoad(
-        id, {},
-        [&]() -> absl::StatusOr<wheelcache::Loaded<std::optional<User>>> {
-          absl::StatusOr<Row> row = database.Read(id);
-          if (absl::IsNotFound(row.status())) {
-            return wheelcache::Loaded<std::optional<User>>{std::nullopt,
-                                                           absl::Seconds(5)};
-          }
-          if (!row.ok()) return row.status();
-          return wheelcache::Loaded<std::optional<User>>{Parse(*row)};
-        });
+    auto user = users->FindOrLoad(id, {}, [&]() -> Users::LoadResult {
+      absl::StatusOr<Row> row = database.Read(id);
+      if (absl::IsNotFound(row.status())) {
+        return wheelcache::Loaded<std::optional<User>>{std::nullopt,
+                                                       absl::Seconds(5)};
+      }
+      if (!row.ok()) return row.status();
+      return Parse(*row);
+    });
     return user.ok() && !user->value().has_value();
   };
   EXPECT_TRUE(ask());
@@ -474,11 +471,10 @@ TEST_F(TimedExamples, KeepFreshAndRideOutAnOutage) {
   options.refresh_after = absl::Minutes(1);
   options.retry_after = absl::Seconds(5);
   wheelcache::Cache<int, User>::Hooks hooks;
-  hooks.reload = [&](int id,
-                     const User&) -> absl::StatusOr<wheelcache::Loaded<User>> {
+  hooks.load = [&](int id) -> absl::StatusOr<User> {
     absl::StatusOr<Row> row = database.Read(id);
     if (!row.ok()) return row.status();
-    return wheelcache::Loaded<User>{Parse(*row)};
+    return Parse(*row);
   };
   hooks.executor = [&](std::function<void()> task) {
     pool.Add(std::move(task));
@@ -487,12 +483,10 @@ TEST_F(TimedExamples, KeepFreshAndRideOutAnOutage) {
   ASSERT_TRUE(users.ok());
   (*users)->Set(7, User{"old"});
   clock.Advance(absl::Minutes(1));
-  const auto name = [&] {
-    const auto user = (*users)->GetOrLoad(7, []() -> absl::StatusOr<User> {
-      return absl::InternalError("not called");
-    });
+  const auto name = [&, id = 7] {
+    auto user = (*users)->FindOrLoad(id);
     for (auto& task : std::exchange(pool.tasks, {})) task();
-    return user->name;
+    return user->value().name;
   };
   database.down = true;
   EXPECT_EQ(name(), "old");
@@ -504,15 +498,14 @@ TEST_F(TimedExamples, KeepFreshAndRideOutAnOutage) {
 }
 
 TEST_F(CacheExamples, LoadAPageOfKeys) {
-  auto users = *Cache<int, User>::Create({});
+  using Users = Cache<int, User>;
+  auto users = *Users::Create({});
   users->Set(2, User{"known"});
   const std::vector<int> ids = {1, 2, 3};
   auto found =
       users->FindOrLoadMany(ids, {}, [&](absl::Span<const size_t> missing) {
-        std::vector<absl::StatusOr<wheelcache::Loaded<User>>> rows;
-        for (const size_t i : missing) {
-          rows.emplace_back(wheelcache::Loaded<User>{NewUser(ids[i])});
-        }
+        std::vector<Users::LoadResult> rows;
+        for (const size_t i : missing) rows.emplace_back(NewUser(ids[i]));
         return rows;
       });
   EXPECT_EQ((*found[0])->name, "user 1");

@@ -82,7 +82,18 @@ auto CacheDriver::NewCache() -> std::unique_ptr<CacheType> {
     options.refresh_at = kRefreshAt;
     options.retry_after = absl::Nanoseconds(RetryAfterNanos());
     options.max_refreshes = kMostRefreshes;
-    hooks.reload = [this](int key, Value old) { return Reload(key, old); };
+    // Those by tasks are loads.
+    hooks.load = [this](int key) {
+      reloaded_key_ = key;
+      return load_ ? load_() : Reload();
+    };
+  }
+  if (setup_.refreshes == CacheSetup::kByReaders) {
+    hooks.reload = [this](int key, Value old) {
+      reloaded_key_ = key;
+      reloaded_value_ = old;
+      return Reload();
+    };
   }
   if (setup_.refreshes == CacheSetup::kByTasks) {
     hooks.executor = [this](std::function<void()> task) {

@@ -155,7 +155,7 @@ class CacheDriver {
   int64_t RefreshAfterNanos() const { return 3 * setup_.tick_nanos; }
   int64_t RetryAfterNanos() const { return 2 * setup_.tick_nanos; }
   Outcome ReloadOutcome() const;
-  absl::StatusOr<Loaded<Value>> Reload(int key, Value old);
+  absl::StatusOr<Loaded<Value>> Reload();
   bool IsStaleInOracle(int key);
   std::optional<Value> ReadAndRefreshInOracle();
   // Returns the outcome if reload was called, kError if not.
@@ -196,6 +196,7 @@ class CacheDriver {
   // What callbacks were told, and what reload was asked, in the present call.
   std::vector<std::string> told_;
   std::vector<std::string> told_by_oracle_;
+  std::function<absl::StatusOr<Loaded<Value>>()> load_;  // For Hooks::load.
   int reloads_ = 0;
   int reloads_by_oracle_ = 0;
   int reloaded_key_ = 0;

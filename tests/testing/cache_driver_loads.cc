@@ -64,7 +64,12 @@ void CacheDriver::FindOrLoad() {
     if (outcome == Outcome::kCancelled) return Cancelled();
     return NewLoaded();
   };
-  const auto got = cache_->FindOrLoad(key, Options(), loader);
+  load_ = loader;
+  const bool by_hook =
+      setup_.refreshes != CacheSetup::kNone && call_.weight % 3 == 0;
+  const auto got = by_hook ? cache_->FindOrLoad(key, Options())
+                           : cache_->FindOrLoad(key, Options(), loader);
+  load_ = nullptr;
   const Found found = loads_.Find(key);
   const std::optional<Value> hit = ReadAndRefreshInOracle();
   Compare("loads", loads, !hit && found == Found::kNothing ? 1 : 0);

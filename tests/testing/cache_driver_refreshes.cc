@@ -18,10 +18,8 @@ auto CacheDriver::ReloadOutcome() const -> Outcome {
                                  : Outcome::kValue;
 }
 
-auto CacheDriver::Reload(int key, Value old) -> absl::StatusOr<Loaded<Value>> {
+auto CacheDriver::Reload() -> absl::StatusOr<Loaded<Value>> {
   ++reloads_;
-  reloaded_key_ = key;
-  reloaded_value_ = old;
   switch (ReloadOutcome()) {
     case Outcome::kError:
       return Error();
@@ -74,7 +72,9 @@ auto CacheDriver::RunInOracle(int load) -> Outcome {
   }
   ++reloads_by_oracle_;
   Compare("reloaded key", reloaded_key_, refresh.key);
-  Compare("reloaded value", reloaded_value_, refresh.old_value);
+  if (setup_.refreshes == CacheSetup::kByReaders) {
+    Compare("reloaded value", reloaded_value_, refresh.old_value);
+  }
   const Outcome outcome = ReloadOutcome();
   EndInOracle(load, outcome, DefaultTtlNanos());
   return outcome;

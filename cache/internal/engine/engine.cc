@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
 #include "wheelcache/cache/internal/engine/engine_call.h"
 #include "wheelcache/cache/internal/engine/report_source.h"
 #include "wheelcache/cache/types/weigh.h"
@@ -295,6 +296,12 @@ void Engine::EndWait(LimitedWaits::Id wait) {
 absl::Status Engine::WaitedTooLong() {
   return absl::DeadlineExceededError(
       "another caller loads this key, for longer than LoadOptions::wait");
+}
+
+absl::Status Engine::NoLoader() const {
+  return absl::FailedPreconditionError(
+      absl::StrCat("the cache \"", options_.name,
+                   "\" has no Hooks::load, and the call names no loader"));
 }
 
 void Engine::GiveUpLateWaits(int64_t now_nanos) {

@@ -153,6 +153,7 @@ class WHEELCACHE_EXPORT Engine {
   LimitedWaits::Id LimitWait(int64_t deadline_nanos, EntryRef placeholder);
   void EndWait(LimitedWaits::Id wait);
   static absl::Status WaitedTooLong();
+  absl::Status NoLoader() const;
 
   // A load has ended that was not stored.
   void EndLoad(const Shard::EndedLoad& ended);
