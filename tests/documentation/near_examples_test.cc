@@ -83,7 +83,7 @@ TEST(NearExamples, Heartbeat) {
   Lease* listener = &lease;
   const uint64_t session = 1;
   const int64_t now_nanos = 7;
-  wheelcache::internal::Heartbeat heartbeat(max_staleness, now_nanos);
+  wheelcache::Heartbeat heartbeat(max_staleness, now_nanos);
   for (int i = 0; i < 2; ++i) {
     if (now_nanos >= heartbeat.next_nanos()) {
       heartbeat.Send(now_nanos);  // The reading before the PING is written.

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-namespace wheelcache::internal {
+namespace wheelcache {
 namespace {
 
 // With PINGs a sixth of it apart, two thirds of max_staleness are left when a
@@ -59,4 +59,4 @@ std::optional<int64_t> Heartbeat::Answer() {
   return certified;
 }
 
-}  // namespace wheelcache::internal
+}  // namespace wheelcache

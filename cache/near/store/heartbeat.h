@@ -1,6 +1,7 @@
-// When a session sends its next PING, and what an answer certifies.
+// When a session of a RemoteStore (cache/near/store/remote_store.h) sends its
+// next PING, or what stands for one, and what an answer certifies.
 //
-//   wheelcache::internal::Heartbeat heartbeat(max_staleness, now_nanos);
+//   wheelcache::Heartbeat heartbeat(max_staleness, now_nanos);
 //   ...
 //   if (now_nanos >= heartbeat.next_nanos()) {
 //     heartbeat.Send(now_nanos);  // The reading before the PING is written.
@@ -18,7 +19,9 @@
 // same turn. The next PING is sent only after that PONG, and so is read in a
 // later turn: when its own PONG comes, all messages of the earlier turn have
 // come. So PONG n certifies the writes executed before PING n - 1 was sent, and
-// never is more than one PING unanswered. docs/near_cache.md has the proof.
+// never is more than one PING unanswered. docs/near_cache.md has the proof. A
+// server whose answer stands behind all messages is certified for as well, by a
+// sixth of max_staleness less than it could be.
 //
 // Threads. Thread-compatible. Knows no clock, connection or thread.
 
@@ -32,7 +35,7 @@
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/clock.h"
 
-namespace wheelcache::internal {
+namespace wheelcache {
 
 // Belongs to one session, from the confirmation of its subscription on.
 class WHEELCACHE_EXPORT Heartbeat {
@@ -76,6 +79,6 @@ class WHEELCACHE_EXPORT Heartbeat {
   std::optional<int64_t> answered_ = {};
 };
 
-}  // namespace wheelcache::internal
+}  // namespace wheelcache
 
 #endif  // WHEELCACHE_CACHE_NEAR_STORE_HEARTBEAT_H_

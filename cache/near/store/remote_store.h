@@ -7,14 +7,22 @@
 //   }
 //
 // RedisStore talks to a Redis; FakeStore (cache/near/fake_store.h) simulates
-// one. NearCache is written over this interface alone. To write a store of your
-// own, keep the promises below; NearCache's bound on staleness rests on them.
+// one. NearCache is written over this interface alone, and its bound on
+// staleness rests on the promises below. To write a store of your own, keep
+// them, and let Heartbeat (cache/near/heartbeat.h) compute the leases.
+//
+// The server must be able to tell a client of all writes on the connection on
+// which it answers it: when an answer has come, all writes have been told that
+// were executed before the question was sent, or the one before it. To tell
+// more is right as well, OnInvalidateAll for each write at worst. If a message
+// may be lost and the connection stays, there can be no lease.
 //
 // Sessions. For each attached listener, the store keeps a session with the
 // server, or one with each of its servers: while it lasts, the store learns of
-// each write to a key with the listener's prefix there. A session that is lost
-// is over: the next one has another number, and what was written in between is
-// never told.
+// each write to a key with the listener's prefix there, be it the store's own
+// or the expiry of a value. A session that is lost is over: the next one has
+// another number, and what was written in between is never told. All listeners
+// may share a session.
 //
 // Leases. OnLease(session, until_nanos) says: of all writes to such keys that
 // this server executed before until_nanos - max_staleness, the listener has
@@ -27,9 +35,10 @@
 // before the request was sent, so that a slow answer shortens them.
 //
 // Threads. Thread-safe. Any thread may call the store, and waits at most for
-// the timeout it gives. Listeners are called on a thread of the store's own,
-// its I/O thread, except that Attach may call the new listener itself. The
-// calls of one listener never overlap.
+// the timeout it gives; an answer that comes later is given to nobody.
+// Listeners are called on a thread of the store's own, its I/O thread, except
+// that Attach may call the new listener itself. The calls of one listener never
+// overlap.
 //
 // Errors. DeadlineExceeded: no answer within the timeout. Unavailable: there is
 // no connection, or it was lost before the answer. After either, a Put or
@@ -72,7 +81,8 @@ class WHEELCACHE_EXPORT RemoteStore {
     int64_t deadline_nanos = Clock::kNever;
 
     // The session, with the server that answered, that lasted when the request
-    // was sent. 0: there was none.
+    // was sent: read before that, and of no other server, as an old primary.
+    // 0: there was none, or it is not known.
     uint64_t session = 0;
   };
 
@@ -86,17 +96,18 @@ class WHEELCACHE_EXPORT RemoteStore {
   // The clock of all times and timeouts. Constant.
   virtual Clock& clock() const = 0;
 
-  // How many sessions a listener may have at a time. Constant.
+  // How many sessions a listener may have at a time, one a server. Constant.
   virtual size_t max_sessions() const { return 1; }
 
-  // Whether a session tells when a key is written that was absent. Where it
-  // does not, absence is known for max_staleness at most. Constant.
+  // Whether a session tells when a key is written that was absent, whichever
+  // server the key has moved to. Where it does not, absence is known for
+  // max_staleness at most. Constant.
   virtual bool tells_of_new_keys() const { return true; }
 
-  // Reads keys, all in one round trip. Returns a result for each, in their
-  // order. The server reads after this call began; each key by itself, so that
-  // writes may come between two keys. A key that has no string value is an
-  // error, and no absence.
+  // Reads keys, which are any bytes, all in one round trip. Returns a result
+  // for each, in their order. The server reads after this call began; each key
+  // by itself, so that writes may come between two keys. A key that has no
+  // string value is an error, and no absence.
   virtual std::vector<absl::StatusOr<Fetched>> Fetch(
       absl::Span<const absl::string_view> keys, absl::Duration timeout) = 0;
 
@@ -151,9 +162,13 @@ class WHEELCACHE_EXPORT RemoteStore::Listener {
   // session comes when the server has confirmed that it tells of writes.
   virtual void OnLease(uint64_t session, int64_t until_nanos) = 0;
 
-  // The session was lost, or for 0 an attempt to begin one has failed, and why.
-  // The message names the command, what the server answered or what broke, and
-  // what to do, where that is known.
+  // The session was lost, or for 0 an attempt to begin one has failed, and why:
+  // never OK. What was fetched in the session is not served any more, and its
+  // number is not used again. Comes before the first OnLease of the next
+  // session with that server. The message names the command, what the server
+  // answered or what broke, and what to do, where that is known.
+  // WaitUntilReady does not wait for a store whose attempts end so:
+  // Unauthenticated, PermissionDenied, Unimplemented, InvalidArgument.
   virtual void OnLoss(uint64_t session, const absl::Status& why) = 0;
 };
 

@@ -147,7 +147,7 @@ bool FakeServer::StepOf(Session* session, int64_t now_nanos) {
     return true;
   }
   if (DeliverTo(session, now_nanos)) return true;
-  internal::Heartbeat& heartbeat = *session->heartbeat;
+  Heartbeat& heartbeat = *session->heartbeat;
   if (now_nanos >= heartbeat.dead_nanos()) {
     LoseLocked(session, absl::UnavailableError(absl::StrCat(
                             "PING: no answer for ",

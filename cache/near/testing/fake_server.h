@@ -111,7 +111,7 @@ class WHEELCACHE_EXPORT FakeServer final : private Reaper::Client {
     uint64_t number = 0;  // 0: no connection.
     int64_t retry_nanos;  // When the next attempt is due.
     absl::Duration pause;
-    std::optional<internal::Heartbeat> heartbeat;
+    std::optional<Heartbeat> heartbeat;
     absl::Status broken;  // Why the connection is to be lost, if it is.
 
     // On the way. What is lost stays so until the connection ends.

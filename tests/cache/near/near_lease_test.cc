@@ -33,7 +33,6 @@ namespace wheelcache {
 namespace {
 
 using internal::FetchStamp;
-using internal::Heartbeat;
 using ::testing::HasSubstr;
 
 class NearLeaseTest : public NearEnvironment {
