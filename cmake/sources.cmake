@@ -181,6 +181,7 @@ set(wheelcache_LIBRARIES
 
 set(near_SOURCES
   cache/near/internal/redis/cluster.cc
+  cache/near/internal/redis/cluster_nodes.cc
   cache/near/internal/redis/connector.cc
   cache/near/internal/redis/data_link.cc
   cache/near/internal/redis/fetch.cc
@@ -207,6 +208,7 @@ set(near_HEADERS
   cache/near/fetch_stamp.h
   cache/near/heartbeat.h
   cache/near/internal/redis/cluster.h
+  cache/near/internal/redis/cluster_nodes.h
   cache/near/internal/redis/connector.h
   cache/near/internal/redis/data_link.h
   cache/near/internal/redis/fetch.h

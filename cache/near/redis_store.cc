@@ -20,7 +20,9 @@
 namespace wheelcache {
 namespace {
 
+using internal::Encoded;
 using internal::Reply;
+using internal::WriteCommands;
 
 // A dead connection is found by a command every so often. Short, since nobody
 // sees a demoted server until then.
@@ -73,6 +75,25 @@ std::string Milliseconds(absl::Duration ttl) {
       absl::Ceil(std::min(ttl, kLongest), absl::Milliseconds(1))));
 }
 
+WriteCommands ToSet(const RemoteStore::Write& write) {
+  std::vector<absl::string_view> command = {"SET", write.key, write.bytes};
+  std::string ttl;
+  if (write.ttl != absl::InfiniteDuration()) {
+    ttl = Milliseconds(write.ttl);
+    command.insert(command.end(), {"PX", ttl});
+  }
+  return {write.key, "SET", {Encoded(command)}};
+}
+
+WriteCommands ToDelete(absl::string_view key) {
+  return {key, "DEL", {Encoded({"DEL", key})}};
+}
+
+absl::StatusOr<bool> WasThere(const absl::StatusOr<Reply>& deleted) {
+  if (!deleted.ok()) return deleted.status();
+  return deleted->integer != 0;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RedisStore>> RedisStore::Create(
@@ -89,11 +110,17 @@ absl::StatusOr<std::unique_ptr<RedisStore>> RedisStore::Create(
             : "tls: is set, but the url is not of rediss://, and no connection "
               "would be encrypted");
   }
+  if (url->hosts.size() > 1 && url->primary_name.empty() && !options.cluster) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "url: it has ", url->hosts.size(),
+        " hosts, and RedisStoreOptions::cluster is unset; only a cluster has "
+        "several"));
+  }
   absl::Duration unanswered_limit = options.unanswered_limit;
   internal::ConnectorSettings connector = {options.client_name,
                                            options.connect_timeout};
   if (options.cluster) {
-    if (url->host.empty()) {
+    if (url->hosts.empty() || !url->primary_name.empty()) {
       return absl::InvalidArgumentError(
           "url: a node of a cluster has a host and a port, and no Sentinels");
     }
@@ -142,25 +169,21 @@ std::vector<absl::StatusOr<RemoteStore::Fetched>> RedisStore::Fetch(
   return servers_->Fetch(keys, timeout);
 }
 
-absl::Status RedisStore::Put(const Write& write, absl::Duration timeout) {
-  if (absl::Status status = CheckProcess(); !status.ok()) return status;
-  std::vector<absl::string_view> arguments = {"SET", write.key, write.bytes};
-  std::string ttl;
-  if (write.ttl != absl::InfiniteDuration()) {
-    ttl = Milliseconds(write.ttl);
-    arguments.insert(arguments.end(), {"PX", ttl});
+std::vector<absl::StatusOr<Reply>> RedisStore::Run(
+    std::vector<WriteCommands> writes, absl::Duration timeout) {
+  if (absl::Status status = CheckProcess(); !status.ok()) {
+    return std::vector<absl::StatusOr<Reply>>(writes.size(), status);
   }
-  return servers_->Run({write.key, write.bytes.size(), arguments}, timeout)
-      .status();
+  return servers_->Run(absl::MakeSpan(writes), timeout);
+}
+
+absl::Status RedisStore::Put(const Write& write, absl::Duration timeout) {
+  return Run({ToSet(write)}, timeout)[0].status();
 }
 
 absl::StatusOr<bool> RedisStore::Remove(absl::string_view key,
                                         absl::Duration timeout) {
-  if (absl::Status status = CheckProcess(); !status.ok()) return status;
-  const absl::StatusOr<Reply> reply =
-      servers_->Run({key, 0, {"DEL", key}}, timeout);
-  if (!reply.ok()) return reply.status();
-  return reply->integer != 0;
+  return WasThere(Run({ToDelete(key)}, timeout)[0]);
 }
 
 absl::Status RedisStore::Attach(absl::string_view prefix,

@@ -75,6 +75,8 @@ namespace wheelcache {
 namespace internal {
 class Servers;
 class StreamMaker;
+struct Reply;
+struct WriteCommands;
 }  // namespace internal
 
 struct RedisStoreOptions {
@@ -82,13 +84,14 @@ struct RedisStoreOptions {
   // TLS, unix://[user[:password]@]/path/of/the/socket[?db=database], or for the
   // primary that Sentinels know by a name, which are asked without a password,
   // redis+sentinel://[user[:password]@]host[:port][,host[:port]...]/name
-  // [/database]. In user and password, %40 stands for "@", and so on.
+  // [/database]. Of a cluster, any of its nodes, or several as those of
+  // Sentinels. In user and password, %40 stands for "@", and so on.
   std::string url = "redis://127.0.0.1:6379";
 
   // For rediss://, and for no other URL: LoadTls of cache/near/tls/tls.h.
   std::shared_ptr<const internal::StreamMaker> tls = {};
 
-  // Whether the URL is that of a primary of a Redis Cluster.
+  // Whether the URL is that of nodes of a Redis Cluster.
   bool cluster = false;
 
   // Of a cluster, the cluster-node-timeout of its nodes: the promise of a near
@@ -135,6 +138,9 @@ class WHEELCACHE_EXPORT RedisStore final : public RemoteStore {
 
  private:
   RedisStore(std::unique_ptr<internal::Servers> servers, bool is_cluster);
+
+  std::vector<absl::StatusOr<internal::Reply>> Run(
+      std::vector<internal::WriteCommands> writes, absl::Duration timeout);
 
   // Returns FailedPrecondition in the child of a fork().
   absl::Status CheckProcess() const;

@@ -117,7 +117,7 @@ void CheckPieces(absl::string_view bytes, size_t piece) {
 
 void CheckLogin(absl::string_view bytes, Login::Mode mode) {
   ServerUrl url;
-  url.host = "host";
+  url.hosts = {{"host", 6379}};
   Login login(url, "client", mode);
   const Parsed parsed = Parse(bytes, bytes.size());
   for (const Reply& reply : parsed.replies) {

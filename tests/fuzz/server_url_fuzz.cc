@@ -36,45 +36,49 @@ std::string PercentEncoded(absl::string_view text) {
   return encoded;
 }
 
+std::string HostsOf(const ServerUrl& url) {
+  std::string hosts;
+  for (const ServerUrl::Host& each : url.hosts) {
+    absl::StrAppend(&hosts, hosts.empty() ? "" : ",", each.name());
+  }
+  return hosts;
+}
+
 std::string Written(const ServerUrl& url) {
   std::string login;
   if (!url.user.empty() || !url.password.empty()) {
     login = absl::StrCat(PercentEncoded(url.user), ":",
                          PercentEncoded(url.password), "@");
   }
+  if (!url.socket_path.empty()) {
+    return absl::StrCat("unix://", login, url.name(), "?db=", url.database);
+  }
+  const std::string hosts = HostsOf(url);
   if (!url.primary_name.empty()) {
-    std::string hosts;
-    for (const ServerUrl::Sentinel& each : url.sentinels) {
-      absl::StrAppend(&hosts, hosts.empty() ? "" : ",", "[", each.host,
-                      "]:", each.port);
-    }
     return absl::StrCat("redis+sentinel://", login, hosts, "/",
                         url.primary_name, "/", url.database);
   }
   const absl::string_view scheme = url.has_tls ? "rediss://" : "redis://";
-  return url.socket_path.empty()
-             ? absl::StrCat(scheme, login, url.name(), "/", url.database)
-             : absl::StrCat("unix://", login, url.name(), "?db=", url.database);
+  return absl::StrCat(scheme, login, hosts, "/", url.database);
 }
 
 void CheckAccepted(const ServerUrl& url, absl::string_view text) {
-  Require(!url.host.empty() + !url.socket_path.empty() +
-                  !url.primary_name.empty() ==
-              1,
-          "a host, a path, or a name", text);
-  Require(url.sentinels.empty() == url.primary_name.empty(),
+  Require(url.hosts.empty() != url.socket_path.empty(), "hosts or a path",
+          text);
+  Require(url.primary_name.empty() || !url.hosts.empty(),
           "somebody knows the name", text);
-  Require(url.port != 0, "the port is a number", text);
+  for (const ServerUrl::Host& each : url.hosts) {
+    Require(!each.host.empty() && each.port != 0, "a host has a port", text);
+  }
   Require(url.database >= 0, "the database is a number", text);
   Require(url.user.empty() || !url.password.empty(), "a user has a password",
           text);
   const absl::StatusOr<ServerUrl> again = ParseServerUrl(Written(url));
-  Require(again.ok() && again->host == url.host &&
+  Require(again.ok() && HostsOf(*again) == HostsOf(url) &&
               again->socket_path == url.socket_path &&
               again->primary_name == url.primary_name &&
-              again->sentinels.size() == url.sentinels.size() &&
-              again->has_tls == url.has_tls && again->port == url.port &&
-              again->user == url.user && again->password == url.password &&
+              again->has_tls == url.has_tls && again->user == url.user &&
+              again->password == url.password &&
               again->database == url.database,
           "it means the same when it is written anew", text);
 }

@@ -239,7 +239,8 @@ class Tls final : public internal::StreamMaker {
     std::unique_ptr<BIO, Free> memory(BIO_new(BIO_s_mem()));
     std::unique_ptr<BIO, Free> sender(BIO_new(TlsStream::Sender()));
     if (ssl == nullptr || memory == nullptr || sender == nullptr ||
-        !Expect(ssl.get(), server_name_.empty() ? url.host : server_name_)) {
+        !Expect(ssl.get(),
+                server_name_.empty() ? url.hosts.front().host : server_name_)) {
       return absl::UnavailableError(absl::StrCat("TLS: ", Reason().text()));
     }
     SSL_set_bio(ssl.get(), memory.release(), sender.get());

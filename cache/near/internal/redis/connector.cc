@@ -70,11 +70,11 @@ absl::Status Login::CheckMode(absl::string_view mode) const {
     return absl::UnimplementedError(
         "the server is a Sentinel; give the URL of the primary");
   }
-  if (mode == "cluster" && mode_ != Mode::kCluster) {
+  if (mode == "cluster" && mode_ == Mode::kOneServer) {
     return absl::UnimplementedError(
         "the server is a node of a cluster; set RedisStoreOptions::cluster");
   }
-  if (mode == "standalone" && mode_ == Mode::kCluster) {
+  if (mode == "standalone" && mode_ != Mode::kOneServer) {
     return absl::UnimplementedError(
         "the server is no node of a cluster; leave RedisStoreOptions::cluster "
         "unset");
@@ -99,7 +99,7 @@ absl::Status Login::TakeHello(const Reply& reply) {
   if (reply.is_error()) {
     absl::Status status = StatusOfError("HELLO", reply);
     if (absl::IsUnauthenticated(status) || absl::IsResourceExhausted(status) ||
-        mode_ == Mode::kCluster) {
+        mode_ != Mode::kOneServer) {
       return status;
     }
     // Of whatever reason: RESP2 will do.
@@ -117,7 +117,8 @@ absl::Status Login::TakeHello(const Reply& reply) {
       return status;
     }
   }
-  return CheckPrimary(reply);
+  role_ = CheckPrimary(reply);
+  return mode_ == Mode::kAnyOfCluster ? absl::OkStatus() : role_;
 }
 
 // That it is refused is no error.
@@ -146,13 +147,8 @@ absl::Status Login::TakeClientId(const Reply& reply) {
 }
 
 std::string Login::probe() const {
-  std::string bytes;
-  if (has_resp3_) {
-    AppendCommand({"HELLO", "3"}, &bytes);
-  } else {
-    AppendCommand({has_role_ ? "ROLE" : "PING"}, &bytes);
-  }
-  return bytes;
+  if (has_resp3_) return Encoded({"HELLO", "3"});
+  return Encoded({has_role_ ? "ROLE" : "PING"});
 }
 
 Connector::Connector(ConnectorSettings settings, Endpoint* endpoint,

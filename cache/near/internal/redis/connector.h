@@ -82,8 +82,8 @@ WHEELCACHE_EXPORT absl::Status CheckPrimary(const Reply& reply);
 // rest.
 class WHEELCACHE_EXPORT Login final {
  public:
-  // `mode` is what the server must be.
-  enum class Mode { kOneServer, kCluster };
+  // What the server must be: a primary, one of a cluster, or any node of one.
+  enum class Mode { kOneServer, kCluster, kAnyOfCluster };
   Login(const ServerUrl& url, absl::string_view client_name, Mode mode);
 
   // Returns the commands to send now; none if replies are to come first.
@@ -97,6 +97,9 @@ class WHEELCACHE_EXPORT Login final {
   // The rest: REQUIRES done().
 
   bool has_resp3() const { return has_resp3_; }
+
+  // Why it is no primary; OK where that is not known.
+  const absl::Status& role() const { return role_; }
 
   // The connection's number at the server.
   int64_t client_id() const { return client_id_; }
@@ -127,6 +130,7 @@ class WHEELCACHE_EXPORT Login final {
   size_t taken_ = 0;
   bool has_resp3_ = false;
   bool has_role_ = false;
+  absl::Status role_;
   int64_t client_id_ = 0;
   std::string server_id_;
 };

@@ -31,6 +31,7 @@ namespace wheelcache::internal {
 
 // Of a round trip: other commands wait for these.
 constexpr size_t kMostKeysOfRound = 1000;
+constexpr size_t kMostCommandsOfRound = 2 * kMostKeysOfRound;
 
 // As RemoteStore::Fetch, but for the sessions.
 WHEELCACHE_EXPORT std::vector<absl::StatusOr<RemoteStore::Fetched>>

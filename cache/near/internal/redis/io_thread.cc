@@ -42,11 +42,13 @@ void IoThread::Add(Link* link) {
 }
 
 void IoThread::Remove(Link* link) {
-  {
-    MutexLock lock(&mu_);
-    links_.erase(std::remove(links_.begin(), links_.end(), link), links_.end());
-  }
+  RemoveFromNextTurn(link);
   AwaitTurn();
+}
+
+void IoThread::RemoveFromNextTurn(Link* link) {
+  MutexLock lock(&mu_);
+  links_.erase(std::remove(links_.begin(), links_.end(), link), links_.end());
 }
 
 void IoThread::AwaitTurn() {

@@ -97,8 +97,10 @@ class WHEELCACHE_EXPORT IoThread final : private BackgroundThread {
 
   void Add(Link* link);
 
-  // Blocks until the thread is done with `link`.
+  // Blocks until the thread is done with `link`; or leaves it to the caller, on
+  // the thread itself, to keep it until the next turn.
   void Remove(Link* link);
+  void RemoveFromNextTurn(Link* link);
 
   // Blocks until what the thread is doing has ended. REQUIRES: not called by a
   // link.

@@ -25,7 +25,15 @@ Node::Node(ServerUrl url, const DataLinkSettings& settings, Surroundings around)
                     [this] { io_.Wake(); }) {}
 
 void Node::Stop() {
+  if (std::exchange(is_stopped_, true)) return;
   for (Link* const link : links_) io_.Remove(link);
+}
+
+void Node::Leave(int64_t now_nanos) {
+  is_stopped_ = true;
+  for (Link* const link : links_) io_.RemoveFromNextTurn(link);
+  session_.Drop(absl::UnavailableError("the node has left the cluster"),
+                now_nanos);
 }
 
 void Node::StartData() {
@@ -40,8 +48,10 @@ void Node::AskForSlots() {
   io_.Wake();
 }
 
+bool Node::IsLarge(size_t bytes) { return bytes >= kLargeBytes; }
+
 Pipeline& Node::writes(size_t bytes) {
-  if (bytes < kLargeBytes) return writes_.pipeline();
+  if (!IsLarge(bytes)) return writes_.pipeline();
   absl::call_once(has_large_writes_, [this] { io_.Add(&large_writes_); });
   return large_writes_.pipeline();
 }

@@ -61,6 +61,10 @@ class WHEELCACHE_EXPORT Node final : public Link::Observer {
   void StartData();
   void Stop();
 
+  // The same as Stop, for the I/O thread: ends the session, but not the calls
+  // that wait for replies. It may be destroyed from the thread's next turn on.
+  void Leave(int64_t now_nanos);
+
   const ServerUrl& url() const { return endpoint_.url(); }
 
   // See SessionLink.
@@ -71,6 +75,7 @@ class WHEELCACHE_EXPORT Node final : public Link::Observer {
 
   // For a write of so many bytes. A large one would keep small ones waiting.
   Pipeline& writes(size_t bytes);
+  static bool IsLarge(size_t bytes);
 
   // As RemoteStore::Attach and Detach; the latter returns whether the I/O
   // thread may be telling the listener something.
@@ -95,6 +100,7 @@ class WHEELCACHE_EXPORT Node final : public Link::Observer {
   DataLink large_writes_;
   // Of the I/O thread: who is logging in now, or null.
   const Link* logging_in_ = nullptr;
+  bool is_stopped_ = false;
   absl::once_flag has_data_;
   absl::once_flag has_large_writes_;
   const std::array<Link*, 4> links_ = {&session_, &reads_, &writes_,

@@ -48,6 +48,13 @@ namespace wheelcache::internal {
 WHEELCACHE_EXPORT void AppendCommand(
     absl::Span<const absl::string_view> arguments, std::string* bytes);
 
+// The same, alone.
+inline std::string Encoded(absl::Span<const absl::string_view> arguments) {
+  std::string bytes;
+  AppendCommand(arguments, &bytes);
+  return bytes;
+}
+
 WHEELCACHE_EXPORT void AppendCommandStart(size_t arguments, std::string* bytes);
 WHEELCACHE_EXPORT void AppendArgument(absl::string_view argument,
                                       std::string* bytes);

@@ -46,42 +46,41 @@ absl::StatusOr<Reply> Ask(const SocketAddress& address, std::string command) {
   return std::move(replies.front());
 }
 
-absl::StatusOr<std::vector<SocketAddress>> AskOne(const ServerUrl& sentinel,
-                                                  const std::string& name) {
-  absl::StatusOr<std::vector<SocketAddress>> addresses = Resolve(sentinel);
+absl::StatusOr<std::vector<SocketAddress>> ResolveOne(ServerUrl::Host host) {
+  ServerUrl url;
+  url.hosts.push_back(std::move(host));
+  return Resolve(url);
+}
+
+absl::StatusOr<std::vector<SocketAddress>> AskOne(
+    const ServerUrl::Host& sentinel, const std::string& name) {
+  absl::StatusOr<std::vector<SocketAddress>> addresses = ResolveOne(sentinel);
   if (!addresses.ok()) return addresses.status();
-  std::string command;
-  AppendCommand({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", name}, &command);
   const absl::StatusOr<Reply> reply =
-      Ask(addresses->front(), std::move(command));
+      Ask(addresses->front(),
+          Encoded({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", name}));
   if (!reply.ok()) return reply.status();
   if (reply->is_null()) {
     return absl::UnavailableError("it knows no primary of that name");
   }
-  ServerUrl primary;
   uint32_t port = 0;
   if (reply->elements.size() != 2 ||
       !absl::SimpleAtoi(reply->elements[1].text, &port) || port > UINT16_MAX) {
     return UnexpectedReply("SENTINEL", *reply);
   }
-  primary.host = reply->elements[0].text;
-  primary.port = static_cast<uint16_t>(port);
-  return Resolve(primary);
+  return ResolveOne({reply->elements[0].text, static_cast<uint16_t>(port)});
 }
 
 }  // namespace
 
 absl::StatusOr<std::vector<SocketAddress>> AskSentinels(const ServerUrl& url) {
   absl::Status status;
-  for (const ServerUrl::Sentinel& sentinel : url.sentinels) {
-    ServerUrl one;
-    one.host = sentinel.host;
-    one.port = sentinel.port;
+  for (const ServerUrl::Host& sentinel : url.hosts) {
     absl::StatusOr<std::vector<SocketAddress>> primary =
-        AskOne(one, url.primary_name);
+        AskOne(sentinel, url.primary_name);
     if (primary.ok()) return primary;
-    status = absl::UnavailableError(absl::StrCat("Sentinel ", one.name(), ": ",
-                                                 primary.status().message()));
+    status = absl::UnavailableError(absl::StrCat(
+        "Sentinel ", sentinel.name(), ": ", primary.status().message()));
   }
   return status;
 }

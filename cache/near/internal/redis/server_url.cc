@@ -19,9 +19,12 @@ namespace wheelcache::internal {
 namespace {
 
 constexpr absl::string_view kForms =
-    "; a URL is redis://[user:password@]host[:port][/database], the same with "
-    "rediss:// for TLS, unix://[user:password@]/path[?db=database], or "
+    "; a URL is redis://[user:password@]host[:port][,...][/database], the same "
+    "with rediss:// for TLS, unix://[user:password@]/path[?db=database], or "
     "redis+sentinel://[user:password@]host[:port][,...]/name[/database]";
+
+constexpr uint16_t kServerPort = 6379;
+constexpr uint16_t kSentinelPort = 26379;
 
 absl::Status Invalid(absl::string_view part, absl::string_view value,
                      absl::string_view rule) {
@@ -130,7 +133,7 @@ absl::Status SetDatabase(absl::string_view text, ServerUrl& url) {
   return absl::OkStatus();
 }
 
-absl::Status SetPort(absl::string_view text, ServerUrl& url) {
+absl::StatusOr<uint16_t> ParsePort(absl::string_view text) {
   // Otherwise it may be a password without its "@", and is not shown.
   if (!std::all_of(text.begin(), text.end(), absl::ascii_isdigit)) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -142,92 +145,74 @@ absl::Status SetPort(absl::string_view text, ServerUrl& url) {
   if (!absl::SimpleAtoi(text, &port) || port == 0 || port > UINT16_MAX) {
     return Invalid("port", text, "is not a number from 1 to 65535");
   }
-  url.port = static_cast<uint16_t>(port);
-  return absl::OkStatus();
+  return static_cast<uint16_t>(port);
 }
 
-absl::Status SetHostAndPort(absl::string_view text, ServerUrl& url) {
-  absl::string_view host = text;
+absl::StatusOr<ServerUrl::Host> ParseHost(absl::string_view text,
+                                          uint16_t default_port) {
+  absl::string_view name = text;
   absl::string_view after;
-  if (absl::ConsumePrefix(&host, "[")) {
-    after = host;
+  if (absl::ConsumePrefix(&name, "[")) {
+    after = name;
     std::optional<absl::string_view> inside = TakeUpTo("]", after);
     if (!inside) return Invalid("host", text, "has no \"]\"");
-    host = *inside;
+    name = *inside;
     if (!after.empty() && after[0] != ':') {
       return Invalid("host", text, "has more after the \"]\" than a port");
     }
   } else {
-    after = host.substr(std::min(host.find(':'), host.size()));
-    host.remove_suffix(after.size());
+    after = name.substr(std::min(name.find(':'), name.size()));
+    name.remove_suffix(after.size());
   }
-  if (host.empty()) return Invalid("host", text, "is empty");
+  if (name.empty()) return Invalid("host", text, "is empty");
   // With an "@", it may be a password, and is not shown.
-  if (!std::all_of(host.begin(), host.end(), IsOfHost)) {
+  if (!std::all_of(name.begin(), name.end(), IsOfHost)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "url: the host has other characters than letters, digits and \".-_:%\"",
         kForms));
   }
-  url.host = std::string(host);
-  if (after.empty()) return absl::OkStatus();
+  ServerUrl::Host host = {std::string(name), default_port};
+  if (after.empty()) return host;
   after.remove_prefix(1);
   if (after.find(':') != absl::string_view::npos) {
     return absl::InvalidArgumentError(absl::StrCat(
         "url: the host has two \":\"; IPv6 stands in brackets", kForms));
   }
-  return SetPort(after, url);
+  absl::StatusOr<uint16_t> port = ParsePort(after);
+  if (!port.ok()) return port.status();
+  host.port = *port;
+  return host;
 }
 
-absl::StatusOr<ServerUrl> ParseTcp(absl::string_view rest, bool has_tls) {
+// Hosts, and behind a "/" the database; for Sentinels, the name comes before.
+absl::StatusOr<ServerUrl> ParseTcp(absl::string_view rest, bool is_sentinel) {
+  using Halves = std::pair<absl::string_view, absl::string_view>;
   ServerUrl url;
-  url.has_tls = has_tls;
   if (absl::Status status = TakeUser(rest, /*has_path=*/false, url);
       !status.ok()) {
     return status;
   }
-  absl::string_view database = rest;
-  absl::string_view host = rest;
-  if (std::optional<absl::string_view> before = TakeUpTo("/", database)) {
-    host = *before;
-    if (!database.empty()) {
-      if (absl::Status status = SetDatabase(database, url); !status.ok()) {
-        return status;
-      }
+  const Halves parts = absl::StrSplit(rest, absl::MaxSplits('/', 1));
+  absl::string_view database = parts.second;
+  if (is_sentinel) {
+    const Halves path = absl::StrSplit(parts.second, absl::MaxSplits('/', 1));
+    if (path.first.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "url: there is no name of a primary behind the Sentinels", kForms));
     }
+    url.primary_name = std::string(path.first);
+    database = path.second;
   }
-  if (absl::Status status = SetHostAndPort(host, url); !status.ok()) {
-    return status;
-  }
-  return url;
-}
-
-absl::StatusOr<ServerUrl> ParseSentinel(absl::string_view rest) {
-  ServerUrl url;
-  if (absl::Status status = TakeUser(rest, /*has_path=*/false, url);
-      !status.ok()) {
-    return status;
-  }
-  absl::string_view name = rest;
-  const std::optional<absl::string_view> hosts = TakeUpTo("/", name);
-  absl::string_view database = name;
-  if (std::optional<absl::string_view> before = TakeUpTo("/", database)) {
-    name = *before;
+  if (!database.empty()) {
     if (absl::Status status = SetDatabase(database, url); !status.ok()) {
       return status;
     }
   }
-  if (!hosts || name.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "url: there is no name of a primary behind the Sentinels", kForms));
-  }
-  url.primary_name = std::string(name);
-  for (const absl::string_view host : absl::StrSplit(*hosts, ',')) {
-    ServerUrl sentinel;
-    sentinel.port = ServerUrl::Sentinel().port;
-    if (absl::Status status = SetHostAndPort(host, sentinel); !status.ok()) {
-      return status;
-    }
-    url.sentinels.push_back({sentinel.host, sentinel.port});
+  for (const absl::string_view host : absl::StrSplit(parts.first, ',')) {
+    absl::StatusOr<ServerUrl::Host> parsed =
+        ParseHost(host, is_sentinel ? kSentinelPort : kServerPort);
+    if (!parsed.ok()) return parsed.status();
+    url.hosts.push_back(*std::move(parsed));
   }
   return url;
 }
@@ -265,12 +250,16 @@ absl::StatusOr<ServerUrl> ParseUnix(absl::string_view rest) {
 
 }  // namespace
 
-std::string ServerUrl::name() const {
-  if (!socket_path.empty()) return socket_path;
-  if (!primary_name.empty()) return absl::CHexEscape(primary_name);
+std::string ServerUrl::Host::name() const {
   const bool is_ipv6 = host.find(':') != std::string::npos;
   return is_ipv6 ? absl::StrCat("[", host, "]:", port)
                  : absl::StrCat(host, ":", port);
+}
+
+std::string ServerUrl::name() const {
+  if (!socket_path.empty()) return socket_path;
+  if (!primary_name.empty()) return absl::CHexEscape(primary_name);
+  return hosts.front().name();
 }
 
 absl::StatusOr<ServerUrl> ParseServerUrl(absl::string_view url) {
@@ -280,11 +269,14 @@ absl::StatusOr<ServerUrl> ParseServerUrl(absl::string_view url) {
   }
   absl::string_view rest = url;
   const std::optional<absl::string_view> scheme = TakeUpTo("://", rest);
-  if (scheme == "redis" || scheme == "rediss") {
-    return ParseTcp(rest, /*has_tls=*/scheme == "rediss");
-  }
+  if (scheme == "redis") return ParseTcp(rest, /*is_sentinel=*/false);
+  if (scheme == "redis+sentinel") return ParseTcp(rest, /*is_sentinel=*/true);
   if (scheme == "unix") return ParseUnix(rest);
-  if (scheme == "redis+sentinel") return ParseSentinel(rest);
+  if (scheme == "rediss") {
+    absl::StatusOr<ServerUrl> parsed = ParseTcp(rest, /*is_sentinel=*/false);
+    if (parsed.ok()) parsed->has_tls = true;
+    return parsed;
+  }
   // Without a scheme, what is there may be a password.
   if (!scheme ||
       !std::all_of(scheme->begin(), scheme->end(), IsLetterOrDigit)) {

@@ -3,12 +3,12 @@
 //   absl::StatusOr<ServerUrl> url =
 //       ParseServerUrl("redis://reader:secret@cache.example:6379/2");
 //   if (!url.ok()) return url.status();
-//   EXPECT_EQ(url->host, "cache.example");
+//   EXPECT_EQ(url->hosts[0].host, "cache.example");
 //   EXPECT_EQ(url->database, 2);
 //
-// Schemes: redis://[user:password@]host[:port][/database], the same as
-// rediss:// for TLS, unix://[user:password@]/path/of/the/socket[?db=database],
-// and
+// Schemes: redis://[user:password@]host[:port][,host[:port]...][/database], the
+// same as rediss:// for TLS, unix://[user:password@]/path/of/the/socket
+// [?db=database], and
 // redis+sentinel://[user:password@]host[:port][,host[:port]...]/name[/database]
 // for the primary that these Sentinels know by that name.
 //
@@ -33,22 +33,23 @@
 namespace wheelcache::internal {
 
 struct ServerUrl {
-  // Exactly one of them is not empty.
-  std::string host;
-  std::string socket_path;
-  std::string primary_name;
+  struct Host {
+    // How messages name it: "host:port".
+    std::string name() const;
 
-  // Whom to ask for the primary of that name.
-  struct Sentinel {
     std::string host;
-    uint16_t port = 26379;
+    uint16_t port;
   };
-  std::vector<Sentinel> sentinels = {};
+
+  // The servers of which any will do, or with a primary_name its Sentinels.
+  // Empty: the server is at the socket_path.
+  std::vector<Host> hosts = {};
+  std::string socket_path = {};
+  std::string primary_name = {};
 
   bool has_tls = false;
-  uint16_t port = 6379;
-  std::string user;      // Empty: "default".
-  std::string password;  // Empty: no AUTH.
+  std::string user = {};      // Empty: "default".
+  std::string password = {};  // Empty: no AUTH.
   int database = 0;
 
   // How messages name the server: "host:port", the path, or the primary's name.

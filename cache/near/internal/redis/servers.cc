@@ -1,6 +1,8 @@
 #include "wheelcache/cache/near/internal/redis/servers.h"
 
-#include <string>
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,17 +11,14 @@
 
 namespace wheelcache::internal {
 
-absl::StatusOr<Reply> RunOn(Pipeline& pipeline,
-                            absl::Span<const absl::string_view> arguments,
-                            absl::Duration timeout) {
-  std::string bytes;
-  AppendCommand(arguments, &bytes);
-  absl::StatusOr<std::vector<Reply>> replies = pipeline.Execute(
-      {Pipeline::Kind::kWrites, std::move(bytes), /*commands=*/1}, timeout);
-  if (replies.ok()) return std::move(replies->front());
-  return absl::Status(
-      replies.status().code(),
-      absl::StrCat(arguments[0], ": ", replies.status().message()));
+absl::StatusOr<Reply> LastReply(absl::string_view name,
+                                absl::StatusOr<std::vector<Reply>> replies) {
+  if (!replies.ok()) {
+    return absl::Status(replies.status().code(),
+                        absl::StrCat(name, ": ", replies.status().message()));
+  }
+  if (replies->back().is_error()) return StatusOfError(name, replies->back());
+  return std::move(replies->back());
 }
 
 OneServer::OneServer(ServerUrl url, const DataLinkSettings& settings,
@@ -37,14 +36,46 @@ absl::Status OneServer::Start() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Reply> OneServer::Run(const Write& write,
-                                     absl::Duration timeout) {
-  absl::StatusOr<Reply> reply =
-      RunOn(node_.writes(write.bytes), write.arguments, timeout);
-  if (reply.ok() && reply->is_error()) {
-    return StatusOfError(write.arguments[0], *reply);
+std::vector<absl::StatusOr<Reply>> OneServer::Run(
+    absl::Span<WriteCommands> writes, absl::Duration timeout) {
+  const absl::Duration end = clock_.Now() + timeout;
+  const size_t at_once =
+      std::min(node_.reads().max_in_flight(), kMostCommandsOfRound);
+  std::vector<absl::StatusOr<Reply>> results;
+  results.reserve(writes.size());
+  while (!writes.empty()) {
+    Pipeline::Batch batch = {Pipeline::Kind::kWrites, {}, 0};
+    size_t count = 0;
+    do {
+      for (std::string& command : writes[count].commands) {
+        if (batch.bytes.empty()) {
+          batch.bytes = std::move(command);  // It may be large.
+        } else {
+          batch.bytes.append(command);
+        }
+        ++batch.commands;
+      }
+      ++count;
+    } while (count < writes.size() &&
+             batch.commands + writes[count].commands.size() <= at_once &&
+             !Node::IsLarge(batch.bytes.size()));
+    absl::StatusOr<std::vector<Reply>> replies =
+        node_.writes(batch.bytes.size())
+            .Execute(std::move(batch), end - clock_.Now());
+    size_t taken = 0;
+    for (const WriteCommands& write : writes.first(count)) {
+      if (!replies.ok()) {
+        results.push_back(LastReply(write.name, replies.status()));
+        continue;
+      }
+      taken += write.commands.size();
+      std::vector<Reply> last;
+      last.push_back(std::move((*replies)[taken - 1]));
+      results.push_back(LastReply(write.name, std::move(last)));
+    }
+    writes.remove_prefix(count);
   }
-  return reply;
+  return results;
 }
 
 std::vector<absl::StatusOr<RemoteStore::Fetched>> OneServer::Fetch(

@@ -7,8 +7,8 @@
 #define WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_SERVERS_H_
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,16 +28,16 @@
 
 namespace wheelcache::internal {
 
+// Commands that write a key, sent one right after the other.
+struct WriteCommands {
+  absl::string_view key;
+  absl::string_view name;             // Of the last one, for errors.
+  std::vector<std::string> commands;  // As they are sent.
+};
+
 class Servers {
  public:
   using Fetched = RemoteStore::Fetched;
-
-  // One command that writes a key, and about how many bytes.
-  struct Write {
-    absl::string_view key;
-    size_t bytes;
-    absl::Span<const absl::string_view> arguments;
-  };
 
   virtual ~Servers() = default;
 
@@ -47,9 +47,10 @@ class Servers {
   // See IoThread.
   virtual bool lost_thread() const = 0;
 
-  // Returns the reply, no error.
-  virtual absl::StatusOr<Reply> Run(const Write& write,
-                                    absl::Duration timeout) = 0;
+  // Executes all, those of equal keys in their order. Returns the reply to the
+  // last command of each, which is no error. May take what `writes` has.
+  virtual std::vector<absl::StatusOr<Reply>> Run(
+      absl::Span<WriteCommands> writes, absl::Duration timeout) = 0;
 
   // As those of RemoteStore.
   virtual std::vector<absl::StatusOr<Fetched>> Fetch(
@@ -64,8 +65,8 @@ class WHEELCACHE_EXPORT OneServer final : public Servers {
 
   absl::Status Start() override;
   bool lost_thread() const override { return io_.lost_thread(); }
-  absl::StatusOr<Reply> Run(const Write& write,
-                            absl::Duration timeout) override;
+  std::vector<absl::StatusOr<Reply>> Run(absl::Span<WriteCommands> writes,
+                                         absl::Duration timeout) override;
   std::vector<absl::StatusOr<Fetched>> Fetch(
       absl::Span<const absl::string_view> keys,
       absl::Duration timeout) override;
@@ -83,10 +84,10 @@ class WHEELCACHE_EXPORT OneServer final : public Servers {
   Node node_;
 };
 
-// Runs a command that writes, and returns its reply, be it an error.
-absl::StatusOr<Reply> RunOn(Pipeline& pipeline,
-                            absl::Span<const absl::string_view> arguments,
-                            absl::Duration timeout);
+// Returns the last of the replies, or why there is none, or what error it is,
+// with the name of its command.
+absl::StatusOr<Reply> LastReply(absl::string_view name,
+                                absl::StatusOr<std::vector<Reply>> replies);
 
 }  // namespace wheelcache::internal
 

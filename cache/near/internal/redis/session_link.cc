@@ -20,14 +20,15 @@ constexpr absl::string_view kChannel = "__redis__:invalidate";
 // session instead, which empties the local tiers.
 constexpr ReplyReader::Limits kMessageLimits = {1 << 20, 256 << 20};
 
-std::string Command(absl::Span<const absl::string_view> arguments) {
-  std::string bytes;
-  AppendCommand(arguments, &bytes);
-  return bytes;
-}
-
 bool Overlap(absl::string_view a, absl::string_view b) {
   return absl::StartsWith(a, b) || absl::StartsWith(b, a);
+}
+
+ConnectorSettings SettingsOf(ConnectorSettings settings) {
+  if (settings.mode == Login::Mode::kCluster) {
+    settings.mode = Login::Mode::kAnyOfCluster;
+  }
+  return settings;
 }
 
 // The text of the first element of an array; empty for other replies.
@@ -41,11 +42,11 @@ SessionLink::SessionLink(const ConnectorSettings& settings,
                          absl::Duration unanswered_limit, Endpoint* endpoint,
                          Observer* observer,
                          std::function<uint64_t()> next_session)
-    : settings_(settings),
+    : settings_(SettingsOf(settings)),
       unanswered_limit_(unanswered_limit),
       observer_(observer),
       next_session_(std::move(next_session)),
-      connector_(settings, endpoint, kMessageLimits, RandomSeed()) {}
+      connector_(settings_, endpoint, kMessageLimits, RandomSeed()) {}
 
 absl::Status SessionLink::Attach(Subject subject) {
   MutexLock lock(&mu_);
@@ -173,6 +174,7 @@ absl::Status SessionLink::Open(int64_t now_nanos) {
   wire_ = connector_.TakeWire();
   received_nanos_ = now_nanos;
   wants_slots_ = is_of_cluster();
+  if (!connector_.login().role().ok()) return AskWhatIsDue(now_nanos);
   observer_->OnLogin(this, now_nanos);
   if (absl::Status status = AskForPrefixes(now_nanos); !status.ok()) {
     return status;
@@ -186,7 +188,7 @@ absl::Status SessionLink::Ask(Question question,
                               int64_t now_nanos) {
   if (questions_.empty()) asked_nanos_ = now_nanos;
   questions_.push_back(question);
-  return wire_->Send(Command(command));
+  return wire_->Send(Encoded(command));
 }
 
 // Asks the server to tell of the prefixes of which it does not, unless it has
@@ -265,7 +267,9 @@ absl::Status SessionLink::AskWhatIsDue(int64_t now_nanos) {
   }
   if (!heartbeat_.has_value()) {
     // The first listener has come.
-    return is_of_cluster() ? AskForPrefixes(now_nanos) : absl::OkStatus();
+    return is_of_cluster() && connector_.login().role().ok()
+               ? AskForPrefixes(now_nanos)
+               : absl::OkStatus();
   }
   if (now_nanos >= heartbeat_->next_nanos()) {
     if (absl::Status asked = AskHeartbeat(now_nanos); !asked.ok()) {
@@ -346,7 +350,7 @@ absl::Status SessionLink::Take(const Reply& reply, int64_t now_nanos) {
       slots_asked_.pop_front();
       if (reply.type != Reply::Type::kArray) break;
       observer_->OnSlots(reply, asked_nanos);
-      return absl::OkStatus();
+      return connector_.login().role();
     }
   }
   return UnexpectedReply(NameOf(question), reply);

@@ -17,7 +17,7 @@
 // the cluster as well, so that one that is cut off from most others ends its
 // session; and one that was silent for `unanswered_limit` is lost, whatever it
 // says then. The connection is there without listeners, too, to ask the node
-// who serves which slots.
+// who serves which slots. A replica is asked this once, and nothing else.
 //
 // Threads. Attach, Detach, AskForSlots and session are thread-safe; the rest is
 // a Link. Listeners are called on the I/O thread.
@@ -101,7 +101,9 @@ class WHEELCACHE_EXPORT SessionLink final : public Link {
 
   bool is_open() const { return wire_ != nullptr; }
   bool has_resp3() const { return connector_.login().has_resp3(); }
-  bool is_of_cluster() const { return settings_.mode == Login::Mode::kCluster; }
+  bool is_of_cluster() const {
+    return settings_.mode != Login::Mode::kOneServer;
+  }
 
   void TakeChanges(int64_t now_nanos);
   absl::Duration ShortestStaleness() const;

@@ -41,7 +41,7 @@ bool SocketAddress::operator==(const SocketAddress& other) const {
 
 Endpoint::Endpoint(ServerUrl url)
     : url_(std::move(url)),
-      resolver_(url_.sentinels.empty() ? Resolve : AskSentinels) {}
+      resolver_(url_.primary_name.empty() ? Resolve : AskSentinels) {}
 
 absl::StatusOr<std::vector<SocketAddress>> Resolve(const ServerUrl& url) {
   std::vector<SocketAddress> addresses;
@@ -54,16 +54,17 @@ absl::StatusOr<std::vector<SocketAddress>> Resolve(const ServerUrl& url) {
     only.size = sizeof(address);
     return addresses;
   }
+  const ServerUrl::Host& host = url.hosts.front();
   addrinfo hints = {};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
   const int error = getaddrinfo(
-      url.host.c_str(), std::to_string(url.port).c_str(), &hints, &found);
+      host.host.c_str(), std::to_string(host.port).c_str(), &hints, &found);
   if (error != 0) {
     return absl::UnavailableError(absl::StrCat(
-        "cannot resolve host \"", url.host, "\": ", gai_strerror(error)));
+        "cannot resolve host \"", host.host, "\": ", gai_strerror(error)));
   }
   const std::unique_ptr<addrinfo, FreeAddresses> owner(found);
   for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {

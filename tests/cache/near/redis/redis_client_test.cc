@@ -87,12 +87,22 @@ TEST(ServerUrlTest, SentinelsStandBeforeTheNameOfThePrimary) {
   EXPECT_EQ(url->name(), "my-primary");
   EXPECT_EQ(url->user, "ann");
   EXPECT_EQ(url->database, 3);
-  ASSERT_EQ(url->sentinels.size(), 3);
-  EXPECT_EQ(url->sentinels[0].host, "one");
-  EXPECT_EQ(url->sentinels[0].port, 26379);
-  EXPECT_EQ(url->sentinels[1].host, "::1");
-  EXPECT_EQ(url->sentinels[1].port, 7);
-  EXPECT_EQ(url->sentinels[2].port, 8);
+  ASSERT_EQ(url->hosts.size(), 3);
+  EXPECT_EQ(url->hosts[0].host, "one");
+  EXPECT_EQ(url->hosts[0].port, 26379);
+  EXPECT_EQ(url->hosts[1].host, "::1");
+  EXPECT_EQ(url->hosts[1].port, 7);
+  EXPECT_EQ(url->hosts[2].port, 8);
+}
+
+TEST(ServerUrlTest, SeveralHostsAreSeeds) {
+  const auto url = ParseServerUrl("rediss://:secret@one,[::1]:7,two:8/");
+  ASSERT_TRUE(url.ok()) << url.status();
+  EXPECT_EQ(url->password, "secret");
+  ASSERT_EQ(url->hosts.size(), 3);
+  EXPECT_EQ(url->hosts[0].name(), "one:6379");
+  EXPECT_EQ(url->hosts[1].name(), "[::1]:7");
+  EXPECT_EQ(url->hosts[2].name(), "two:8");
 }
 
 TEST(ServerUrlTest, WhatIsWrongIsNamedWithItsRule) {

@@ -302,6 +302,8 @@ class ScriptedNode final {
   int port() const { return port_; }
   std::string url() const { return absl::StrCat("redis://127.0.0.1:", port_); }
 
+  bool is_connected() const { return open_ != 0; }
+
   // From now on it is another run, and the connection for sessions is lost, but
   // not the others, as where a host between has died.
   void Restart() {
@@ -311,6 +313,9 @@ class ScriptedNode final {
 
   // It answers reads so, instead of with its value. REQUIRES: before Play.
   void set_error(std::string error) { error_ = "-" + error + "\r\n"; }
+
+  // REQUIRES: before Play.
+  void BeReplica() { role_ = "slave"; }
 
   // REQUIRES: called once.
   void Play(std::vector<int> primaries, std::string value) {
@@ -327,7 +332,11 @@ class ScriptedNode final {
         const int fd = accept(listener_, nullptr, nullptr);
         if (fd < 0) return;
         connections_.push_back(fd);
-        threads_.emplace_back([this, fd] { Serve(fd); });
+        ++open_;
+        threads_.emplace_back([this, fd] {
+          Serve(fd);
+          --open_;
+        });
       }
     });
   }
@@ -353,7 +362,8 @@ class ScriptedNode final {
   std::string ReplyTo(const internal::Reply& command) const {
     const std::string& name = command.elements[0].text;
     if (name == "HELLO") {
-      return "%3\r\n+id\r\n:1\r\n+mode\r\n+cluster\r\n+role\r\n+master\r\n";
+      return absl::StrCat("%3\r\n+id\r\n:1\r\n+mode\r\n+cluster\r\n+role\r\n+",
+                          role_, "\r\n");
     }
     if (name == "INFO") {
       return absl::StrCat("$9\r\n\nrun_id:", run_.load(), "\r\n");
@@ -370,8 +380,10 @@ class ScriptedNode final {
   std::string slots_;
   std::string value_;
   std::string error_;
+  std::string role_ = "master";
   std::atomic<int> run_{1};
   std::atomic<int> session_fd_{-1};
+  std::atomic<int> open_{0};
   std::thread accepting_;
   std::vector<int> connections_;
   std::vector<std::thread> threads_;
@@ -439,6 +451,44 @@ TEST(ClusterBeliefTest, ANodeWithoutSlotsIsAskedWhereOneGoesThere) {
   EXPECT_EQ(fetched->session, 0);
 }
 
+TEST(ClusterBeliefTest, AnyNodeThatLivesIsASeed) {
+  ScriptedNode primary;
+  ScriptedNode replica;
+  primary.Play({primary.port()}, "value");
+  replica.BeReplica();
+  replica.Play({primary.port()}, "old");
+  RedisStoreOptions options;
+  options.url = absl::StrCat("redis://127.0.0.1:", testing::FreePort(),
+                             ",127.0.0.1:", replica.port());
+  options.cluster = true;
+  const auto store = *RedisStore::Create(options);
+  const auto fetched = store->Fetch({"key"}, kTimeout)[0];
+  ASSERT_TRUE(fetched.ok()) << fetched.status();
+  EXPECT_EQ(fetched->bytes, "value");
+}
+
+// As the pods of a service come and go, each with another address.
+TEST(ClusterBeliefTest, ANodeThatNobodyNamesIsForgottenUntilItIsWanted) {
+  ScriptedNode source;
+  ScriptedNode other;
+  source.set_error(
+      absl::StrCat("ASK ", SlotOf("key"), " 127.0.0.1:", other.port()));
+  source.Play({source.port()}, "old");
+  other.Play({source.port()}, "new");
+  RedisStoreOptions options;
+  options.url = absl::StrCat(source.url(), ",127.0.0.1:", other.port());
+  options.cluster = true;
+  options.unanswered_limit = absl::Milliseconds(100);
+  const auto store = *RedisStore::Create(options);
+  while (!other.is_connected()) {
+  }
+  while (other.is_connected()) {
+  }
+  const auto fetched = store->Fetch({"key"}, kTimeout)[0];
+  ASSERT_TRUE(fetched.ok()) << fetched.status();
+  EXPECT_EQ(fetched->bytes, "new");
+}
+
 TEST(ClusterBeliefTest, AShortBoundDoesNotWaitForTheHeartbeatOfALongOne) {
   ScriptedNode node;
   node.Play({node.port()}, "value");
@@ -481,6 +531,9 @@ TEST_F(RedisClusterTest, OneServerIsNoCluster) {
   EXPECT_TRUE(absl::StrContains(why.message(), "is no node of a cluster"))
       << why;
   options.url = "unix:///run/redis.sock";
+  EXPECT_TRUE(absl::IsInvalidArgument(RedisStore::Create(options).status()));
+  options.url = "redis://one,two";
+  options.cluster = false;
   EXPECT_TRUE(absl::IsInvalidArgument(RedisStore::Create(options).status()));
 }
 
