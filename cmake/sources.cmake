@@ -199,7 +199,8 @@ set(near_SOURCES
   cache/near/near_options.cc
   cache/near/near_stats.cc
   cache/near/redis_store.cc
-  cache/near/store/heartbeat.cc)
+  cache/near/store/heartbeat.cc
+  cache/near/store/remote_store.cc)
 
 set(near_HEADERS
   cache/near/codec.h

@@ -75,18 +75,54 @@ std::string Milliseconds(absl::Duration ttl) {
       absl::Ceil(std::min(ttl, kLongest), absl::Milliseconds(1))));
 }
 
+// Of a lock. KEYS are the key and its lock, ARGV[1] is the token.
+enum ScriptResult { kNothingDone = 0, kDone = 1, kHasKey = 2 };
+constexpr absl::string_view kTakeLock =
+    "if redis.call('EXISTS', KEYS[1]) == 1 then return 2 end "
+    "if redis.call('SET', KEYS[2], ARGV[1], 'NX', 'PX', ARGV[2]) then return 1 "
+    "end return 0";
+constexpr absl::string_view kEndLock =
+    "if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end "
+    "return redis.call('DEL', KEYS[2])";
+constexpr absl::string_view kSetWithLock =
+    "if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end "
+    "redis.call('DEL', KEYS[2]) "
+    "if redis.call('SET', KEYS[1], ARGV[2], 'NX', unpack(ARGV, 3)) then "
+    "return 1 end return 2";
+
+// What follows key and value in SET.
+std::vector<std::string> ArgumentsOf(const RemoteStore::Write& write) {
+  if (write.ttl == absl::InfiniteDuration()) return {};
+  return {"PX", Milliseconds(write.ttl)};
+}
+
 WriteCommands ToSet(const RemoteStore::Write& write) {
+  const std::vector<std::string> ttl = ArgumentsOf(write);
   std::vector<absl::string_view> command = {"SET", write.key, write.bytes};
-  std::string ttl;
-  if (write.ttl != absl::InfiniteDuration()) {
-    ttl = Milliseconds(write.ttl);
-    command.insert(command.end(), {"PX", ttl});
-  }
+  command.insert(command.end(), ttl.begin(), ttl.end());
+  if (write.if_absent) command.emplace_back("NX");
   return {write.key, "SET", {Encoded(command)}};
 }
 
-WriteCommands ToDelete(absl::string_view key) {
-  return {key, "DEL", {Encoded({"DEL", key})}};
+// A script with the key, its lock, the token, and more.
+WriteCommands ToRun(absl::string_view script, const RemoteStore::Lock& lock,
+                    absl::string_view name,
+                    absl::Span<const absl::string_view> more) {
+  std::vector<absl::string_view> command = {"EVAL",   script, "2",
+                                            lock.key, name,   lock.token};
+  command.insert(command.end(), more.begin(), more.end());
+  return {lock.key, "EVAL", {Encoded(command)}};
+}
+
+absl::Status Written(const absl::StatusOr<Reply>& reply) {
+  if (!reply.ok()) return reply.status();
+  if (reply->is_null()) {
+    return absl::AlreadyExistsError("SET: the key is there");
+  }
+  if (reply->type == Reply::Type::kInteger && reply->integer != kDone) {
+    return absl::AbortedError("SET: the lock of the load has ended");
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> WasThere(const absl::StatusOr<Reply>& deleted) {
@@ -177,13 +213,69 @@ std::vector<absl::StatusOr<Reply>> RedisStore::Run(
   return servers_->Run(absl::MakeSpan(writes), timeout);
 }
 
+WriteCommands RedisStore::ToPut(const Write& write) const {
+  if (write.lock_token.empty()) return ToSet(write);
+  const std::vector<std::string> ttl = ArgumentsOf(write);
+  std::vector<absl::string_view> more = {write.bytes};
+  more.insert(more.end(), ttl.begin(), ttl.end());
+  return ToRun(kSetWithLock, {write.key, write.lock_token}, LockName(write.key),
+               more);
+}
+
+// The lock first: a load that has it still writes before the key is deleted.
+WriteCommands RedisStore::ToRemove(absl::string_view key) const {
+  return {key, "DEL", {Encoded({"DEL", LockName(key)}), Encoded({"DEL", key})}};
+}
+
 absl::Status RedisStore::Put(const Write& write, absl::Duration timeout) {
-  return Run({ToSet(write)}, timeout)[0].status();
+  return PutMany({write}, timeout)[0];
 }
 
 absl::StatusOr<bool> RedisStore::Remove(absl::string_view key,
                                         absl::Duration timeout) {
-  return WasThere(Run({ToDelete(key)}, timeout)[0]);
+  return RemoveMany({key}, timeout)[0];
+}
+
+std::vector<absl::Status> RedisStore::PutMany(absl::Span<const Write> writes,
+                                              absl::Duration timeout) {
+  std::vector<WriteCommands> commands;
+  for (const Write& write : writes) commands.push_back(ToPut(write));
+  std::vector<absl::Status> results;
+  for (const auto& reply : Run(std::move(commands), timeout)) {
+    results.push_back(Written(reply));
+  }
+  return results;
+}
+
+std::vector<absl::StatusOr<bool>> RedisStore::RemoveMany(
+    absl::Span<const absl::string_view> keys, absl::Duration timeout) {
+  std::vector<WriteCommands> commands;
+  for (const absl::string_view key : keys) commands.push_back(ToRemove(key));
+  std::vector<absl::StatusOr<bool>> results;
+  for (const auto& reply : Run(std::move(commands), timeout)) {
+    results.push_back(WasThere(reply));
+  }
+  return results;
+}
+
+absl::StatusOr<RemoteStore::LockResult> RedisStore::TakeLock(
+    const Lock& lock, absl::Duration life, absl::Duration timeout) {
+  const absl::StatusOr<Reply> reply =
+      Run({ToRun(kTakeLock, lock, LockName(lock.key), {Milliseconds(life)})},
+          timeout)[0];
+  if (!reply.ok()) return reply.status();
+  if (reply->integer == kHasKey) return LockResult::kKeyIsThere;
+  return reply->integer == kDone ? LockResult::kTaken : LockResult::kHeld;
+}
+
+absl::Status RedisStore::EndLock(const Lock& lock, absl::Duration timeout) {
+  return Run({ToRun(kEndLock, lock, LockName(lock.key), {})}, timeout)[0]
+      .status();
+}
+
+std::string RedisStore::LockName(absl::string_view key) const {
+  std::string name = RemoteStore::LockName(key);
+  return is_cluster_ ? internal::NameInSlotOf(key, std::move(name)) : name;
 }
 
 absl::Status RedisStore::Attach(absl::string_view prefix,

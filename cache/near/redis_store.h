@@ -11,7 +11,7 @@
 // options +select +client|setname. With +info, a session outlives lost
 // connections for data. Where the server does not know HELLO, RESP2 needs also
 // +role +client|id +subscribe &__redis__:invalidate; a cluster, which needs
-// RESP3, +cluster|info +cluster|slots +asking.
+// RESP3, +cluster|info +cluster|slots +asking; locks of loads +eval +exists.
 //
 // Connections: one for all reads, one for writes, one for those of values above
 // 128 KiB, so that they do not hold up the others, and one for the sessions of
@@ -132,6 +132,15 @@ class WHEELCACHE_EXPORT RedisStore final : public RemoteStore {
   absl::Status Put(const Write& write, absl::Duration timeout) override;
   absl::StatusOr<bool> Remove(absl::string_view key,
                               absl::Duration timeout) override;
+  std::vector<absl::Status> PutMany(absl::Span<const Write> writes,
+                                    absl::Duration timeout) override;
+  std::vector<absl::StatusOr<bool>> RemoveMany(
+      absl::Span<const absl::string_view> keys,
+      absl::Duration timeout) override;
+  absl::StatusOr<LockResult> TakeLock(const Lock& lock, absl::Duration life,
+                                      absl::Duration timeout) override;
+  absl::Status EndLock(const Lock& lock, absl::Duration timeout) override;
+  std::string LockName(absl::string_view key) const override;
   absl::Status Attach(absl::string_view prefix, absl::Duration max_staleness,
                       Listener* listener) override;
   void Detach(Listener* listener) override;
@@ -141,6 +150,9 @@ class WHEELCACHE_EXPORT RedisStore final : public RemoteStore {
 
   std::vector<absl::StatusOr<internal::Reply>> Run(
       std::vector<internal::WriteCommands> writes, absl::Duration timeout);
+
+  internal::WriteCommands ToPut(const Write& write) const;
+  internal::WriteCommands ToRemove(absl::string_view key) const;
 
   // Returns FailedPrecondition in the child of a fork().
   absl::Status CheckProcess() const;

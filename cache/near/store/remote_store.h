@@ -40,6 +40,11 @@
 // that Attach may call the new listener itself. The calls of one listener never
 // overlap.
 //
+// Locks. So that one process at a time loads a key that is absent
+// (NearCache::GetOrLoad), a store may keep a lock beside the key: a token, for
+// a time. Remove ends the lock of its key, so that nothing is written that was
+// loaded before it.
+//
 // Errors. DeadlineExceeded: no answer within the timeout. Unavailable: there is
 // no connection, or it was lost before the answer. After either, a Put or
 // Remove may have happened or may still happen. ResourceExhausted: too much is
@@ -117,12 +122,50 @@ class WHEELCACHE_EXPORT RemoteStore {
     absl::string_view key;
     absl::string_view bytes;
     absl::Duration ttl = absl::InfiniteDuration();
+
+    // Writes only if the key is absent; else Put returns AlreadyExists.
+    bool if_absent = false;
+
+    // Unless empty, writes only if the key is absent and its lock has this
+    // token, and ends the lock; else Put returns Aborted.
+    absl::string_view lock_token = {};
   };
   virtual absl::Status Put(const Write& write, absl::Duration timeout) = 0;
 
-  // Deletes a key. Returns whether it was there.
+  // Deletes a key, and ends its lock. Returns whether the key was there.
   virtual absl::StatusOr<bool> Remove(absl::string_view key,
                                       absl::Duration timeout) = 0;
+
+  // As Put or Remove for each, in one round trip where the store can. Here, one
+  // after the other. Keys are different.
+  virtual std::vector<absl::Status> PutMany(absl::Span<const Write> writes,
+                                            absl::Duration timeout);
+  virtual std::vector<absl::StatusOr<bool>> RemoveMany(
+      absl::Span<const absl::string_view> keys, absl::Duration timeout);
+
+  // The lock of a key, held by whoever knows its token.
+  struct Lock {
+    absl::string_view key;
+    absl::string_view token;
+  };
+  enum class LockResult {
+    kTaken,
+    kHeld,        // By another token.
+    kKeyIsThere,  // Not taken: somebody has written the key.
+  };
+
+  // Takes the lock for `life`, unless somebody holds it or the key is there.
+  // Here: Unimplemented.
+  virtual absl::StatusOr<LockResult> TakeLock(const Lock& lock,
+                                              absl::Duration life,
+                                              absl::Duration timeout);
+
+  // Ends the lock if it has this token.
+  virtual absl::Status EndLock(const Lock& lock, absl::Duration timeout);
+
+  // The name under which listeners are told, as of a key, that the lock of
+  // `key` has ended. It begins with the key.
+  virtual std::string LockName(absl::string_view key) const;
 
   // Begins to keep a session for the listener, and goes on doing so after each
   // loss. Does not wait for the server. Returns InvalidArgument, and does

@@ -291,6 +291,16 @@ FakeServer::Entries::iterator FakeServer::FindLiveLocked(
   return entries_.find(key);
 }
 
+bool FakeServer::IsLiveLocked(absl::string_view key) {
+  return FindLiveLocked(key) != entries_.end();
+}
+
+bool FakeServer::EndLockLocked(absl::string_view name,
+                               absl::string_view token) {
+  const auto it = FindLiveLocked(name);
+  return it != entries_.end() && it->second.bytes == token && DelLocked(name);
+}
+
 bool FakeServer::ExpireLocked(int64_t now_nanos) {
   bool any = false;
   while (!deadlines_.empty() && deadlines_.begin()->first <= now_nanos) {

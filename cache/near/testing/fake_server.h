@@ -150,6 +150,10 @@ class WHEELCACHE_EXPORT FakeServer final : private Reaper::Client {
   bool DelLocked(absl::string_view key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Entries::iterator FindLiveLocked(absl::string_view key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool IsLiveLocked(absl::string_view key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Deletes the lock if it has that token. Returns whether it had.
+  bool EndLockLocked(absl::string_view name, absl::string_view token)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool ExpireLocked(int64_t now_nanos) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RecordLocked(absl::string_view key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The session that tells a store of that key; 0 for none.

@@ -68,48 +68,84 @@ std::vector<absl::StatusOr<RemoteStore::Fetched>> FakeStore::Fetch(
   return results;
 }
 
-absl::Status FakeStore::Put(const Write& write, absl::Duration timeout) {
-  const Request request{Request::Command::kPut, {&write.key, 1}};
+absl::Status FakeStore::Execute(const Request& request, absl::Duration timeout,
+                                std::function<void()> change) {
   absl::Status status = BeforeExecution(request, timeout);
   if (!status.ok()) return status;
   {
     MutexLock lock(&server_.mu_);
     if (server_.stopped_) {
-      server_.late_writes_.push_back(
-          [server = &server_, key = std::string(write.key),
-           bytes = std::string(write.bytes),
-           ttl = write.ttl]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-            server->SetLocked(key, {bytes, server->clock().NanosAfter(ttl)});
-          });
+      server_.late_writes_.push_back(std::move(change));
       return NoAnswer();
     }
-    server_.SetLocked(
-        write.key, {std::string(write.bytes), clock().NanosAfter(write.ttl)});
+    change();
     server_.PumpLocked();
   }
   return AfterExecution(request);
 }
 
+absl::Status FakeStore::Put(const Write& write, absl::Duration timeout) {
+  // Kept by the server as well, which may execute this later.
+  auto result = std::make_shared<absl::Status>();
+  absl::Status status = Execute(
+      {Request::Command::kPut, {&write.key, 1}}, timeout,
+      [server = &server_, result, key = std::string(write.key),
+       bytes = std::string(write.bytes), ttl = write.ttl,
+       if_absent = write.if_absent, token = std::string(write.lock_token),
+       lock = LockName(write.key)]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        const bool is_there = server->IsLiveLocked(key);
+        if (!token.empty() &&
+            (!server->EndLockLocked(lock, token) || is_there)) {
+          *result = absl::AbortedError("the lock has ended");
+        } else if (if_absent && is_there) {
+          *result = absl::AlreadyExistsError("the key is there");
+        } else {
+          server->SetLocked(key, {bytes, server->clock().NanosAfter(ttl)});
+        }
+      });
+  return status.ok() ? *result : status;
+}
+
 absl::StatusOr<bool> FakeStore::Remove(absl::string_view key,
                                        absl::Duration timeout) {
-  const Request request{Request::Command::kRemove, {&key, 1}};
-  absl::Status status = BeforeExecution(request, timeout);
+  auto was_there = std::make_shared<bool>(false);
+  absl::Status status =
+      Execute({Request::Command::kRemove, {&key, 1}}, timeout,
+              [server = &server_, was_there, key = std::string(key),
+               lock = LockName(key)]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                server->DelLocked(lock);
+                *was_there = server->DelLocked(key);
+              });
   if (!status.ok()) return status;
-  bool was_there = false;
-  {
-    MutexLock lock(&server_.mu_);
-    if (server_.stopped_) {
-      server_.late_writes_.push_back(
-          [server = &server_, key = std::string(key)]()
-              ABSL_NO_THREAD_SAFETY_ANALYSIS { server->DelLocked(key); });
-      return NoAnswer();
-    }
-    was_there = server_.DelLocked(key);
-    server_.PumpLocked();
-  }
-  status = AfterExecution(request);
+  return *was_there;
+}
+
+absl::StatusOr<RemoteStore::LockResult> FakeStore::TakeLock(
+    const Lock& lock, absl::Duration life, absl::Duration timeout) {
+  auto result = std::make_shared<LockResult>(LockResult::kTaken);
+  absl::Status status = Execute(
+      {Request::Command::kTakeLock, {&lock.key, 1}}, timeout,
+      [server = &server_, result, key = std::string(lock.key),
+       token = std::string(lock.token), name = LockName(lock.key),
+       life]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        if (server->IsLiveLocked(key)) {
+          *result = LockResult::kKeyIsThere;
+        } else if (server->IsLiveLocked(name)) {
+          *result = LockResult::kHeld;
+        } else {
+          server->SetLocked(name, {token, server->clock().NanosAfter(life)});
+        }
+      });
   if (!status.ok()) return status;
-  return was_there;
+  return *result;
+}
+
+absl::Status FakeStore::EndLock(const Lock& lock, absl::Duration timeout) {
+  return Execute({Request::Command::kEndLock, {&lock.key, 1}}, timeout,
+                 [server = &server_, token = std::string(lock.token),
+                  name = LockName(lock.key)]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                   server->EndLockLocked(name, token);
+                 });
 }
 
 absl::Status FakeStore::Attach(absl::string_view prefix,

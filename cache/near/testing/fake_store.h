@@ -57,7 +57,7 @@ class WHEELCACHE_EXPORT FakeStore final : public RemoteStore {
     kExecuted,  // An error now, and it has happened, but the answer is lost.
   };
   struct Request {
-    enum class Command { kFetch, kPut, kRemove };
+    enum class Command { kFetch, kPut, kRemove, kTakeLock, kEndLock };
     Command command;
     absl::Span<const absl::string_view> keys;
   };
@@ -73,6 +73,9 @@ class WHEELCACHE_EXPORT FakeStore final : public RemoteStore {
   absl::Status Put(const Write& write, absl::Duration timeout) override;
   absl::StatusOr<bool> Remove(absl::string_view key,
                               absl::Duration timeout) override;
+  absl::StatusOr<LockResult> TakeLock(const Lock& lock, absl::Duration life,
+                                      absl::Duration timeout) override;
+  absl::Status EndLock(const Lock& lock, absl::Duration timeout) override;
   absl::Status Attach(absl::string_view prefix, absl::Duration max_staleness,
                       Listener* listener) override;
   void Detach(Listener* listener) override;
@@ -107,6 +110,11 @@ class WHEELCACHE_EXPORT FakeStore final : public RemoteStore {
   // Those of a request. Returns why it fails, or OK.
   absl::Status BeforeExecution(const Request& request, absl::Duration timeout);
   absl::Status AfterExecution(const Request& request);
+
+  // The rest of a request that changes the server, which has the lock: now, or
+  // when the server continues. Returns why it fails, or OK.
+  absl::Status Execute(const Request& request, absl::Duration timeout,
+                       std::function<void()> change);
   Interposer interposer() const;
 
   FakeServer& server_;

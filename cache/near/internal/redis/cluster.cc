@@ -44,6 +44,17 @@ size_t SlotOf(absl::string_view key) {
   return crc % kSlots;
 }
 
+std::string NameInSlotOf(absl::string_view key, std::string name) {
+  const size_t slot = SlotOf(key);
+  if (SlotOf(name) == slot) return name;
+  std::string tagged = absl::StrCat(name, "{", key, "}");
+  // For keys with odd braces, numbers, until one fits.
+  for (int i = 0; SlotOf(tagged) != slot; ++i) {
+    tagged = absl::StrCat(name, "{", i, "}");
+  }
+  return tagged;
+}
+
 std::optional<Cluster::Redirection> Cluster::RedirectionOf(
     const Node& node, absl::Span<const Reply> replies) {
   for (const Reply& reply : replies) {

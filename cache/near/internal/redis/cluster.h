@@ -42,6 +42,11 @@ namespace wheelcache::internal {
 // the next "}", if anything does.
 WHEELCACHE_EXPORT size_t SlotOf(absl::string_view key);
 
+// Returns the name, or one that begins with it, which has the slot of the key.
+// Most names take no longer than SlotOf.
+WHEELCACHE_EXPORT std::string NameInSlotOf(absl::string_view key,
+                                           std::string name);
+
 class WHEELCACHE_EXPORT Cluster final : public Servers {
  public:
   // The hosts of `seeds` are nodes of the cluster.

@@ -55,6 +55,15 @@ TEST(SlotTest, IsThatOfTheSpecification) {
   EXPECT_NE(SlotOf("foo{bar"), SlotOf("bar"));
 }
 
+TEST(SlotTest, ALockHasTheSlotOfItsKey) {
+  for (const std::string key : {"", "key", "user:{7}:name", "{}", "}", "{",
+                                "a}b", "{a", "{}{b}", "a{}", "}{"}) {
+    const std::string name = internal::NameInSlotOf(key, key + ":lock");
+    EXPECT_EQ(SlotOf(name), SlotOf(key)) << key << " and " << name;
+    EXPECT_TRUE(absl::StartsWith(name, key + ":lock")) << name;
+  }
+}
+
 class RedisClusterTest : public ::testing::Test {
  protected:
   using Near = NearCache<std::string>;
@@ -135,6 +144,15 @@ TEST_F(RedisClusterTest, KeysOfAllNodesAreReadWrittenAndToldOf) {
     EXPECT_TRUE(Until([&] { return Get(key) == "foreign"; }));
     EXPECT_TRUE(*near_->Del(key));
     EXPECT_EQ(Get(key), "(absent)");
+  }
+
+  // Locks are where their keys are.
+  for (const absl::string_view key : {"p:a", "p:{b}c", "p:d}", "p:{"}) {
+    EXPECT_EQ(*store_->TakeLock({key, "token"}, kTimeout, kTimeout),
+              RemoteStore::LockResult::kTaken);
+    EXPECT_TRUE(
+        store_->Put({key, "value", kTimeout, false, "token"}, kTimeout).ok());
+    EXPECT_TRUE(*store_->Remove(key, kTimeout));
   }
 }
 

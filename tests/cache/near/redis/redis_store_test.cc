@@ -117,6 +117,71 @@ TEST_P(RedisStoreTest, KeysAndValuesMayHaveAnyBytes) {
   EXPECT_EQ(*store_->Remove(key, kTimeout), true);
 }
 
+TEST_P(RedisStoreTest, WritesOfManyKeysTakeOneRoundTripAndKeepTheirOrder) {
+  std::vector<RemoteStore::Write> writes;
+  std::vector<std::string> names;
+  for (int i = 0; i < 3000; ++i) names.push_back(absl::StrCat("key", i));
+  const std::string large(1 << 20, 'x');
+  for (const std::string& name : names) writes.push_back({name, name});
+  writes[1500].bytes = large;
+  for (const absl::Status& written : store_->PutMany(writes, kTimeout)) {
+    EXPECT_TRUE(written.ok()) << written;
+  }
+  EXPECT_EQ(FetchOne("key2999")->bytes, "key2999");
+  EXPECT_EQ(FetchOne("key1500")->bytes, large);
+  std::vector<absl::string_view> keys(names.begin(), names.end());
+  keys[7] = "absent";
+  const auto removed = store_->RemoveMany(keys, kTimeout);
+  for (size_t i = 0; i < keys.size(); ++i) EXPECT_EQ(*removed[i], i != 7);
+  EXPECT_EQ(other_->Run({"DBSIZE"}), "1");
+  EXPECT_TRUE(store_->PutMany({}, kTimeout).empty());
+}
+
+TEST_P(RedisStoreTest, APutMayBeForAnAbsentKeyOnly) {
+  RemoteStore::Write write = {"key", "first", absl::Minutes(1)};
+  write.if_absent = true;
+  EXPECT_TRUE(store_->Put(write, kTimeout).ok());
+  write.bytes = "second";
+  EXPECT_TRUE(absl::IsAlreadyExists(store_->Put(write, kTimeout)));
+  EXPECT_EQ(other_->Run({"GET", "key"}), "first");
+  EXPECT_GT(FetchOne("key")->deadline_nanos, store_->clock().NowNanos());
+}
+
+TEST_P(RedisStoreTest, ALockIsHeldByOneTokenUntilItsKeyIsWrittenOrRemoved) {
+  using LockResult = RemoteStore::LockResult;
+  const absl::Duration life = absl::Minutes(1);
+  const auto take = [&](absl::string_view token) {
+    return *store_->TakeLock({"key", token}, life, kTimeout);
+  };
+  const auto put = [&](absl::string_view token, absl::string_view value) {
+    return store_->Put({"key", value, absl::Minutes(1), false, token},
+                       kTimeout);
+  };
+  EXPECT_EQ(take("a"), LockResult::kTaken);
+  EXPECT_EQ(take("b"), LockResult::kHeld);
+  EXPECT_TRUE(store_->EndLock({"key", "b"}, kTimeout).ok());
+  EXPECT_EQ(take("b"), LockResult::kHeld);
+  EXPECT_TRUE(store_->EndLock({"key", "a"}, kTimeout).ok());
+  EXPECT_EQ(take("b"), LockResult::kTaken);
+  EXPECT_TRUE(absl::IsAborted(put("a", "stale")));
+  EXPECT_EQ(*store_->Remove("key", kTimeout), false);
+  EXPECT_TRUE(absl::IsAborted(put("b", "older than the Remove")));
+  EXPECT_EQ(take("c"), LockResult::kTaken);
+  EXPECT_TRUE(put("c", "value").ok());
+  EXPECT_EQ(FetchOne("key")->bytes, "value");
+  EXPECT_GT(FetchOne("key")->deadline_nanos, store_->clock().NowNanos());
+  EXPECT_EQ(take("d"), LockResult::kKeyIsThere);
+  EXPECT_EQ(other_->Run({"DBSIZE"}), "1");
+
+  EXPECT_EQ(*store_->Remove("key", kTimeout), true);
+  EXPECT_EQ(take("e"), LockResult::kTaken);
+  other_->Run({"SET", "key", "of another client"});
+  EXPECT_TRUE(absl::IsAborted(put("e", "loaded before")));
+  EXPECT_EQ(FetchOne("key")->bytes, "of another client");
+  EXPECT_EQ(*store_->Remove("key", kTimeout), true);
+  EXPECT_EQ(other_->Run({"DBSIZE"}), "0");
+}
+
 TEST_P(RedisStoreTest, TheDeadlineIsNeverLaterThanAtTheServer) {
   other_->Run({"SET", "key", "value", "PX", "60000"});
   const int64_t before = store_->clock().NowNanos();
