@@ -77,7 +77,8 @@ class AnyCache {
 
   // Returns when RunMaintenance next has something to do, as a reading of the
   // clock; infinite if it has nothing. That includes entries that readers may
-  // still hold back, for which it is to look now and then.
+  // still hold back, for which it is to look now and then. What makes it
+  // earlier, CacheOptions::on_earlier_deadline tells.
   absl::Duration NextDeadline() const { return engine_.NextDeadline(); }
 
   // Ends the background work and refreshes for good, and waits for what runs of

@@ -1,19 +1,21 @@
-// Expiry without a thread: an epoll loop that sleeps until there is input, or
-// until the cache has something to reclaim.
+// Expiry without the background thread: a loop that sleeps until the cache has
+// something to reclaim, while another thread fills the cache.
 //
-// Each byte of input is a request of the user that it names. A session ends
-// when its user is silent for a while, the loop when none is left.
+// Each letter that the other thread serves is a request of the user that it
+// names. A session ends when its user is silent for a while, the loop when none
+// is left.
 
-#include <sys/epoll.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
-#include <limits>
-#include <memory>
+#include <string_view>
+#include <thread>
 
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "wheelcache/cache/cache.h"
 
@@ -22,58 +24,65 @@ namespace {
 // From a user's name to the number of requests so far.
 using Sessions = wheelcache::Cache<char, int>;
 
-absl::StatusOr<std::unique_ptr<Sessions>> CreateSessions() {
+void Serve(std::string_view requests, Sessions& sessions) {
+  for (const char user : requests) {
+    sessions.Update(user, [](const Sessions::Handle& old) {
+      return Sessions::Decision::Set(old ? *old + 1 : 1,
+                                     absl::Milliseconds(20));
+    });
+  }
+}
+
+// Clock::Monotonic, by which the cache counts, is CLOCK_MONOTONIC.
+void SetTimer(int timer, absl::Duration deadline) {
+  itimerspec time = {};  // Never.
+  if (deadline != absl::InfiniteDuration()) {
+    time.it_value = absl::ToTimespec(deadline);
+  }
+  timerfd_settime(timer, TFD_TIMER_ABSTIME, &time, nullptr);
+}
+
+// Sleeps until one of them can be read, and empties both.
+void Sleep(int timer, int event) {
+  pollfd sources[] = {{timer, POLLIN, 0}, {event, POLLIN, 0}};
+  poll(sources, 2, -1);
+  uint64_t count;
+  for (const pollfd& source : sources) {
+    while (read(source.fd, &count, sizeof(count)) > 0) {
+    }
+  }
+}
+
+}  // namespace
+
+int main() {
+  const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+  // Not the timer: the loop may be about to set that to what it was told.
+  const int event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (timer < 0 || event < 0) return 1;
+
   wheelcache::CacheOptions options;
-  options.default_ttl = absl::Milliseconds(20);
-  options.reaper = nullptr;  // This program calls RunMaintenance itself.
+  options.reaper = nullptr;
+  options.on_earlier_deadline = [event] { eventfd_write(event, 1); };
   Sessions::Hooks hooks;
   hooks.on_removal = [](char user, int requests, wheelcache::RemovalCause why) {
     if (why == wheelcache::RemovalCause::kExpired) {
       std::printf("%c leaves after %d request(s)\n", user, requests);
     }
   };
-  return Sessions::Create(options, hooks);
-}
+  const auto sessions = Sessions::Create(options, hooks);
+  if (!sessions.ok()) return 1;
 
-// How long epoll may wait. Rounded up: rounded down, the loop would spin
-// through the last millisecond before the deadline.
-int TimeoutMillis(const Sessions& sessions) {
-  const absl::Duration left =
-      sessions.NextDeadline() - sessions.options().clock->Now();
-  if (left == absl::InfiniteDuration()) return -1;
-  const int64_t millis =
-      absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1)));
-  return static_cast<int>(
-      std::clamp<int64_t>(millis, 0, std::numeric_limits<int>::max()));
-}
-
-// Returns false at the end of the input.
-bool HandleInput(int fd, Sessions& sessions) {
-  char user;
-  if (read(fd, &user, 1) != 1) return false;
-  sessions.Set(user, sessions.Get(user).value_or(0) + 1);
-  return true;
-}
-
-}  // namespace
-
-int main() {
-  const auto sessions = CreateSessions();
-  int input[2];
-  if (!sessions.ok() || pipe(input) != 0) return 1;
-  const int epoll = epoll_create1(EPOLL_CLOEXEC);
-  epoll_event event = {};
-  event.events = EPOLLIN;
-  if (epoll_ctl(epoll, EPOLL_CTL_ADD, input[0], &event) != 0) return 1;
-
-  if (write(input[1], "abbcccb", 7) != 7) return 1;
-  close(input[1]);
-  for (bool open = true; open || (*sessions)->size() > 0;) {
-    const int ready = epoll_wait(epoll, &event, 1, TimeoutMillis(**sessions));
-    if (ready > 0 && !HandleInput(input[0], **sessions)) {
-      epoll_ctl(epoll, EPOLL_CTL_DEL, input[0], nullptr);
-      open = false;
-    }
-    (*sessions)->RunMaintenance(100);  // So that input does not wait long.
+  std::atomic<bool> open{true};
+  std::thread server([&] {
+    Serve("abbcccb", **sessions);
+    open = false;
+    eventfd_write(event, 1);
+  });
+  while (open || (*sessions)->size() > 0) {
+    SetTimer(timer, (*sessions)->NextDeadline());
+    Sleep(timer, event);
+    (*sessions)->RunMaintenance(100);  // So that other work does not wait long.
   }
+  server.join();
 }

@@ -91,6 +91,10 @@ absl::Status ValidateEngine(const CacheOptions& o) {
                   "must run on `clock`, or be null, in which case "
                   "RunMaintenance() reclaims");
   }
+  if (o.reaper != nullptr && o.on_earlier_deadline != nullptr) {
+    return Broken(o, "on_earlier_deadline", "a function",
+                  "must be empty unless `reaper` is null");
+  }
   return absl::OkStatus();
 }
 

@@ -121,6 +121,13 @@ struct CacheOptions {
   // then Set and RunMaintenance reclaim.
   Reaper* reaper = &Reaper::Shared();
 
+  // For programs without a reaper: called when NextDeadline has become earlier
+  // than what it last told; then not before it was asked again, which one
+  // thread alone may do. Called on the thread whose call to the cache has made
+  // it earlier, with no lock held; what it throws goes no further. Empty for
+  // none; see examples/event_loop.cc.
+  std::function<void()> on_earlier_deadline;
+
   // Receives a line of statistics each minute in which the cache was used:
   //   cache(NAME) - qpm: 12, hit_ratio: 75.0%, elements: 3, hit: 9, miss: 3
   // Called by the thread that does the maintenance, with no lock held. Empty

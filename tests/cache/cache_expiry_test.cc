@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/load.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/cache/stats.h"
@@ -325,6 +328,119 @@ TEST_P(CacheClockRangeTest, NextDeadlineIsWhenMaintenanceIsDue) {
   clock_.AdvanceTo(cache_->NextDeadline());
   EXPECT_GE(cache_->RunMaintenance(), 1);
   EXPECT_EQ(cache_->size(), 0);
+}
+
+// A cache whose loop is to be woken where it would sleep too long.
+template <typename Environment>
+class EarlierDeadline : public Environment {
+ protected:
+  using Environment::options_;
+
+  EarlierDeadline() {
+    options_.on_earlier_deadline = [this] { ++told_; };
+    options_.shards = 4;
+    cache_ = *IntCache::Create(options_);
+  }
+
+  int told_ = 0;
+  std::unique_ptr<IntCache> cache_;
+};
+using EarlierDeadlineTest = EarlierDeadline<CacheEnvironment>;
+using EarlierDeadlineRaceTest = EarlierDeadline<InterruptedCacheEnvironment>;
+
+TEST_F(EarlierDeadlineTest, IsToldOnceUntilItIsAskedAgain) {
+  cache_->Set(1, 1, absl::Minutes(2));
+  EXPECT_EQ(told_, 0) << "nobody has asked";
+  const absl::Duration first = cache_->NextDeadline();
+  cache_->Set(2, 2, absl::Minutes(3));
+  cache_->Set(3, 3);
+  EXPECT_EQ(told_, 0) << "it is not earlier";
+  cache_->Set(4, 4, absl::Seconds(2));
+  EXPECT_EQ(told_, 1);
+  cache_->Set(5, 5, absl::Seconds(1));
+  EXPECT_EQ(told_, 1) << "nobody has asked since then";
+  const absl::Duration second = cache_->NextDeadline();
+  EXPECT_LT(second, first);
+  EXPECT_TRUE(cache_->Touch(3, absl::Milliseconds(1)));
+  EXPECT_EQ(told_, 2);
+  EXPECT_LT(cache_->NextDeadline(), second);
+}
+
+TEST_F(EarlierDeadlineTest, WhateverMakesItEarlierTells) {
+  using Ticket = IntCache::Ticket;
+  LoadOptions options;
+  options.wait = absl::Seconds(1);
+  options.error_ttl = absl::Seconds(1);
+  const auto done = [](const auto&) {};
+  const std::function<void()> calls[] = {
+      [&] { cache_->Set(1, 1, absl::Seconds(1)); },
+      [&] { cache_->SetIf(2, {}, 2, absl::Seconds(1)); },
+      [&] {
+        cache_->Update(1, [](const auto&) {
+          return IntCache::Decision::Set(2, absl::Seconds(1));
+        });
+      },
+      [&] { (void)cache_->GetOrLoad(4, absl::Seconds(1), [] { return 4; }); },
+      [&] {  // A failure that is remembered.
+        (void)cache_->FindOrLoad(5, options,
+                                 [] { return absl::UnavailableError("down"); });
+      },
+      [&] {  // The end of a wait.
+        const Ticket ticket = cache_->BeginLoad(6, {}, done);
+        (void)cache_->BeginLoad(6, options, done);
+      },
+      [&] {  // What a reader holds back.
+        cache_->Set(7, 7);
+        cache_->Visit(7, [&](int) { cache_->Del(7); });
+      },
+  };
+  for (const auto& call : calls) {
+    cache_->Clear();
+    cache_->RunMaintenance();
+    ASSERT_EQ(cache_->NextDeadline(), absl::InfiniteDuration());
+    told_ = 0;
+    call();
+    EXPECT_EQ(told_, 1) << "call " << &call - calls;
+  }
+}
+
+// No wake-up is lost, whenever the other thread comes.
+TEST_F(EarlierDeadlineRaceTest, WhatALookMissesIsTold) {
+  for (const char* point : {"next deadline: before it looks",
+                            "next deadline: after it has looked"}) {
+    cache_->Clear();
+    told_ = 0;
+    At(point, [&] { cache_->Set(1, 1, absl::Seconds(1)); });
+    const bool seen = cache_->NextDeadline() != absl::InfiniteDuration();
+    EXPECT_TRUE(seen || told_ == 1) << point;
+    // That look may have been the one that was told of.
+    cache_->Clear();
+    (void)cache_->NextDeadline();
+    cache_->Set(1, 1, absl::Milliseconds(1));
+    EXPECT_GE(told_, 1) << point;
+  }
+}
+
+TEST_F(EarlierDeadlineTest, FunctionMayCallTheCacheAndThrow) {
+  options_.on_earlier_deadline = [&] {
+    EXPECT_EQ(cache_->Get(1), 1) << "no lock is held";
+    EXPECT_LE(cache_->NextDeadline(), clock_.Now() + absl::Seconds(2));
+    cache_->Set(2, 2, absl::Minutes(1));
+    throw std::runtime_error("thrown");
+  };
+  cache_ = New<int, int>();
+  (void)cache_->NextDeadline();
+  EXPECT_TRUE(cache_->Set(1, 1, absl::Seconds(1)));
+  EXPECT_EQ(cache_->size(), 2);
+}
+
+TEST_F(EarlierDeadlineTest, IsNotForCachesWithAReaper) {
+  Reaper reaper(clock_);
+  options_.reaper = &reaper;
+  EXPECT_EQ(IntCache::Create(options_).status(),
+            absl::InvalidArgumentError(
+                "CacheOptions of \"cache\": on_earlier_deadline is a function, "
+                "must be empty unless `reaper` is null"));
 }
 
 // While a reader holds something back, maintenance is to look now and then.

@@ -948,6 +948,40 @@ TEST_P(SetLimitsThreadsTest, OneOfSeveralCallsWinsAndHolds) {
   EXPECT_TRUE(cache->CheckInvariants().ok()) << cache->CheckInvariants();
 }
 
+using EarlierDeadlineThreadsTest = CacheEnvironment;
+
+TEST_F(EarlierDeadlineThreadsTest, NoLoopSleepsBeyondADeadline) {
+  std::atomic<int> told{0};
+  options_.on_earlier_deadline = [&told] { told.fetch_add(1); };
+  options_.shards = 2;
+  auto cache = New<int, int>();
+  absl::Duration looked;
+  SpinBarrier barrier(2);
+  const auto begin = [&] {  // As when a loop has just been told.
+    (void)cache->NextDeadline();
+    cache->Set(1, 1, absl::Seconds(1));
+    cache->Clear();
+    cache->RunMaintenance();
+    told.store(0);
+  };
+  const uint64_t rounds = TestOperations() / 10;
+  std::thread writer([&] {
+    for (uint64_t i = 0; i < rounds; ++i) {
+      barrier.Pass(begin);
+      cache->Set(static_cast<int>(i), 1, absl::Seconds(1));
+      barrier.Pass([] {});
+    }
+  });
+  for (uint64_t i = 0; i < rounds; ++i) {
+    barrier.Pass(begin);
+    looked = cache->NextDeadline();
+    barrier.Pass([] {});
+    EXPECT_TRUE(looked <= clock_.Now() + absl::Seconds(2) || told.load() == 1);
+    EXPECT_LE(told.load(), 1);
+  }
+  writer.join();
+}
+
 INSTANTIATE_TEST_SUITE_P(Policies, CacheThreadsTest, testing::EachPolicy());
 INSTANTIATE_TEST_SUITE_P(Policies, CacheRoomThreadsTest, testing::EachPolicy());
 INSTANTIATE_TEST_SUITE_P(Policies, SetLimitsThreadsTest, testing::EachPolicy());

@@ -33,6 +33,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
 
 struct File {
   std::string path;
@@ -219,6 +220,14 @@ TEST(ExampleProgramsTest, Quickstart) {
             "cyd, guest, left: expired\n"
             "ada, admin, left: expired\n"
             "1 hit, 1 eviction, 2 expirations, 0 entries\n");
+}
+
+TEST(ExampleProgramsTest, EventLoop) {
+  const std::string output = OutputOf("examples/event_loop");
+  EXPECT_THAT(absl::StrSplit(output, '\n'),
+              UnorderedElementsAre("a leaves after 1 request(s)",
+                                   "b leaves after 3 request(s)",
+                                   "c leaves after 3 request(s)", ""));
 }
 
 // A page names tools as `tools/package` and `tools/nightly cpus`.

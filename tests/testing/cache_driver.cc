@@ -70,6 +70,9 @@ auto CacheDriver::NewCache() -> std::unique_ptr<CacheType> {
   options.clock = &clock_;
   options.reaper = setup_.has_reaper ? &reaper_ : nullptr;
   options.reclaim_delay = kReclaimDelay;
+  if (!setup_.has_reaper) {
+    options.on_earlier_deadline = [this] { ++earlier_deadlines_; };
+  }
   CacheType::Hooks hooks;
   hooks.weigher = [](int, Value value) {
     return static_cast<uint64_t>(value % kWeights);

@@ -192,6 +192,8 @@ class CacheDriver {
   CacheOracle oracle_;
   LoadOracle loads_{&oracle_};
   std::vector<CacheOracle::Left> left_;
+  int earlier_deadlines_ = 0;  // Told in the present call.
+  absl::Duration last_deadline_ = -absl::InfiniteDuration();
 
   // What callbacks were told, and what reload was asked, in the present call.
   std::vector<std::string> told_;

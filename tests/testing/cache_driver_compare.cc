@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -60,6 +61,12 @@ void CacheDriver::CompareState() {
   Compare("replaced", stats.replaced, removals_[3]);
   CompareAdvice(stats);
   const absl::Duration next = cache_->NextDeadline();
+  const int told = std::exchange(earlier_deadlines_, 0);
+  // A move begins there without a call of the cache.
+  if (!setup_.has_reaper && call_.kind != CacheCall::kMove) {
+    Compare("told of an earlier deadline", told, next < last_deadline_ ? 1 : 0);
+  }
+  last_deadline_ = next;
   for (const auto& [key, entry] : oracle_.entries) {
     // Never, too, if the last whole tick that the clock can show is earlier.
     const int64_t due = oracle_.ReclaimTime(entry);

@@ -284,6 +284,8 @@ LimitedWaits::Id Engine::LimitWait(int64_t deadline_nanos,
   std::move(unpin).Cancel();
   if (options_.reaper != nullptr) {
     options_.reaper->WakeAt(&client_, deadline_nanos);
+  } else {
+    TellEarlierDeadline(deadline_nanos);
   }
   return wait;
 }

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -240,6 +241,8 @@ class WHEELCACHE_EXPORT Engine {
 
   int64_t RunDue(int64_t now_nanos);
   int64_t LimboDue(int64_t now_nanos) const;
+  int64_t NextFlush() const;
+  void TellEarlierDeadline(int64_t due_nanos);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void WakeReaperFor(const Shard& shard,
                                                   int64_t now_nanos);
 
@@ -257,6 +260,11 @@ class WHEELCACHE_EXPORT Engine {
 
   // When RunMaintenance is to look at limbo again. Relaxed: a hint.
   std::atomic<int64_t> next_flush_nanos_{clock_.NowNanos()};
+
+  // What NextDeadline has told last, with on_earlier_deadline: kNever while it
+  // looks, kAnyTime if nobody is to be told of an earlier one.
+  static constexpr int64_t kAnyTime = std::numeric_limits<int64_t>::min();
+  mutable std::atomic<int64_t> told_nanos_{kAnyTime};
 
   mutable SharedState shared_;
   const uint32_t shard_mask_;

@@ -65,9 +65,15 @@ class Engine::Call {
   Call* outer_ = nullptr;  // See TellListener.
 };
 
-// Has the reaper come for what is due in the shard, or waits in limbo.
+// Has the reaper come for what is due in the shard, or waits in limbo; or tells
+// a program that does without one.
 inline void Engine::WakeReaperFor(const Shard& shard, int64_t now_nanos) {
-  if (options_.reaper == nullptr) return;
+  if (options_.reaper == nullptr) {
+    if (ABSL_PREDICT_FALSE(options_.on_earlier_deadline != nullptr)) {
+      TellEarlierDeadline(shared_.due.Get(shard.number()));
+    }
+    return;
+  }
   int64_t due =
       Clock::NanosAfter(shared_.due.Get(shard.number()), reclaim_delay_nanos_);
   if (shared_.limbo.HasOwn()) due = std::min(due, LimboDue(now_nanos));

@@ -6,6 +6,7 @@
 
 #include "wheelcache/cache/internal/engine/engine.h"
 #include "wheelcache/cache/internal/engine/engine_call.h"
+#include "wheelcache/wheel/base/contain.h"
 
 namespace wheelcache::internal {
 
@@ -173,13 +174,43 @@ int64_t Engine::RunMaintenance(int64_t budget) {
 }
 
 absl::Duration Engine::NextDeadline() const {
-  int64_t next = std::min(
-      {shared_.due.Earliest(), logger_.due_nanos(), waits_.due_nanos()});
-  if (!shared_.limbo.empty() || compactor_.needed()) {
-    next = std::min(next, next_flush_nanos_.load(std::memory_order_relaxed));
+  const bool tells = options_.on_earlier_deadline != nullptr;
+  // First: of what this look misses, its caller is to be told. Whoever makes
+  // the deadline earlier writes it, and then reads this: one of the two threads
+  // sees what the other has written, all sequentially consistent.
+  if (tells) told_nanos_.store(Clock::kNever, std::memory_order_seq_cst);
+  Interleave("next deadline: before it looks");
+  const int64_t next = std::min({shared_.due.Earliest(), logger_.due_nanos(),
+                                 waits_.due_nanos(), NextFlush()});
+  Interleave("next deadline: after it has looked");
+  int64_t told = Clock::kNever;
+  if (tells) {
+    told_nanos_.compare_exchange_strong(told, next, std::memory_order_seq_cst);
   }
   return next == Clock::kNever ? absl::InfiniteDuration()
                                : absl::Nanoseconds(next);
+}
+
+// When RunMaintenance is to look at limbo, or move entries.
+int64_t Engine::NextFlush() const {
+  return shared_.limbo.empty() && !compactor_.needed()
+             ? Clock::kNever
+             : next_flush_nanos_.load(std::memory_order_relaxed);
+}
+
+// Where this time, or that of the next flush, is earlier than the deadline that
+// was told.
+void Engine::TellEarlierDeadline(int64_t due_nanos) {
+  if (options_.on_earlier_deadline == nullptr) return;
+  due_nanos = std::min(due_nanos, NextFlush());
+  int64_t told = told_nanos_.load(std::memory_order_seq_cst);
+  while (due_nanos < told) {
+    if (told_nanos_.compare_exchange_weak(told, kAnyTime,
+                                          std::memory_order_seq_cst)) {
+      Contain([&] { options_.on_earlier_deadline(); });
+      return;
+    }
+  }
 }
 
 // A turn of the reaper: one step for each shard, and back in the queue if that
