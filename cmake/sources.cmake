@@ -196,6 +196,8 @@ set(near_SOURCES
   cache/near/internal/redis/socket.cc
   cache/near/internal/redis/wire.cc
   cache/near/near_core.cc
+  cache/near/near_core_load.cc
+  cache/near/near_loads.cc
   cache/near/near_options.cc
   cache/near/near_stats.cc
   cache/near/redis_store.cc
@@ -225,6 +227,7 @@ set(near_HEADERS
   cache/near/internal/redis/wire.h
   cache/near/near_cache.h
   cache/near/near_core.h
+  cache/near/near_loads.h
   cache/near/near_options.h
   cache/near/near_stats.h
   cache/near/redis_store.h

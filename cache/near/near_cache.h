@@ -33,6 +33,12 @@
 // for max_local_ttl at most. That the store lacks a key is remembered for
 // negative_ttl. A write never fills the local tier: the next Get fetches.
 //
+// Loads. GetOrLoad has a loader behind the store: what neither the local tier
+// nor the store has, it loads once in this process, and with load_lock once in
+// all, and writes to the store. A Set or Del beats a load that began before it;
+// from elsewhere, a Del beats one with load_lock alone. What a loader returns
+// is as new as the loader makes it, until the store has it.
+//
 // Threads. Thread-safe. The store's I/O thread deletes from the local tier, and
 // so may run destructors of values, but no other code of yours. fork(). In the
 // child the lease runs out: make another store and near cache there.
@@ -40,7 +46,8 @@
 // Errors. What the store returns (cache/near/remote_store.h): after
 // DeadlineExceeded or Unavailable, a Set or Del may have happened, or may still
 // happen. DataLoss: a value does not decode, and is not kept. A key that is
-// absent is no error. No call waits longer than command_timeout.
+// absent is no error. No call waits longer than command_timeout, but for the
+// loads of GetOrLoad.
 //
 // Cost. A local hit is a hit of cache/cache.h, which takes no lock, and a
 // reading of the coarse clock. A string is stored with 8 bytes before it. Of
@@ -63,6 +70,7 @@
 #include <vector>
 
 #include "absl/base/attributes.h"
+#include "absl/base/call_once.h"
 #include "absl/base/optimization.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/memory/memory.h"
@@ -112,12 +120,36 @@ class NearCache final {
   // results.
   std::vector<Result> GetMany(absl::Span<const absl::string_view> keys);
 
+  // Returns the value, of the local tier or the store, or of the loader, which
+  // it calls if the key is absent, and writes it to the store. While the store
+  // is Unavailable or does not answer, loads are not written. Other errors of
+  // the store, and those of the loader, are returned; NotFound, say, where
+  // there is no value. See Loads, and Unimplemented of load_lock: the store has
+  // no locks.
+  absl::StatusOr<Value> GetOrLoad(absl::string_view key, Loader<Value> loader) {
+    return GetOrLoad(key, {}, loader);
+  }
+  absl::StatusOr<Value> GetOrLoad(absl::string_view key,
+                                  const NearLoadOptions& options,
+                                  Loader<Value> loader);
+
   // Writes a value to the store, for a TTL of more than zero.
   absl::Status Set(absl::string_view key, const Value& value,
                    absl::Duration ttl = absl::InfiniteDuration());
 
   // Deletes a key from the store. Returns whether it was there.
   absl::StatusOr<bool> Del(absl::string_view key);
+
+  // The same for many keys, in as few round trips as the store needs. Of equal
+  // keys, the last one is set, and has the result of all.
+  struct Item {
+    absl::string_view key;
+    Value value;
+    absl::Duration ttl = absl::InfiniteDuration();
+  };
+  std::vector<absl::Status> SetMany(absl::Span<const Item> items);
+  std::vector<absl::StatusOr<bool>> DelMany(
+      absl::Span<const absl::string_view> keys);
 
   // Waits until there is a lease, of any one node of a cluster, so that Gets
   // fill the local tier. Returns OK, or why there is none: which command the
@@ -211,25 +243,51 @@ class NearCache final {
     return value;
   }
 
-  // Deletes a key from the local tier at the end of a write, however that ends.
-  class DelAtEnd {
+  // A write of some keys to the store: supersedes their loads when it begins,
+  // and deletes them from the local tier when it ends, however that happens.
+  class OwnWrite {
    public:
-    DelAtEnd(Local* local, absl::string_view key) : local_(*local), key_(key) {}
-    DelAtEnd(const DelAtEnd&) = delete;
-    DelAtEnd& operator=(const DelAtEnd&) = delete;
-    ~DelAtEnd() {
+    OwnWrite(NearCache* near, absl::Span<const absl::string_view> keys)
+        : near_(*near), keys_(keys), call_(near->core_.BeginCall()) {
+      for (const absl::string_view key : keys_) {
+        near_.core_.Supersede(key, call_);
+      }
+    }
+    OwnWrite(const OwnWrite&) = delete;
+    OwnWrite& operator=(const OwnWrite&) = delete;
+    ~OwnWrite() {
       internal::Interleave("near: between a write and its Del");
-      local_.Del(key_);
+      for (const absl::string_view key : keys_) near_.local_->Del(key);
     }
 
+    absl::Duration time_left() const { return near_.core_.TimeLeft(call_); }
+
    private:
-    Local& local_;
-    const absl::string_view key_;
+    NearCache& near_;
+    const absl::Span<const absl::string_view> keys_;
+    const Core::CallTime call_;
   };
+
+  // Makes the loads of GetOrLoad single-flight. Apart from the local tier,
+  // whose loads are fetches, so that no Get waits for a loader.
+  Local& SharedLoads() {
+    absl::call_once(has_shared_loads_, [this] {
+      CacheOptions options;
+      options.name = core_.options().local.name;
+      options.clock = core_.options().local.clock;
+      options.reaper = core_.options().local.reaper;
+      options.max_entries = 1;  // Nothing is stored.
+      options.registered = false;
+      shared_loads_ = *Local::Create(std::move(options));
+    });
+    return *shared_loads_;
+  }
 
   const Codec codec_;
   Core core_;
   Local* local_ = nullptr;
+  absl::once_flag has_shared_loads_;
+  std::unique_ptr<Local> shared_loads_;
   // The last: destructors of values may call the near cache until it ends.
   std::unique_ptr<Local> owned_local_;
 };
@@ -456,18 +514,97 @@ NearCache<Value, Codec>::GetMany(absl::Span<const absl::string_view> keys) {
 }
 
 template <typename Value, typename Codec>
+absl::StatusOr<Value> NearCache<Value, Codec>::GetOrLoad(
+    absl::string_view key, const NearLoadOptions& options,
+    Loader<Value> loader) {
+  Result found = Get(key);
+  if (found.ok() && found->has_value()) return **std::move(found);
+  if (!found.ok() && !Core::IsDown(found.status())) {
+    return std::move(found).status();
+  }
+  LoadOptions load;
+  load.wait = options.wait;
+  absl::StatusOr<Handle> handle =
+      SharedLoads().FindOrLoad(key, load, [&]() -> absl::StatusOr<LoadedValue> {
+        std::optional<Value> value;
+        const auto find = [&](bool fresh) -> absl::StatusOr<bool> {
+          Result again = fresh ? GetFresh(key) : Get(key);
+          if (!again.ok()) return std::move(again).status();
+          value = *std::move(again);
+          return value.has_value();
+        };
+        const auto call = [&]() -> absl::StatusOr<Core::Encoded> {
+          absl::StatusOr<Loaded<Value>> loaded = loader();
+          if (!loaded.ok()) return std::move(loaded).status();
+          const absl::Duration ttl = loaded->ttl.value_or(options.ttl);
+          value.emplace(std::move(loaded->value));
+          return Core::Encoded{codec_.Encode(*value), ttl};
+        };
+        absl::Status status =
+            core_.Load(key, options, {!found.ok(), find, call});
+        if (!status.ok()) return status;
+        const FetchStamp stamp = FetchStamp::Of(0, core_.clock().NowNanos());
+        return LoadedValue{Stored::Make(stamp, std::move(value)),
+                           absl::ZeroDuration()};
+      });
+  if (!handle.ok()) return std::move(handle).status();
+  return *Copy(**handle);
+}
+
+template <typename Value, typename Codec>
 absl::Status NearCache<Value, Codec>::Set(absl::string_view key,
                                           const Value& value,
                                           absl::Duration ttl) {
   const std::string bytes = codec_.Encode(value);
-  const DelAtEnd del(local_, key);
-  return core_.Put({key, bytes, ttl});
+  const OwnWrite write(this, {&key, 1});
+  return core_.Put({key, bytes, ttl}, write.time_left());
 }
 
 template <typename Value, typename Codec>
 absl::StatusOr<bool> NearCache<Value, Codec>::Del(absl::string_view key) {
-  const DelAtEnd del(local_, key);
-  return core_.Remove(key);
+  const OwnWrite write(this, {&key, 1});
+  return std::move(core_.RemoveMany({key}, write.time_left())[0]);
+}
+
+template <typename Value, typename Codec>
+std::vector<absl::Status> NearCache<Value, Codec>::SetMany(
+    absl::Span<const Item> items) {
+  absl::flat_hash_map<absl::string_view, size_t> place;  // Among the writes.
+  std::vector<std::string> bytes(items.size());
+  std::vector<absl::string_view> keys;
+  std::vector<RemoteStore::Write> writes;
+  for (size_t i = items.size(); i-- > 0;) {
+    if (!place.emplace(items[i].key, writes.size()).second) continue;
+    bytes[i] = codec_.Encode(items[i].value);
+    keys.push_back(items[i].key);
+    writes.push_back({items[i].key, bytes[i], items[i].ttl});
+  }
+  const OwnWrite write(this, keys);
+  const std::vector<absl::Status> written =
+      core_.PutMany(writes, write.time_left());
+  std::vector<absl::Status> results;
+  for (const Item& item : items) {
+    results.push_back(written[place.find(item.key)->second]);
+  }
+  return results;
+}
+
+template <typename Value, typename Codec>
+std::vector<absl::StatusOr<bool>> NearCache<Value, Codec>::DelMany(
+    absl::Span<const absl::string_view> keys) {
+  absl::flat_hash_map<absl::string_view, size_t> place;
+  std::vector<absl::string_view> different;
+  for (const absl::string_view key : keys) {
+    if (place.emplace(key, different.size()).second) different.push_back(key);
+  }
+  const OwnWrite write(this, different);
+  const std::vector<absl::StatusOr<bool>> removed =
+      core_.RemoveMany(different, write.time_left());
+  std::vector<absl::StatusOr<bool>> results;
+  for (const absl::string_view key : keys) {
+    results.push_back(removed[place.find(key)->second]);
+  }
+  return results;
 }
 
 }  // namespace wheelcache

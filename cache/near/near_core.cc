@@ -94,31 +94,56 @@ std::vector<absl::StatusOr<RemoteStore::Fetched>> NearCore::Fetch(
   return fetched;
 }
 
-absl::Status NearCore::Put(const RemoteStore::Write& write) {
-  if (write.ttl <= absl::ZeroDuration()) {
-    absl::Status status = absl::InvalidArgumentError(absl::StrCat(
-        "near cache \"", options_.local.name,
-        "\": the ttl of a Set must be more than zero; it is ",
-        absl::FormatDuration(write.ttl), ", of ", Quoted(write.key)));
-    CountWrite(status);
-    return status;
-  }
-  const std::string key = RemoteKey(write.key);
-  RemoteStore::Write remote = write;
-  remote.key = key;
-  const int64_t begin = clock_.NowNanos();
-  absl::Status status = store_.Put(remote, options_.command_timeout);
-  CountRoundTrip(begin);
-  CountWrite(status);
-  return status;
+absl::Status NearCore::CheckTtl(const RemoteStore::Write& write) const {
+  if (write.ttl > absl::ZeroDuration()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "near cache \"", options_.local.name,
+      "\": the ttl of a Set must be more than zero; it is ",
+      absl::FormatDuration(write.ttl), ", of ", Quoted(write.key)));
 }
 
-absl::StatusOr<bool> NearCore::Remove(absl::string_view key) {
+absl::Status NearCore::Put(const RemoteStore::Write& write,
+                           absl::Duration timeout) {
+  return PutMany({write}, timeout)[0];
+}
+
+std::vector<absl::Status> NearCore::PutMany(
+    absl::Span<const RemoteStore::Write> writes, absl::Duration timeout) {
+  std::vector<absl::Status> results;
+  std::vector<std::string> names;
+  std::vector<RemoteStore::Write> remote;
+  for (const RemoteStore::Write& write : writes) {
+    results.push_back(CheckTtl(write));
+    if (!results.back().ok()) continue;
+    names.push_back(RemoteKey(write.key));
+    remote.push_back(write);
+  }
+  for (size_t i = 0; i < remote.size(); ++i) remote[i].key = names[i];
+  if (!remote.empty()) {
+    const int64_t begin = clock_.NowNanos();
+    std::vector<absl::Status> put = store_.PutMany(remote, timeout);
+    CountRoundTrip(begin);
+    put.resize(remote.size(), absl::InternalError("no result for this key"));
+    auto next = put.begin();
+    for (absl::Status& result : results) {
+      if (result.ok()) result = *next++;
+    }
+  }
+  for (const absl::Status& result : results) CountWrite(result);
+  return results;
+}
+
+std::vector<absl::StatusOr<bool>> NearCore::RemoveMany(
+    absl::Span<const absl::string_view> keys, absl::Duration timeout) {
+  std::vector<std::string> names;
+  names.reserve(keys.size());
+  for (const absl::string_view key : keys) names.push_back(RemoteKey(key));
   const int64_t begin = clock_.NowNanos();
-  absl::StatusOr<bool> removed =
-      store_.Remove(RemoteKey(key), options_.command_timeout);
+  std::vector<absl::StatusOr<bool>> removed = store_.RemoveMany(
+      std::vector<absl::string_view>(names.begin(), names.end()), timeout);
   CountRoundTrip(begin);
-  CountWrite(removed.status());
+  removed.resize(keys.size(), absl::InternalError("no result for this key"));
+  for (const absl::StatusOr<bool>& one : removed) CountWrite(one.status());
   return removed;
 }
 
@@ -191,8 +216,7 @@ bool NearCore::IsRecent(FetchStamp stamp, const CallTime& call) const {
 }
 
 bool NearCore::MayServeStale(const absl::Status& status) const {
-  return options_.stale_if_error &&
-         (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status));
+  return options_.stale_if_error && IsDown(status);
 }
 
 absl::Status NearCore::Undecodable(absl::string_view key,
@@ -254,6 +278,8 @@ NearCacheStats NearCore::stats() const {
       {&NearCacheStats::unleased_reads, NearCount::kUnleasedReads},
       {&NearCacheStats::writes, NearCount::kWrites},
       {&NearCacheStats::failed_writes, NearCount::kFailedWrites},
+      {&NearCacheStats::loads, NearCount::kLoads},
+      {&NearCacheStats::failed_loads, NearCount::kFailedLoads},
       {&NearCacheStats::timeouts, NearCount::kTimeouts},
       {&NearCacheStats::undecodable, NearCount::kUndecodable},
       {&NearCacheStats::invalidations, NearCount::kInvalidations},
@@ -299,8 +325,10 @@ void NearCore::CountRoundTrip(int64_t begin_nanos) {
   round_trip_nanos_.fetch_add(nanos, std::memory_order_relaxed);
 }
 
+// Of a load that somebody else's write has beaten, the write has not failed.
 void NearCore::CountWrite(const absl::Status& status) {
   Count(NearCount::kWrites);
+  if (absl::IsAlreadyExists(status) || absl::IsAborted(status)) return;
   if (!status.ok()) Count(NearCount::kFailedWrites);
   if (absl::IsDeadlineExceeded(status)) Count(NearCount::kTimeouts);
 }
@@ -308,8 +336,10 @@ void NearCore::CountWrite(const absl::Status& status) {
 void NearCore::OnInvalidate(absl::Span<const absl::string_view> keys) {
   int64_t useful = 0;
   for (absl::string_view key : keys) {
+    const absl::string_view name = key;
     if (!absl::ConsumePrefix(&key, options_.key_prefix)) continue;
     if (local_.del(key)) ++useful;
+    loads_.Wake(name);
   }
   Count(NearCount::kInvalidations, static_cast<int64_t>(keys.size()));
   Count(NearCount::kUsefulInvalidations, useful);
@@ -318,6 +348,7 @@ void NearCore::OnInvalidate(absl::Span<const absl::string_view> keys) {
 void NearCore::OnInvalidateAll() {
   Count(NearCount::kFlushes);
   local_.cache->Clear();
+  loads_.WakeAll();
 }
 
 NearCore::Lease* NearCore::FindLease(uint64_t number) {

@@ -44,6 +44,7 @@
 #include "wheelcache/cache/internal/engine/report_source.h"
 #include "wheelcache/cache/internal/threads/striped_counters.h"
 #include "wheelcache/cache/near/fetch_stamp.h"
+#include "wheelcache/cache/near/near_loads.h"
 #include "wheelcache/cache/near/near_options.h"
 #include "wheelcache/cache/near/near_stats.h"
 #include "wheelcache/cache/near/store/remote_store.h"
@@ -67,6 +68,8 @@ enum class NearCount {
   kUnleasedReads,
   kWrites,
   kFailedWrites,
+  kLoads,
+  kFailedLoads,
   kTimeouts,
   kUndecodable,
   kInvalidations,
@@ -144,8 +147,35 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
   // Commands to the store, for keys without the prefix.
   std::vector<absl::StatusOr<Fetched>> Fetch(
       absl::Span<const absl::string_view> keys, const CallTime& call);
-  absl::Status Put(const RemoteStore::Write& write);
-  absl::StatusOr<bool> Remove(absl::string_view key);
+  absl::Status Put(const RemoteStore::Write& write, absl::Duration timeout);
+  std::vector<absl::Status> PutMany(absl::Span<const RemoteStore::Write> writes,
+                                    absl::Duration timeout);
+  std::vector<absl::StatusOr<bool>> RemoveMany(
+      absl::Span<const absl::string_view> keys, absl::Duration timeout);
+
+  // Before a write: see NearLoads.
+  void Supersede(absl::string_view key, const CallTime& call) {
+    loads_.Supersede(key, call.deadline_nanos);
+  }
+
+  // A loaded value, as the store gets it.
+  struct Encoded {
+    std::string bytes;
+    absl::Duration ttl;
+  };
+  // What a load does that depends on the type of the value, which it keeps.
+  struct LoadSteps {
+    bool is_down;  // The store was, right before.
+    // Looks for it in the store, and locally unless `fresh`. Returns whether it
+    // is there.
+    absl::FunctionRef<absl::StatusOr<bool>(bool fresh)> find;
+    absl::FunctionRef<absl::StatusOr<Encoded>()> load;
+  };
+
+  // Finds the value of a key that was absent, or loads and writes it. One at a
+  // time of this process calls this for a key.
+  absl::Status Load(absl::string_view key, const NearLoadOptions& options,
+                    const LoadSteps& steps);
 
   // Whether the local tier keeps what was fetched so, unless it is superseded.
   bool Keeps(FetchStamp stamp, bool has_value) const;
@@ -156,6 +186,11 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
   // Whether a fetch without a session began so lately that a call may return
   // what it found: after all writes that the call has to see.
   bool IsRecent(FetchStamp stamp, const CallTime& call) const;
+
+  // Whether a store that fails so is down: others may do without it.
+  static bool IsDown(const absl::Status& status) {
+    return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  }
 
   // Whether a read that fails so may return what is stale.
   bool MayServeStale(const absl::Status& status) const;
@@ -187,7 +222,15 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
     uint64_t began = 0;
   };
 
+  class HeldLock;
+
   std::string RemoteKey(absl::string_view key) const;
+  absl::Status CheckTtl(const RemoteStore::Write& write) const;
+  absl::Status LoadWithLock(absl::string_view key,
+                            const NearLoadOptions& options,
+                            const LoadSteps& steps);
+  absl::StatusOr<Encoded> RunLoader(const LoadSteps& steps);
+  bool PutLoaded(const RemoteStore::Write& write);
   bool ServesUntracked(bool has_value) const;
   ABSL_ATTRIBUTE_NOINLINE bool MayServeUntracked(FetchStamp stamp,
                                                  bool has_value) const;
@@ -217,6 +260,8 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
   std::array<std::atomic<int64_t>, Histogram::kMostBounds + 1> round_trips_ =
       {};
   std::atomic<int64_t> round_trip_nanos_{0};
+
+  NearLoads loads_{clock_};
 
   // Empty while nothing is attached, and where it is not to be shown.
   std::optional<ReportSource> report_;

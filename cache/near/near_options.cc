@@ -66,5 +66,15 @@ absl::Status Validate(const NearCacheOptions& o, const Clock& store_clock) {
   return ValidateTimes(o);
 }
 
+absl::Status Validate(const NearLoadOptions& options) {
+  if (options.load_lock >= absl::ZeroDuration() &&
+      options.load_lock != absl::InfiniteDuration()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "NearLoadOptions: load_lock is ", absl::FormatDuration(options.load_lock),
+      ", must be zero or more, and finite"));
+}
+
 }  // namespace internal
 }  // namespace wheelcache

@@ -79,11 +79,28 @@ struct NearCacheOptions {
   std::function<void(const absl::Status& status)> on_session = {};
 };
 
+// Of a call of NearCache::GetOrLoad.
+struct NearLoadOptions {
+  // The TTL in the store where the loader names none. What has one of zero or
+  // less is returned, and not written.
+  absl::Duration ttl = absl::InfiniteDuration();
+
+  // How long to wait for others' loads. Then, for one in this process, the call
+  // returns DeadlineExceeded; for one in another, it loads without writing.
+  absl::Duration wait = absl::InfiniteDuration();
+
+  // If more than zero, one process at a time loads the key, under a lock in the
+  // store. A process that dies keeps the others waiting for so long at most; a
+  // load that takes longer is not written. All processes have the same.
+  absl::Duration load_lock = absl::ZeroDuration();
+};
+
 namespace internal {
 
 // OK, or which field breaks which rule, for a store on this clock.
 WHEELCACHE_EXPORT absl::Status Validate(const NearCacheOptions& options,
                                         const Clock& store_clock);
+WHEELCACHE_EXPORT absl::Status Validate(const NearLoadOptions& options);
 
 }  // namespace internal
 }  // namespace wheelcache

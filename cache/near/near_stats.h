@@ -43,9 +43,13 @@ struct NearCacheStats {
   // Of these, the reads that found no lease, and so went to the store.
   int64_t unleased_reads = 0;
 
-  // Set and Del, and those of them that failed.
+  // Keys that were set or deleted, by loads too, and those of them that failed.
   int64_t writes = 0;
   int64_t failed_writes = 0;
+
+  // Loaders of GetOrLoad that ran, and those of them that failed.
+  int64_t loads = 0;
+  int64_t failed_loads = 0;
 
   // Reads and writes that failed with DeadlineExceeded; values that did not
   // decode; fetched values that were not kept because an invalidation or a

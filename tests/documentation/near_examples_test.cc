@@ -165,6 +165,20 @@ TEST(NearExamples, NearCache) {
   EXPECT_EQ(server.Get("user:alice"), "Alice B.");
 }
 
+TEST(NearExamples, Loader) {
+  FakeServer server(&Clock::Monotonic());
+  FakeStore store(&server);
+  const auto ReadUser = [](const std::string& name) { return "A. " + name; };
+  auto users = wheelcache::NearCache<std::string>::Create({}, &store);
+  wheelcache::NearLoadOptions options;
+  options.ttl = absl::Hours(1);
+  options.load_lock = absl::Seconds(5);
+  auto user =
+      (*users)->GetOrLoad("alice", options, [&] { return ReadUser("alice"); });
+  EXPECT_EQ(*user, "A. alice");
+  EXPECT_EQ(server.Get("alice"), "A. alice");
+}
+
 TEST(NearExamples, NearStats) {
   FakeServer server(&Clock::Monotonic());
   FakeStore store(&server);

@@ -212,6 +212,179 @@ TEST_F(NearCacheTest, KeysAreShownInOneLine) {
   }
 }
 
+// Promise: One load per key
+TEST_F(NearCacheTest, GetOrLoadLoadsWhatIsNowhereAndWritesIt) {
+  auto near = New<std::string>();
+  int loads = 0;
+  const auto load = [&] { return absl::StrCat("value", ++loads); };
+  EXPECT_EQ(*near->Get("key"), std::nullopt);  // Known to be absent.
+  EXPECT_EQ(*near->GetOrLoad("key", load), "value1");
+  EXPECT_EQ(server_.Get("key"), "value1");
+  EXPECT_EQ(*near->GetOrLoad("key", load), "value1");
+  EXPECT_EQ(*near->Get("key"), "value1");
+  EXPECT_EQ(loads, 1);
+  EXPECT_EQ(near->stats().loads, 1);
+  EXPECT_EQ(near->stats().writes, 1);
+  server_.Set("key", "of another process");
+  EXPECT_EQ(*near->GetOrLoad("key", load), "of another process");
+}
+
+TEST_F(NearCacheTest, TheLoaderChoosesTheTtl) {
+  auto near = New<std::string>();
+  NearLoadOptions options;
+  options.ttl = absl::Seconds(2);
+  using Result = Loaded<std::string>;
+  EXPECT_EQ(*near->GetOrLoad("a", options, [] { return "a"; }), "a");
+  EXPECT_EQ(*near->GetOrLoad("b", options,
+                             [] { return Result("b", absl::Seconds(1)); }),
+            "b");
+  EXPECT_EQ(*near->GetOrLoad("c", options,
+                             [] { return Result("c", absl::ZeroDuration()); }),
+            "c");
+  EXPECT_EQ(server_.Get("c"), std::nullopt);
+  RunFor(absl::Seconds(1));
+  EXPECT_EQ(server_.Get("b"), std::nullopt);
+  EXPECT_EQ(server_.Get("a"), "a");
+  RunFor(absl::Seconds(1));
+  EXPECT_EQ(server_.Get("a"), std::nullopt);
+}
+
+TEST_F(NearCacheTest, LoadsThatFailWriteNothing) {
+  auto near = New<int64_t>();
+  for (const absl::Duration lock : {absl::ZeroDuration(), absl::Hours(1)}) {
+    NearLoadOptions options;
+    options.load_lock = lock;
+    const auto none = near->GetOrLoad("key", options, [] {
+      return absl::StatusOr<int64_t>(absl::NotFoundError("no such user"));
+    });
+    EXPECT_EQ(none.status(), absl::NotFoundError("no such user"));
+    EXPECT_EQ(server_.Get("key"), std::nullopt);
+    // The next one does not wait for a lock.
+    EXPECT_EQ(*near->GetOrLoad("key", options, [] { return 7; }), 7);
+    EXPECT_TRUE(*near->Del("key"));
+  }
+  EXPECT_EQ(near->stats().failed_loads, 2);
+  server_.Set("key", "not a number");
+  EXPECT_TRUE(
+      absl::IsDataLoss(near->GetOrLoad("key", [] { return 8; }).status()));
+  NearLoadOptions wrong;
+  wrong.load_lock = absl::InfiniteDuration();
+  EXPECT_EQ(near->GetOrLoad("other", wrong, [] { return 9; }).status(),
+            absl::InvalidArgumentError("NearLoadOptions: load_lock is inf, "
+                                       "must be zero or more, and finite"));
+}
+
+TEST_F(NearCacheTest, AWriteDuringALoadBeatsIt) {
+  for (const absl::Duration lock : {absl::ZeroDuration(), absl::Hours(1)}) {
+    auto near = New<std::string>();
+    auto elsewhere = NewElsewhere<std::string>();
+    NearLoadOptions options;
+    options.load_lock = lock;
+    const auto load_during = [&](const std::function<void()>& write) {
+      const auto loaded = near->GetOrLoad("key", options, [&] {
+        write();
+        return "loaded before";
+      });
+      EXPECT_EQ(*loaded, "loaded before");
+      return near->Get("key")->value_or("(absent)");
+    };
+    EXPECT_EQ(load_during([&] { near->Del("key").IgnoreError(); }), "(absent)");
+    EXPECT_EQ(load_during([&] {
+                EXPECT_TRUE(near->Set("key", "newer").ok());
+                EXPECT_TRUE(*elsewhere->Del("key"));
+              }),
+              "(absent)");
+    EXPECT_EQ(load_during([&] { server_.Set("key", "newer"); }), "newer");
+    EXPECT_TRUE(*near->Del("key"));
+    if (lock == absl::ZeroDuration()) continue;
+    EXPECT_EQ(load_during([&] { EXPECT_FALSE(*elsewhere->Del("key")); }),
+              "(absent)");
+  }
+}
+
+TEST_F(NearCacheTest, LoadsGoOnWhileTheStoreIsDown) {
+  auto near = New<std::string>();
+  for (const absl::Duration lock : {absl::ZeroDuration(), absl::Hours(1)}) {
+    NearLoadOptions options;
+    options.load_lock = lock;
+    store_.set_reachable(false);
+    EXPECT_EQ(*near->GetOrLoad("key", options, [] { return "value"; }),
+              "value");
+    store_.set_reachable(true);
+    EXPECT_EQ(server_.Get("key"), std::nullopt);
+    // The store fails between the look-up and the write.
+    EXPECT_EQ(*near->GetOrLoad("key", options,
+                               [&] {
+                                 server_.Stop();
+                                 return "value";
+                               }),
+              "value");
+    server_.Continue();
+    EXPECT_EQ(server_.Get("key"), "value");  // As after any timeout.
+    server_.Del("key");
+  }
+}
+
+TEST_F(NearCacheTest, ALoadThatTakesLongerThanItsLockIsNotWritten) {
+  auto near = New<std::string>();
+  NearLoadOptions options;
+  options.load_lock = absl::Seconds(1);
+  EXPECT_EQ(*near->GetOrLoad("key", options,
+                             [&] {
+                               RunFor(absl::Seconds(1));
+                               return "late";
+                             }),
+            "late");
+  EXPECT_EQ(server_.Get("key"), std::nullopt);
+}
+
+TEST_F(NearCacheTest, WhoeverDoesNotWaitForALockLoadsWithoutWriting) {
+  auto near = New<std::string>();
+  auto elsewhere = NewElsewhere<std::string>();
+  NearLoadOptions options;
+  options.load_lock = absl::Seconds(1);
+  NearLoadOptions impatient = options;
+  impatient.wait = absl::ZeroDuration();
+  EXPECT_EQ(*near->GetOrLoad("key", options,
+                             [&] {
+                               EXPECT_EQ(*elsewhere->GetOrLoad(
+                                             "key", impatient,
+                                             [] { return "of the other"; }),
+                                         "of the other");
+                               EXPECT_EQ(server_.Get("key"), std::nullopt);
+                               return "value";
+                             }),
+            "value");
+  EXPECT_EQ(*elsewhere->Get("key"), "value");
+}
+
+TEST_F(NearCacheTest, ManyKeysAreWrittenAtOnceAndTheLastOfEqualOnesCounts) {
+  auto near = New<std::string>();
+  const auto set = near->SetMany({{"a", "1", absl::Seconds(1)},
+                                  {"b", "2", absl::ZeroDuration()},
+                                  {"c", "3"},
+                                  {"c", "4"}});
+  ASSERT_EQ(set.size(), 4);
+  EXPECT_TRUE(set[0].ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(set[1]));
+  EXPECT_TRUE(set[2].ok());
+  EXPECT_TRUE(set[3].ok());
+  EXPECT_EQ(server_.Get("a"), "1");
+  EXPECT_EQ(server_.Get("b"), std::nullopt);
+  EXPECT_EQ(server_.Get("c"), "4");
+  EXPECT_EQ(near->stats().writes, 3);
+  EXPECT_EQ(near->stats().failed_writes, 1);
+  EXPECT_EQ(*near->Get("c"), "4");
+  const auto deleted = near->DelMany({"c", "none", "c"});
+  ASSERT_EQ(deleted.size(), 3);
+  EXPECT_EQ(*deleted[0], true);
+  EXPECT_EQ(*deleted[1], false);
+  EXPECT_EQ(*deleted[2], true);
+  EXPECT_EQ(*near->Get("c"), std::nullopt);
+  EXPECT_TRUE(near->SetMany({}).empty());
+  EXPECT_TRUE(near->DelMany({}).empty());
+}
+
 TEST_F(NearCacheTest, TtlOfZeroOrLessIsRefused) {
   auto near = New<std::string>();
   server_.Set("key", "old");

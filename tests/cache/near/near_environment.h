@@ -82,6 +82,11 @@ class NearEnvironment : public ::testing::Test {
   }
   void Succeed() { interpose_ = nullptr; }
 
+  // Asks `function` at each step of each request of store_.
+  void Interpose(FakeStore::Interposer function) {
+    interpose_ = std::move(function);
+  }
+
   // Lets time pass as if the process had run all along.
   void RunFor(absl::Duration time) {
     const absl::Duration end = clock_.Now() + time;

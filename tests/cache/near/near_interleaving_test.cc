@@ -400,5 +400,117 @@ TEST_F(NearWaitTest, WaitUntilReadyEndsWithItsTimeout) {
   waiter.join();
 }
 
+// Between the last look at what was superseded and the write.
+// Promise: One load per key
+TEST_F(NearInterleavingTest, ADelWaitsForTheWriteOfALoad) {
+  auto near = New<std::string>();
+  server_.Del("key");
+  std::thread deleter;
+  Notification deleting;
+  Interpose([&](Step step, const Request& request) {
+    if (step == Step::kSent && request.command == Request::Command::kPut) {
+      deleter = std::thread([&] {
+        deleting.Notify();
+        EXPECT_EQ(*near->Del("key"), true);
+      });
+      deleting.Wait();
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(*near->GetOrLoad("key", [] { return "loaded before"; }),
+            "loaded before");
+  deleter.join();
+  EXPECT_EQ(server_.Get("key"), std::nullopt);
+  EXPECT_EQ(*near->Get("key"), std::nullopt);
+}
+
+TEST_F(NearInterleavingTest, AWriteFromWithinTheWriteOfALoadDoesNotWait) {
+  auto near = New<std::string>();
+  server_.Del("key");
+  Interpose([&](Step step, const Request& request) {
+    if (step == Step::kSent && request.command == Request::Command::kPut) {
+      EXPECT_EQ(*near->Del("key"), false);
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(near->GetOrLoad("key", [] { return "value"; }).ok());
+}
+
+// Promise: One load per key
+TEST_F(NearInterleavingTest, AWriteBetweenALoaderAndItsWriteBeatsIt) {
+  if (!kHasPoints) GTEST_SKIP();
+  for (const absl::Duration lock : {absl::ZeroDuration(), absl::Hours(1)}) {
+    auto near = New<std::string>();
+    server_.Del("key");
+    NearLoadOptions options;
+    options.load_lock = lock;
+    At("near: between a loader and its write",
+       [&] { EXPECT_EQ(*near->Del("key"), false); });
+    EXPECT_EQ(*near->GetOrLoad("key", options, [] { return "loaded before"; }),
+              "loaded before");
+    EXPECT_EQ(server_.Get("key"), std::nullopt) << lock;
+  }
+}
+
+// Two processes with four threads each.
+TEST_F(NearInterleavingTest, OneOfAllProcessesLoads) {
+  for (const bool one_fails : {false, true}) {
+    server_.Del("key");
+    const auto near = New<std::string>();
+    const auto elsewhere = NewElsewhere<std::string>();
+    NearLoadOptions options;
+    options.load_lock = absl::Hours(1);
+    std::atomic<int> loads{0};
+    Notification all_have_begun;
+    std::atomic<int> begun{0};
+    const auto load = [&]() -> absl::StatusOr<std::string> {
+      all_have_begun.Wait();
+      ++loads;
+      if (one_fails && loads == 1) return absl::CancelledError("went away");
+      return "value";
+    };
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([&, i] {
+        auto& cache = i % 2 == 0 ? near : elsewhere;
+        if (++begun == 8) all_have_begun.Notify();
+        const auto value = cache->GetOrLoad("key", options, load);
+        if (value.ok()) {
+          EXPECT_EQ(*value, "value");
+        } else {
+          EXPECT_TRUE(one_fails && absl::IsCancelled(value.status()));
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(loads, one_fails ? 2 : 1);
+    EXPECT_EQ(server_.Get("key"), "value");
+  }
+}
+
+// It takes the lock, and is never heard of again.
+TEST_F(NearInterleavingTest,
+       AProcessThatDiesKeepsTheOthersForTheLifeOfItsLock) {
+  const auto near = New<std::string>();
+  server_.Del("key");
+  NearLoadOptions options;
+  options.load_lock = absl::Minutes(1);
+  ASSERT_EQ(*other_store_.TakeLock({"key", "of the dead"}, options.load_lock,
+                                   absl::Seconds(1)),
+            RemoteStore::LockResult::kTaken);
+  std::atomic<bool> is_over{false};
+  const int64_t begin = clock_.NowNanos();
+  std::thread thread([&] {
+    EXPECT_EQ(*near->GetOrLoad("key", options, [] { return "value"; }),
+              "value");
+    is_over = true;
+  });
+  while (!is_over) clock_.Advance(absl::Milliseconds(1));
+  thread.join();
+  EXPECT_GE(clock_.NowNanos() - begin,
+            absl::ToInt64Nanoseconds(options.load_lock));
+  EXPECT_EQ(server_.Get("key"), "value");
+}
+
 }  // namespace
 }  // namespace wheelcache
