@@ -60,6 +60,7 @@
 #define WHEELCACHE_CACHE_NEAR_NEAR_CACHE_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -257,7 +258,7 @@ class NearCache final {
     OwnWrite& operator=(const OwnWrite&) = delete;
     ~OwnWrite() {
       internal::Interleave("near: between a write and its Del");
-      for (const absl::string_view key : keys_) near_.local_->Del(key);
+      for (const absl::string_view key : keys_) near_.DelHere(key);
     }
 
     absl::Duration time_left() const { return near_.core_.TimeLeft(call_); }
@@ -278,16 +279,29 @@ class NearCache final {
       options.reaper = core_.options().local.reaper;
       options.max_entries = 1;  // Nothing is stored.
       options.registered = false;
-      shared_loads_ = *Local::Create(std::move(options));
+      owned_shared_loads_ = *Local::Create(std::move(options));
+      shared_loads_ = owned_shared_loads_.get();
     });
     return *shared_loads_;
+  }
+
+  // Deletes a key from the local tier, and supersedes its loads: nobody joins
+  // them from now on. Returns whether the local tier had it.
+  bool DelHere(absl::string_view key) {
+    if (Local* const loads = shared_loads_) loads->Del(key);
+    return local_->Del(key);
+  }
+  void ClearHere() {
+    if (Local* const loads = shared_loads_) loads->Clear();
+    local_->Clear();
   }
 
   const Codec codec_;
   Core core_;
   Local* local_ = nullptr;
   absl::once_flag has_shared_loads_;
-  std::unique_ptr<Local> shared_loads_;
+  std::unique_ptr<Local> owned_shared_loads_;
+  std::atomic<Local*> shared_loads_{nullptr};
   // The last: destructors of values may call the near cache until it ends.
   std::unique_ptr<Local> owned_local_;
 };
@@ -307,8 +321,10 @@ NearCache<Value, Codec>::Create(NearCacheOptions options, RemoteStore* store,
   cache->owned_local_ = *std::move(local);
   Local* const tier = cache->owned_local_.get();
   cache->local_ = tier;
+  NearCache* const near = cache.get();
   status = cache->core_.Attach(
-      {tier, [tier](absl::string_view key) { return tier->Del(key); }});
+      {tier, [near](absl::string_view key) { return near->DelHere(key); },
+       [near] { near->ClearHere(); }});
   if (!status.ok()) return status;
   return cache;
 }
@@ -522,6 +538,7 @@ absl::StatusOr<Value> NearCache<Value, Codec>::GetOrLoad(
   if (!found.ok() && !Core::IsDown(found.status())) {
     return std::move(found).status();
   }
+  internal::Interleave("near: before a load");
   LoadOptions load;
   load.wait = options.wait;
   absl::StatusOr<Handle> handle =

@@ -347,7 +347,7 @@ void NearCore::OnInvalidate(absl::Span<const absl::string_view> keys) {
 
 void NearCore::OnInvalidateAll() {
   Count(NearCount::kFlushes);
-  local_.cache->Clear();
+  local_.clear();
   loads_.WakeAll();
 }
 

@@ -85,10 +85,11 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
   using Fetched = RemoteStore::Fetched;
 
   // The local tier: what all caches have, and how to delete a key in it, which
-  // returns whether it had one.
+  // returns whether it had one, or all. Both supersede loads.
   struct Local {
     AnyCache* cache;
     std::function<bool(absl::string_view key)> del;
+    std::function<void()> clear;
   };
 
   // The time of one call.

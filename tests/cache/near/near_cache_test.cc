@@ -229,6 +229,15 @@ TEST_F(NearCacheTest, GetOrLoadLoadsWhatIsNowhereAndWritesIt) {
   EXPECT_EQ(*near->GetOrLoad("key", load), "of another process");
 }
 
+// Promise: A near cache is never staler than its bound
+TEST_F(NearCacheTest, WhatALoadHasWrittenIsSeenByTheNextGet) {
+  auto near = New<std::string>();
+  EXPECT_EQ(*near->Get("key"), std::nullopt);
+  store_.HoldMessages();
+  EXPECT_EQ(*near->GetOrLoad("key", [] { return "value"; }), "value");
+  EXPECT_EQ(*near->Get("key"), "value");
+}
+
 TEST_F(NearCacheTest, TheLoaderChoosesTheTtl) {
   auto near = New<std::string>();
   NearLoadOptions options;
@@ -302,14 +311,39 @@ TEST_F(NearCacheTest, AWriteDuringALoadBeatsIt) {
   }
 }
 
+// Promise: One load per key
+TEST_F(NearCacheTest, NobodyJoinsALoadThatAWriteHasBeaten) {
+  auto near = New<std::string>();
+  const std::vector<std::function<void()>> writes = {
+      [&] { near->Del("key").IgnoreError(); },
+      [&] {
+        server_.Set("key", "newer");
+        server_.Del("key");
+      },
+      [&] { server_.FlushAll(); }};
+  for (const std::function<void()>& write : writes) {
+    const auto loaded = near->GetOrLoad("key", [&] {
+      write();
+      EXPECT_EQ(*near->GetOrLoad("key", [] { return "loaded after"; }),
+                "loaded after");
+      return "loaded before";
+    });
+    EXPECT_EQ(*loaded, "loaded before");
+    EXPECT_EQ(*near->Get("key"), "loaded after");
+    EXPECT_TRUE(*near->Del("key"));
+  }
+}
+
 TEST_F(NearCacheTest, LoadsGoOnWhileTheStoreIsDown) {
   auto near = New<std::string>();
   for (const absl::Duration lock : {absl::ZeroDuration(), absl::Hours(1)}) {
     NearLoadOptions options;
     options.load_lock = lock;
     store_.set_reachable(false);
+    const int before = fetches();
     EXPECT_EQ(*near->GetOrLoad("key", options, [] { return "value"; }),
               "value");
+    EXPECT_EQ(fetches() - before, 1);  // It does not wait for it again.
     store_.set_reachable(true);
     EXPECT_EQ(server_.Get("key"), std::nullopt);
     // The store fails between the look-up and the write.

@@ -452,6 +452,18 @@ TEST_F(NearInterleavingTest, AWriteBetweenALoaderAndItsWriteBeatsIt) {
   }
 }
 
+// Promise: One load per key
+TEST_F(NearInterleavingTest, WhatAnotherLoadWritesMeanwhileIsNotLoadedAgain) {
+  if (!kHasPoints) GTEST_SKIP();
+  auto near = New<std::string>();
+  server_.Del("key");
+  At("near: before a load", [&] {
+    EXPECT_EQ(*near->GetOrLoad("key", [] { return "value"; }), "value");
+  });
+  EXPECT_EQ(*near->GetOrLoad("key", [] { return "again"; }), "value");
+  EXPECT_EQ(near->stats().loads, 1);
+}
+
 // Two processes with four threads each.
 TEST_F(NearInterleavingTest, OneOfAllProcessesLoads) {
   for (const bool one_fails : {false, true}) {
