@@ -8,6 +8,8 @@
 //   BM_FindOrLoadMiss  each key is deleted, and loaded again
 //   BM_TicketMiss      the same by BeginLoad and Finish
 //   BM_LoadManyMiss    the same for a hundred keys at a time; an item is a key
+//   BM_Find            what the next one compares with, all keys resident
+//   BM_FindMany        the same for 32 keys at a time; an item is a key
 //
 // And what refreshes do to readers:
 //
@@ -149,41 +151,65 @@ class Calls {
   WheelcacheSubject subject_;
 };
 
+// Those of many keys call with some that the accesses hold.
+using Views = std::vector<absl::string_view>;
+
 struct LoadManyMiss {
   static constexpr char kName[] = "BM_LoadManyMiss";
   static constexpr int kKeys = 100;
-
-  // `keys` has room for the keys.
-  static void Call(StringCache& cache, AccessCursor* cursor,
-                   std::vector<std::string>* keys) {
-    for (std::string& key : *keys) {
-      key = std::string(cursor->Next().key.view());
-      cache.Del(key);
+  static void Call(StringCache& cache, const Views& views) {
+    std::vector<std::string> keys;
+    for (const absl::string_view view : views) {
+      keys.emplace_back(view);
+      cache.Del(view);
     }
     benchmark::DoNotOptimize(
-        cache.FindOrLoadMany(*keys, {}, [&](absl::Span<const size_t> missing) {
+        cache.FindOrLoadMany(keys, {}, [&](absl::Span<const size_t> missing) {
           std::vector<Result> loaded;
           loaded.reserve(missing.size());
-          for (const size_t i : missing) loaded.push_back(Load((*keys)[i]));
+          for (const size_t i : missing) loaded.push_back(Load(keys[i]));
           return loaded;
         }));
   }
 };
 
-// The iterations of this one are batches.
-class ManyCalls : public Calls<LoadManyMiss> {
+// Both leave the handles, whose pins end with the call.
+struct FindEach {
+  static constexpr char kName[] = "BM_Find";
+  static constexpr int kKeys = 32;
+  static void Call(StringCache& cache, const Views& views) {
+    StringCache::Handle handles[kKeys];
+    for (int i = 0; i < kKeys; ++i) handles[i] = cache.Find(views[i]);
+    benchmark::DoNotOptimize(handles);
+  }
+};
+
+struct FindMany {
+  static constexpr char kName[] = "BM_FindMany";
+  static constexpr int kKeys = 32;
+  static void Call(StringCache& cache, const Views& views) {
+    StringCache::Handle handles[kKeys];
+    cache.FindMany(views, absl::MakeSpan(handles));
+    benchmark::DoNotOptimize(handles);
+  }
+};
+
+// The iterations of these are batches.
+template <typename Operation>
+class ManyCalls : public Calls<Operation> {
  public:
-  using Calls::Calls;
+  using Calls<Operation>::Calls;
 
   void Run(benchmark::State& state) {
-    AccessCursor* const cursor = &cursors_[state.thread_index()];
-    std::vector<std::string> keys(LoadManyMiss::kKeys);
+    AccessCursor& cursor = this->cursors_[state.thread_index()];
+    Views views(Operation::kKeys);
     SharedCore core;
     for (auto _ : state) {
-      LoadManyMiss::Call(subject_.cache(), cursor, &keys);
+      for (absl::string_view& view : views) view = cursor.Next().key.view();
+      Operation::Call(this->subject_.cache(), views);
       core.Look();
     }
-    Report(state, state.iterations() * LoadManyMiss::kKeys, core);
+    this->Report(state, state.iterations() * Operation::kKeys, core);
   }
 };
 
@@ -196,7 +222,8 @@ bool Register() {
 [[maybe_unused]] const bool registered =
     Register<Calls<Get>, Calls<GetOrLoadHit>, Calls<FindOrLoadHit>,
              Calls<SetAndDel>, Calls<FindOrLoadMiss>, Calls<TicketMiss>,
-             ManyCalls>();
+             ManyCalls<LoadManyMiss>, ManyCalls<FindEach>,
+             ManyCalls<FindMany>>();
 
 // An executor with one thread.
 class Worker {

@@ -38,6 +38,7 @@
 #define WHEELCACHE_CACHE_CACHE_H_
 
 #include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -104,6 +105,13 @@ class Cache final : public AnyCache {
   // As Get, but pins the value instead of copying it.
   template <typename K>
   Handle Find(const K& key);
+
+  // As Find for each of `keys`, in their order, into the handles; returns how
+  // many have a live value. The cache misses of the CPU overlap, so that many
+  // keys of a large cache take clearly less time. The keys are a vector, an
+  // array or a span of what Find takes. REQUIRES: as many handles as keys.
+  template <typename Keys = absl::Span<const Key>>
+  size_t FindMany(const Keys& keys, absl::Span<Handle> handles);
 
   // As Get, but calls `visit` with the value in place. For short functions:
   // while one runs, what leaves the cache is not destroyed.
@@ -185,6 +193,15 @@ class Cache final : public AnyCache {
   template <typename K>
   bool Refresh(const K& key) {
     return Refreshes(this).Refresh(key);
+  }
+
+  // As Refresh for each of `keys`. Returns how many refreshes have begun: those
+  // beyond CacheOptions::max_refreshes at a time have not.
+  template <typename Keys = absl::Span<const Key>>
+  size_t RefreshMany(const Keys& keys) {
+    size_t begun = 0;
+    for (const auto& key : keys) begun += Refresh(key) ? 1 : 0;
+    return begun;
   }
 
   // Gives the live value a new TTL from now on, and makes it the most recently

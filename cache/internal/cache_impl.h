@@ -7,7 +7,11 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_CACHE_IMPL_H_
 #define WHEELCACHE_CACHE_INTERNAL_CACHE_IMPL_H_
 
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -17,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/internal/engine/engine.h"
 #include "wheelcache/cache/internal/engine/iteration.h"
@@ -142,6 +147,38 @@ CacheHandle<Key, Value> Cache<Key, Value, Hash, Equal>::Find(const K& key) {
   });
   if (ABSL_PREDICT_FALSE(found && !handle)) handle = FindUnderLock(key);
   return handle;
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename Keys>
+size_t Cache<Key, Value, Hash, Equal>::FindMany(const Keys& keys,
+                                                absl::Span<Handle> handles) {
+  // About as many cache misses as a core has in flight, and few enough that the
+  // first lines are still there when the last ones have come.
+  constexpr size_t kAtATime = 32;
+  assert(std::size(keys) == handles.size());
+  KeyHash hashes[kAtATime];
+  size_t found = 0;
+  for (size_t begin = 0; begin < std::size(keys); begin += kAtATime) {
+    const size_t count = std::min(std::size(keys) - begin, kAtATime);
+    for (size_t i = 0; i < count; ++i) {
+      hashes[i] = HashOf(keys[begin + i]);
+      engine().ShardOf(hashes[i]).PrefetchBucket(hashes[i].for_index);
+    }
+    {
+      const internal::ReadSection section(engine().copy());
+      for (size_t i = 0; i < count; ++i) {
+        engine().ShardOf(hashes[i]).PrefetchEntries(hashes[i].for_index);
+      }
+    }
+    internal::Interleave("find many: after it has prefetched");
+    for (size_t i = 0; i < count; ++i) {
+      Handle& handle = handles[begin + i];
+      handle = Find(keys[begin + i]);
+      found += handle ? 1 : 0;
+    }
+  }
+  return found;
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>

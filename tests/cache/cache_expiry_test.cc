@@ -413,6 +413,8 @@ TEST_F(EarlierDeadlineRaceTest, WhatALookMissesIsTold) {
     At(point, [&] { cache_->Set(1, 1, absl::Seconds(1)); });
     const bool seen = cache_->NextDeadline() != absl::InfiniteDuration();
     EXPECT_TRUE(seen || told_ == 1) << point;
+    cache_->Set(2, 2, absl::Milliseconds(1));
+    EXPECT_EQ(told_, 1) << "nobody has asked since then, " << point;
     // That look may have been the one that was told of.
     cache_->Clear();
     (void)cache_->NextDeadline();

@@ -107,6 +107,19 @@ TEST_F(CacheRefreshTest, LoadsAreWhatRefreshesWithoutAReload) {
   EXPECT_EQ(loads, 4);
 }
 
+TEST_F(CacheRefreshTest, ManyBeginAtOnceUpToTheMost) {
+  options_.max_refreshes = 3;
+  QueueTasks();
+  NewCacheWithAValue(absl::Seconds(1));
+  for (int key = 2; key <= 5; ++key) cache_->Set(key, "old");
+  EXPECT_EQ(cache_->RefreshMany({1, 7, 1, 2}), 2U);
+  EXPECT_EQ(cache_->RefreshMany(std::vector<int>{3, 4, 5}), 1U);
+  RunTasks();
+  EXPECT_EQ(cache_->Get(2), "new");
+  EXPECT_EQ(cache_->Get(4), "old");
+  EXPECT_EQ(reloads_.load(), 3);
+}
+
 TEST_F(CacheRefreshTest, PlainReadsDoNotRefresh) {
   NewCacheWithAStaleValue();
   EXPECT_EQ(cache_->Get(1), "old");

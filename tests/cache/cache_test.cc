@@ -3,6 +3,7 @@
 
 #include "wheelcache/cache/cache.h"
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/handle.h"
@@ -60,6 +62,53 @@ TEST_F(CacheTest, FindShowsKeyAndValueInPlace) {
   EXPECT_EQ(*handle, "value");
   EXPECT_EQ(handle->size(), 5u);
   EXPECT_EQ(cache->Find("key")->data(), handle->data());
+}
+
+TEST_F(CacheTest, FindManyFindsEachKeyAsFindDoes) {
+  auto cache = New<int, int>();
+  using Handle = Cache<int, int>::Handle;
+  EXPECT_EQ(cache->FindMany({}, {}), 0U);
+  for (int key = 0; key < 1000; key += 2) cache->Set(key, -key);
+  int64_t hits = 0;
+  for (const int count : {1, 2, 31, 32, 33, 64, 200}) {
+    std::vector<int> keys;
+    for (int i = 0; i < count; ++i) keys.push_back(i * 7 % 300);
+    std::vector<Handle> handles(keys.size());
+    handles[0] = cache->Find(998);  // It is given up.
+    const size_t found = cache->FindMany(keys, absl::MakeSpan(handles));
+    hits += 1 + static_cast<int64_t>(found);
+    EXPECT_EQ(found, (keys.size() + 1) / 2);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      ASSERT_EQ(static_cast<bool>(handles[i]), keys[i] % 2 == 0);
+      EXPECT_EQ(handles[i] ? *handles[i] : -keys[i], -keys[i]);
+    }
+  }
+  EXPECT_EQ(cache->stats().hits, hits);
+}
+
+TEST_F(CacheTest, FindManyTakesWhateverFindTakes) {
+  auto cache = NewCache();
+  cache->Set("a", "1");
+  cache->Set("b", "2", absl::Seconds(1));
+  CacheHandle<std::string, std::string> handles[3];
+  const auto find = [&](const auto& keys) {
+    return cache->FindMany(keys, absl::MakeSpan(handles));
+  };
+  EXPECT_EQ(find(std::vector<std::string>{"a", "b", "a"}), 3U);
+  EXPECT_EQ(find(std::vector<std::string_view>{"b", "c", "a"}), 2U);
+  EXPECT_EQ(*handles[0], "2");
+  EXPECT_FALSE(handles[1]);
+  EXPECT_EQ(*handles[2], "1");
+  EXPECT_EQ(find(std::array<const char*, 3>{"a", "b", "c"}), 2U);
+  const char* const array[] = {"a", "x", "y"};
+  EXPECT_EQ(find(array), 1U);
+  const std::vector<std::string> many(10, "a");
+  EXPECT_EQ(find(absl::MakeSpan(many).subspan(7)), 3U);
+  // Within a read, and of what has expired.
+  clock_.Advance(absl::Seconds(1));
+  cache->Visit("a", [&](std::string_view) {
+    EXPECT_EQ(cache->FindMany({"a", "b", "a"}, absl::MakeSpan(handles)), 2U);
+  });
 }
 
 // A read within a read goes another way to the same result.

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,8 +21,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/hash.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
@@ -140,6 +143,18 @@ TEST_P(CacheInterleavingTest, GetReturnsWhatIsDeletedAfterItWasFound) {
   });
   EXPECT_EQ(cache->Get(1), "one");
   EXPECT_EQ(cache->Get(1), std::nullopt);
+}
+
+TEST_P(CacheInterleavingTest, FindManyFindsWhatCameSinceItPrefetched) {
+  auto cache = New<int, int>();
+  for (int key = 0; key < 5; ++key) cache->Set(key, 10);
+  At("find many: after it has prefetched", [&] {
+    cache->Clear();
+    cache->Set(3, 11);
+  });
+  Cache<int, int>::Handle handles[5];
+  EXPECT_EQ(cache->FindMany({0, 1, 2, 3, 4}, absl::MakeSpan(handles)), 1U);
+  EXPECT_EQ(*handles[3], 11);
 }
 
 TEST_P(CacheInterleavingTest, GetNeverReturnsTheValueOfAnotherKey) {
@@ -419,6 +434,9 @@ TEST_F(CacheRaceTest, HitTakesNoLock) {
         for (int i = 0; i < 10; ++i) {
           EXPECT_EQ(cache->Get(i), i);
           EXPECT_EQ(*cache->Find(i), i);
+          CacheHandle<int, int> handle;
+          cache->FindMany({i}, absl::MakeSpan(&handle, 1));
+          EXPECT_EQ(*handle, i);
           EXPECT_TRUE(cache->Visit(i, [i](int v) { EXPECT_EQ(v, i); }));
           EXPECT_EQ(cache->Peek(i), i);
           EXPECT_TRUE(cache->Contains(i));
@@ -545,7 +563,7 @@ class Storm {
   void Read(int reader) {
     std::mt19937_64 random(100 + reader);
     Witness witness(clock_);
-    std::vector<typename CacheType::Handle> handles(10);
+    typename CacheType::Handle handles[3];
     for (uint64_t i = 0; i < operations_; ++i) {
       const uint64_t key = random() % kKeys;
       witness.Begin();
@@ -562,13 +580,16 @@ class Storm {
           }
           break;
         case 3: {
-          auto& handle = handles[random() % handles.size()];
-          if (handle) {
+          const uint64_t keys[] = {key, random() % kKeys, random() % kKeys};
+          for (const auto& handle : handles) {
             // It shows what it did when it was found.
+            if (!handle) continue;
             EXPECT_EQ(Make::Check(*handle).key, handle.key());
           }
-          handle = cache_->Find(key);
-          if (handle) witness.Saw(key, Make::Check(*handle));
+          cache_->FindMany(keys, absl::MakeSpan(handles));
+          for (size_t k = 0; k < std::size(keys); ++k) {
+            if (handles[k]) witness.Saw(keys[k], Make::Check(*handles[k]));
+          }
           break;
         }
         case 4:

@@ -511,6 +511,9 @@ TEST_F(CacheExamples, LoadAPageOfKeys) {
   EXPECT_EQ((*found[0])->name, "user 1");
   EXPECT_EQ((*found[1])->name, "known");
   EXPECT_EQ((*found[2])->name, "user 3");
+  std::vector<Users::Handle> handles(ids.size());
+  users->FindMany(ids, absl::MakeSpan(handles));
+  EXPECT_EQ(handles[1]->name, "known");
 }
 
 // As protoc makes them.

@@ -77,6 +77,7 @@ struct CacheCall {
     kEraseIf,       // Of each third value.
     kSetLimits,     // `key` entries, and `nanos` bytes; 0 is no limit.
     kMove,          // Begins to move entries; maintenance moves the others.
+    kFindMany,
 
     // With `max_age`. The first three with a TTL of their own or of the loader.
     kFindOrLoad,
@@ -122,6 +123,7 @@ struct CacheCall {
                                            "kEraseIf",
                                            "kSetLimits",
                                            "kMove",
+                                           "kFindMany",
                                            "kFindOrLoad",
                                            "kFindOrLoadMany",
                                            "kFindOrLoadOvertaken",

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
 #include "wheelcache/tests/testing/cache_call.h"
@@ -129,6 +130,9 @@ void CacheDriver::MakeCall() {
       if (handle && oracle_.Live(key)) CompareHandle(handle);
       break;
     }
+    case CacheCall::kFindMany:
+      FindMany();
+      break;
     case CacheCall::kVisit: {
       std::optional<Value> seen;
       cache_->Visit(key, [&](const Value& value) { seen = value; });
@@ -241,6 +245,20 @@ void CacheDriver::MakeCall() {
       Move();
       break;
   }
+}
+
+void CacheDriver::FindMany() {
+  const std::vector<int> keys = SomeKeys();
+  std::vector<Handle> handles(keys.size());
+  const size_t found = cache_->FindMany(keys, absl::MakeSpan(handles));
+  size_t live = 0;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const std::optional<Value> expected = ReadInOracle(keys[i]);
+    live += expected.has_value() ? 1 : 0;
+    Compare("one of many",
+            handles[i] ? std::optional(*handles[i]) : std::nullopt, expected);
+  }
+  Compare("found", found, live);
 }
 
 void CacheDriver::ForEach() {

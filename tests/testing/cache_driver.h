@@ -86,7 +86,17 @@ class CacheDriver {
            call_.kind == CacheCall::kLoadDefault;
   }
 
+  // Some keys, the first of them perhaps once more.
+  std::vector<int> SomeKeys() const {
+    std::vector<int> keys;
+    for (int i = 0; i <= call_.weight % 5; ++i) {
+      keys.push_back((call_.key + i % 3) % kKeys);
+    }
+    return keys;
+  }
+
   // Calls without a condition or a load: cache_driver.cc.
+  void FindMany();
   void ForEach();
   void EraseIf();
   void SetLimits();
@@ -126,7 +136,6 @@ class CacheDriver {
   static absl::Status Cancelled() { return absl::CancelledError("no more"); }
   void Load();
   void FindOrLoad();
-  // Some keys, the first of them perhaps once more.
   void FindOrLoadMany();
   void Begin();
   void Finish();

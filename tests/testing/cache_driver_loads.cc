@@ -96,10 +96,7 @@ void CacheDriver::FindOrLoad() {
 }
 
 void CacheDriver::FindOrLoadMany() {
-  std::vector<int> keys;
-  for (int i = 0; i <= call_.weight % 5; ++i) {
-    keys.push_back((call_.key + i % 3) % kKeys);
-  }
+  const std::vector<int> keys = SomeKeys();
   std::vector<int> asked;
   const auto results = cache_->FindOrLoadMany(
       keys, Options(), [&](absl::Span<const size_t> missing) {

@@ -82,7 +82,8 @@ auto CacheDriver::RunInOracle(int load) -> Outcome {
 
 void CacheDriver::Refresh() {
   const int key = call_.key;
-  const bool began = cache_->Refresh(key);
+  const bool began = call_.weight % 2 == 0 ? cache_->Refresh(key)
+                                           : cache_->RefreshMany({key}) == 1;
   const bool may = setup_.refreshes != CacheSetup::kNone && oracle_.Live(key) &&
                    loads_.MayRefreshAtOnce(key, kMostRefreshes);
   const size_t tasks = tasks_of_oracle_.size();

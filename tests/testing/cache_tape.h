@@ -94,7 +94,7 @@ inline CacheCall CacheCallFrom(Tape& tape, int64_t tick_nanos) {
       Call::kSetIf,   Call::kSetIf,      Call::kSetIfKeep, Call::kDelIf,
       Call::kTake,    Call::kUpdate,     Call::kUpdate,    Call::kUpdateKeep,
       Call::kMove,    Call::kUpdateKeep, Call::kUpdateNot, Call::kUpdateDelete,
-      Call::kForEach, Call::kForEach,    Call::kEraseIf,   Call::kSetLimits};
+      Call::kForEach, Call::kFindMany,   Call::kEraseIf,   Call::kSetLimits};
   constexpr uint64_t kLoadBytes = 160;
   constexpr Call::Kind kLoads[] = {
       Call::kFindOrLoad,      Call::kFindOrLoad,

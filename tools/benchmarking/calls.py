@@ -7,7 +7,6 @@ from .programs import Run
 from .section import Section, duration, duration_chart, picture, table
 
 KEY = "calls"
-
 THREADS = {1: "1 thread", 2: "2 threads"}
 
 # The program that measures them, what they are compared with, and the calls: {name in the program: title}.
@@ -17,6 +16,7 @@ GROUPS = [
         ("Get", "`Get`"),
         {"GetOrLoadHit": "`GetOrLoad`, a hit", "FindOrLoadHit": "`FindOrLoad`, a hit"},
     ),
+    ("load_benchmark", ("Find", "`Find`"), {"FindMany": "`FindMany`, 32 keys at a time"}),
     (
         "load_benchmark",
         ("SetAndDel", "`Del` and `Set`"),

@@ -109,20 +109,19 @@ int64_t Write(C& cache, const Key& key, MakeValue make) {
 
 template <typename C, typename Key, typename MakeValue>
 bool Load(C& cache, const Key& key, MakeValue make) {
-  using Value = decltype(make());
-  const auto load = [&]() -> absl::StatusOr<Loaded<Value>> {
-    return Loaded<Value>{make(), absl::Seconds(1)};
-  };
-  const bool found = cache.FindOrLoad(key, LoadOptions(), load).ok();
+  const bool found = cache.FindOrLoad(key).ok() &&
+                     cache.FindOrLoad(key, LoadOptions(), make).ok();
   if (auto ticket = cache.BeginLoad(key, LoadOptions(), [](const auto&) {})) {
-    ticket.Finish(Loaded<Value>{make()});
+    ticket.Finish(make());
   }
   const std::vector<Key> keys = {key};
   const auto results = cache.FindOrLoadMany(
       keys, LoadOptions(), [&](absl::Span<const size_t> missing) {
-        return std::vector<absl::StatusOr<Loaded<Value>>>(missing.size());
+        return std::vector<typename C::LoadResult>(missing.size());
       });
-  return found && !results.empty() && cache.Refresh(key);
+  typename C::Handle handle;
+  return found && !results.empty() && cache.RefreshMany(keys) == 1 &&
+         cache.FindMany(keys, absl::MakeSpan(&handle, 1)) == 1;
 }
 
 int64_t ManageAll(AnyCache& cache) {
@@ -143,7 +142,7 @@ int64_t CallAll(const Key& key, MakeValue make) {
 // Not of types that can only be moved.
 template <typename C, typename Key, typename Value>
 bool CopyOut(C& cache, const Key& key, const Value& value) {
-  return cache.Get(key) == cache.Peek(key) &&
+  return cache.Get(key) == cache.Peek(key) && cache.GetOrLoad(key).ok() &&
          cache.GetOrLoad(key, [&] { return value; }).ok() &&
          cache.GetOrLoad(key, absl::Seconds(1), [&] { return value; }).ok();
 }

@@ -85,6 +85,15 @@ void Shard::PrefetchForStore(Hash32 hash) const {
   index_.Prefetch(hash);
 }
 
+void Shard::PrefetchEntries(Hash32 hash) const {
+  Index::Rest rest;
+  index_.FindAtHome(hash, &rest, [this](EntryRef candidate) {
+    // The header, in which a handle counts its pin, and the key.
+    PrefetchLinesToWrite(&At(candidate), std::make_index_sequence<2>());
+    return false;
+  });
+}
+
 StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
   EntryHeader& entry = At(write.ref);
   const EntryKeyQuery key(pool_, write.ref, write.hash);

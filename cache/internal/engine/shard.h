@@ -122,6 +122,11 @@ class WHEELCACHE_EXPORT Shard {
                                                 const ReadSection& section,
                                                 Match&& match) const;
 
+  // For a batch of reads: prefetches the bucket of a hash, and then, in a
+  // section, the entries that it has for the hash. Take no lock.
+  void PrefetchBucket(Hash32 hash) const { index_.Prefetch(hash); }
+  void PrefetchEntries(Hash32 hash) const;
+
   // Goes on where FindAtHome ended undecided, with a `match` that does the
   // same.
   template <typename Match>
