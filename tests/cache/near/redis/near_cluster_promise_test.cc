@@ -1,8 +1,9 @@
 // Tries to break the promise of near caches on a real Redis Cluster, as
-// near_redis_promise_test.cc does on one server, while slots move back and
-// forth all the time: two near caches, each with threads that read and write, a
-// foreign writer, and faults at random that cause no failover, so that the
-// bound is L.
+// near_redis_promise_test.cc does on one server: two near caches, each with
+// threads that read and write, a foreign writer, and faults at random. Once
+// slots move back and forth all the time, and nothing causes a failover, so
+// that the bound is L; once replicas take over, asked to or because their
+// primary is stopped, and the bound has the cluster-node-timeout as well.
 //
 // WHEELCACHE_TEST_OPERATIONS and WHEELCACHE_TEST_SEED say how much and which
 // faults. The log says how many of each there were.
@@ -11,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -21,6 +23,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -46,10 +49,10 @@ using testing::Relay;
 
 constexpr absl::Duration kBound = absl::Milliseconds(200);  // L
 constexpr absl::Duration kCommandTimeout = absl::Milliseconds(100);
+constexpr absl::Duration kNodeTimeout = RedisCluster::kNodeTimeout;
 constexpr size_t kCaches = PromisedKey::kCaches;
 constexpr int kThreads = 2;
 constexpr size_t kKeys = 16;
-constexpr int kLeastFaults = 30;
 
 enum Fault {
   kMoveSlot,
@@ -57,11 +60,25 @@ enum Fault {
   kCloseConnections,
   kHoldMessages,
   kMoveAbsentKey,
+  kAskedFailover,
+  kForcedFailover,
   kFaults
 };
 constexpr std::array<const char*, kFaults> kFaultNames = {
-    "slots moved", "SIGSTOP", "connections closed", "messages held",
-    "slots of absent keys moved"};
+    "slots moved",
+    "SIGSTOP",
+    "connections closed",
+    "messages held",
+    "slots of absent keys moved",
+    "failovers that were asked for",
+    "failovers from a primary that was stopped"};
+
+// What happens, how often at least, and the bound.
+struct Plan {
+  std::vector<Fault> faults;  // Each once, and then at equal odds.
+  int least_faults;
+  absl::Duration bound;
+};
 
 int64_t Now() { return Clock::Monotonic().NowNanos(); }
 
@@ -70,17 +87,17 @@ std::string TagOf(size_t k) { return absl::StrCat("{", k, "}"); }
 
 class Checker {
  public:
-  Checker(std::unique_ptr<RedisCluster> cluster, uint64_t seed)
-      : cluster_(std::move(cluster)), seed_(seed) {
+  Checker(std::unique_ptr<RedisCluster> cluster, Plan plan, uint64_t seed)
+      : cluster_(std::move(cluster)), plan_(std::move(plan)), seed_(seed) {
     for (size_t k = 0; k < kKeys; ++k) {
-      keys_.push_back(
-          std::make_unique<PromisedKey>(TagOf(k), Clock::Monotonic(), kBound));
+      keys_.push_back(std::make_unique<PromisedKey>(
+          TagOf(k), Clock::Monotonic(), plan_.bound));
     }
     for (size_t c = 0; c < kCaches; ++c) {
       RedisStoreOptions store_options;
       store_options.url = cluster_->url();
       store_options.cluster = true;
-      store_options.cluster_node_timeout = RedisCluster::kNodeTimeout;
+      store_options.cluster_node_timeout = kNodeTimeout;
       stores_[c] = *RedisStore::Create(store_options);
       NearCacheOptions options;
       options.key_prefix = "p:";
@@ -101,9 +118,12 @@ class Checker {
     threads.emplace_back([this] { WriteAsAnother(); });
     std::mt19937_64 random(seed_);
     for (int faults = 0;
-         (operations_ < operations || faults < kLeastFaults) && !is_violated_;
+         (operations_ < operations || faults < plan_.least_faults) &&
+         !is_violated_;
          ++faults) {
-      Break(random);
+      const size_t n = static_cast<size_t>(faults);
+      const size_t kinds = plan_.faults.size();
+      Break(plan_.faults[n < kinds ? n : Uniform(random, kinds)], random);
       absl::SleepFor(UpTo(random, kBound / 4));
     }
     is_over_ = true;
@@ -117,8 +137,9 @@ class Checker {
         absl::StrCat(operations_.load(), " operations, ", local_hits(),
                      " local hits, ", failures_.load(), " failed; faults:");
     for (int fault = 0; fault < kFaults; ++fault) {
-      absl::StrAppend(&report, fault == 0 ? " " : ", ", kFaultNames[fault], " ",
-                      faults_[fault]);
+      if (faults_[fault] == 0) continue;
+      absl::StrAppend(&report, " ", kFaultNames[fault], " ", faults_[fault],
+                      ";");
     }
     return report;
   }
@@ -208,6 +229,7 @@ class Checker {
     while (!is_over_) {
       PromisedKey& key = *keys_[Uniform(random, kKeys)];
       {
+        MutexLock foreign(&foreign_writes_);
         MutexLock lock(&key.writing);
         WriteLocked(key);
       }
@@ -215,10 +237,7 @@ class Checker {
     }
   }
 
-  // Half of them move a slot.
-  void Break(std::mt19937_64& random) {
-    const auto fault = static_cast<Fault>(
-        Uniform(random, 2) == 0 ? 0 : Uniform(random, kFaults));
+  void Break(Fault fault, std::mt19937_64& random) {
     ++faults_[fault];
     const size_t k = Uniform(random, kKeys);
     const size_t node = Uniform(random, RedisCluster::kPrimaries);
@@ -230,7 +249,7 @@ class Checker {
         break;
       case kStopNode:
         cluster_->node(node).Stop();
-        absl::SleepFor(UpTo(random, RedisCluster::kNodeTimeout / 4));
+        absl::SleepFor(UpTo(random, kNodeTimeout / 4));
         cluster_->node(node).Continue();
         break;
       case kCloseConnections:
@@ -241,10 +260,72 @@ class Checker {
         absl::SleepFor(UpTo(random, 2 * kBound));
         cluster_->relay(node).ReleaseAll();
         break;
-      default:
+      case kMoveAbsentKey:
         MoveAbsentKey(k, node);
         break;
+      case kAskedFailover:
+        FailOver(node, /*is_forced=*/false, {});
+        break;
+      default:
+        FailOver(node, /*is_forced=*/true, UpTo(random, kNodeTimeout / 2));
+        break;
     }
+  }
+
+  // Has the other one of the pair take over. A primary that was stopped goes on
+  // a bit later, and does not know it at first. No write is lost.
+  void FailOver(size_t pair, bool is_forced, absl::Duration pause) {
+    const size_t slot = pair * internal::kSlots / RedisCluster::kPrimaries + 1;
+    const size_t primary = cluster_->OwnerOf(slot);
+    const size_t replica =
+        primary == pair ? pair + RedisCluster::kPrimaries : pair;
+    // Or for long enough: it need not succeed.
+    const auto await = [&](const std::function<bool()>& condition) {
+      const int64_t end = Clock::NanosAfter(Now(), 10 * kNodeTimeout);
+      while (!condition() && Now() < end) absl::SleepFor(absl::Milliseconds(5));
+    };
+    if (is_forced) {
+      // A foreign write may reach the old one, which this process would not
+      // ask.
+      MutexLock foreign(&foreign_writes_);
+      if (!StopReplicated(primary, slot)) return;
+      await([&] { return ServesAs(replica, "master"); });
+      absl::SleepFor(pause);
+      cluster_->node(primary).Continue();
+      await([&] { return ServesAs(primary, "slave"); });
+    } else {
+      int64_t ask = 0;
+      await([&] {
+        if (Now() >= ask) {  // The bus may lose a request.
+          ask = Clock::NanosAfter(Now(), kNodeTimeout);
+          cluster_->Run(replica, {"CLUSTER", "FAILOVER"});
+        }
+        return ServesAs(replica, "master");
+      });
+    }
+    // So that the next one may be asked to.
+    await([&] {
+      return absl::StrContains(cluster_->Run(primary, {"INFO", "replication"}),
+                               "master_link_status:up");
+    });
+  }
+  bool ServesAs(size_t node, absl::string_view role) {
+    return absl::StrContains(cluster_->Run(node, {"INFO", "replication"}),
+                             absl::StrCat("role:", role));
+  }
+
+  // Stops a primary while nobody writes, and its replica has all. Returns
+  // false, and does not, if that has no link.
+  bool StopReplicated(size_t primary,
+                      size_t slot) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    std::string mark = "0";
+    for (int i = 0; internal::SlotOf(mark) != slot; ++i) mark = absl::StrCat(i);
+    for (const auto& key : keys_) key->writing.Lock();
+    cluster_->Run(primary, {"SET", mark, ""});  // WAIT is for one's own writes.
+    const bool has_all = cluster_->Run(primary, {"WAIT", "1", "400"}) == "1";
+    if (has_all) cluster_->node(primary).Stop();
+    for (const auto& key : keys_) key->writing.Unlock();
+    return has_all;
   }
 
   // Nobody tells its holders when it is set at the other node.
@@ -283,6 +364,7 @@ class Checker {
   }
 
   const std::unique_ptr<RedisCluster> cluster_;
+  const Plan plan_;
   const uint64_t seed_;
   std::vector<std::unique_ptr<PromisedKey>> keys_;
   std::array<std::unique_ptr<RedisStore>, kCaches> stores_;
@@ -293,20 +375,37 @@ class Checker {
   std::atomic<int64_t> failures_{0};
   std::atomic<bool> is_over_{false};
   std::atomic<bool> is_violated_{false};
+  Mutex foreign_writes_;  // Held during one.
   Mutex mu_;
   std::string violation_ ABSL_GUARDED_BY(mu_);
 };
 
-// Promise: A near cache is never staler than its bound
-TEST(NearClusterPromiseTest, HoldsWhileSlotsMove) {
-  auto cluster = RedisCluster::Start(RedisCluster::kWithoutReplicas);
+void Check(RedisCluster::Replicas replicas, Plan plan) {
+  auto cluster = RedisCluster::Start(replicas);
   ASSERT_TRUE(cluster.ok()) << cluster.status();
-  Checker checker(*std::move(cluster), TestSeed());
+  Checker checker(*std::move(cluster), std::move(plan), TestSeed());
   EXPECT_EQ(checker.Run(static_cast<int64_t>(TestOperations())), "")
       << "WHEELCACHE_TEST_SEED=" << TestSeed();
   std::cout << checker.Report() << std::endl;
   // It would prove nothing otherwise.
   EXPECT_GT(checker.local_hits(), static_cast<int64_t>(TestOperations()) / 10);
+}
+
+// Promise: A near cache is never staler than its bound
+TEST(NearClusterPromiseTest, HoldsWhileSlotsMove) {
+  Check(RedisCluster::kWithoutReplicas,
+        {{kMoveSlot, kStopNode, kMoveSlot, kCloseConnections, kMoveSlot,
+          kHoldMessages, kMoveSlot, kMoveAbsentKey, kMoveSlot},
+         /*least_faults=*/30,
+         kBound});
+}
+
+// Promise: A near cache is never staler than its bound
+TEST(NearClusterPromiseTest, HoldsInFailovers) {
+  Check(RedisCluster::kWithReplicas,
+        {{kForcedFailover, kAskedFailover, kCloseConnections, kHoldMessages},
+         /*least_faults=*/4,
+         kBound + kNodeTimeout});
 }
 
 }  // namespace
