@@ -6,6 +6,8 @@
 //   BM_RawGet               GET, and wait for the reply
 //   BM_RawMiss              PTTL and GET in a pipeline
 //   BM_NearMiss             Get of keys that a full near cache lacks
+//   BM_NearMissTls          the same over TLS, and
+//   BM_NearMissCluster      of a cluster, of one node
 //   BM_RawMany              PTTL for a hundred keys and MGET, in a pipeline
 //   BM_RawMget              MGET of a hundred keys alone
 //   BM_NearMany             GetMany of a hundred keys that it lacks
@@ -46,6 +48,8 @@
 #include "wheelcache/cache/near/near_cache.h"
 #include "wheelcache/cache/near/near_options.h"
 #include "wheelcache/cache/near/redis_store.h"
+#include "wheelcache/cache/near/tls/tls.h"
+#include "wheelcache/tests/cache/near/tls/certificates.h"
 #include "wheelcache/tests/testing/redis_server.h"
 #include "wheelcache/tools/load_testing/latency_histogram.h"
 #include "wheelcache/wheel/clock.h"
@@ -65,26 +69,43 @@ constexpr size_t kValueBytes = 64;
 
 std::string KeyOf(int i) { return absl::StrCat("key", i); }
 
+// How the near cache reaches its server.
+enum class Way { kPlain, kTls, kCluster };
+
 // A server with all keys, a connection of hiredis, and a near cache.
 class Setup {
  public:
   // Ends the benchmark with an error where something is missing.
-  explicit Setup(benchmark::State& state) {
-    auto server = testing::RedisServer::Start();
+  explicit Setup(benchmark::State& state, Way way = Way::kPlain) {
+    RedisStoreOptions store_options;
+    std::vector<std::string> server_options;
+    if (way == Way::kCluster) server_options = {"--cluster-enabled", "yes"};
+    if (way == Way::kTls) {
+      const testing::CertificateAuthority authority("benchmark");
+      const testing::CertificateFiles files = authority.Issue("localhost");
+      server_options = {"--tls-ca-cert-file", authority.file(),
+                        "--tls-cert-file",    files.certificate,
+                        "--tls-key-file",     files.key,
+                        "--tls-auth-clients", "no"};
+      TlsOptions tls;
+      tls.ca_file = authority.file();
+      store_options.tls = *LoadTls(tls);
+    }
+    auto server = testing::RedisServer::Start(server_options);
     if (!server.ok()) {
       state.SkipWithError(server.status().ToString().c_str());
       return;
     }
     server_ = *std::move(server);
     raw_.reset(redisConnect("127.0.0.1", server_->port()));
-    const std::string value(kValueBytes, 'v');
-    for (int i = 0; i < kKeys; ++i) {
-      redisAppendCommand(raw_.get(), "SET p:%s %s EX 3600", KeyOf(i).c_str(),
-                         value.c_str());
+    if (way == Way::kCluster) {
+      redisAppendCommand(raw_.get(), "CLUSTER ADDSLOTSRANGE 0 16383");
+      TakeReplies(1);
     }
-    TakeReplies(kKeys);
-    RedisStoreOptions store_options;
-    store_options.url = server_->url();
+    store_options.url = way == Way::kTls ? absl::StrCat("rediss://localhost:",
+                                                        server_->tls_port())
+                                         : server_->url();
+    store_options.cluster = way == Way::kCluster;
     store_ = *RedisStore::Create(store_options);
     NearCacheOptions options;
     options.key_prefix = "p:";
@@ -93,6 +114,12 @@ class Setup {
     near_ = *Near::Create(options, store_.get());
     const absl::Status ready = near_->WaitUntilReady(absl::Seconds(30));
     if (!ready.ok()) state.SkipWithError(ready.ToString().c_str());
+    const std::string value(kValueBytes, 'v');
+    for (int i = 0; i < kKeys; ++i) {
+      redisAppendCommand(raw_.get(), "SET p:%s %s EX 3600", KeyOf(i).c_str(),
+                         value.c_str());
+    }
+    TakeReplies(kKeys);
   }
 
   bool ok() const { return near_ != nullptr; }
@@ -211,8 +238,8 @@ void BM_RawMiss(benchmark::State& state) {
 }
 BENCHMARK(BM_RawMiss)->UseRealTime();
 
-void BM_NearMiss(benchmark::State& state) {
-  Setup setup(state);
+void RunNearMiss(benchmark::State& state, Way way) {
+  Setup setup(state, way);
   if (!setup.ok()) return;
   int i = 0;
   const Quietness quietness(state);
@@ -222,7 +249,14 @@ void BM_NearMiss(benchmark::State& state) {
   state.counters["local_hits"] =
       static_cast<double>(setup.near_cache().stats().local_hits);
 }
+void BM_NearMiss(benchmark::State& state) { RunNearMiss(state, Way::kPlain); }
 BENCHMARK(BM_NearMiss)->UseRealTime();
+void BM_NearMissTls(benchmark::State& state) { RunNearMiss(state, Way::kTls); }
+BENCHMARK(BM_NearMissTls)->UseRealTime();
+void BM_NearMissCluster(benchmark::State& state) {
+  RunNearMiss(state, Way::kCluster);
+}
+BENCHMARK(BM_NearMissCluster)->UseRealTime();
 
 // Appends MGET of keys from one on, with PTTL for each if asked for.
 int AppendMany(redisContext* raw, int first, bool with_ttls) {
