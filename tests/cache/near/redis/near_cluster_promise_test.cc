@@ -291,7 +291,7 @@ class Checker {
       if (!StopReplicated(primary, slot)) return;
       await([&] { return ServesAs(replica, "master"); });
       absl::SleepFor(pause);
-      cluster_->node(primary).Continue();
+      GoOnUnknowing(primary);
       await([&] { return ServesAs(primary, "slave"); });
     } else {
       int64_t ask = 0;
@@ -308,6 +308,17 @@ class Checker {
       return absl::StrContains(cluster_->Run(primary, {"INFO", "replication"}),
                                "master_link_status:up");
     });
+  }
+  // Nobody tells it for a while that another has taken over.
+  void GoOnUnknowing(size_t primary) {
+    for (size_t i = 0; i < cluster_->size(); ++i) {
+      if (i != primary) cluster_->node(i).Stop();
+    }
+    cluster_->node(primary).Continue();
+    absl::SleepFor(0.8 * kNodeTimeout);
+    for (size_t i = 0; i < cluster_->size(); ++i) {
+      if (i != primary) cluster_->node(i).Continue();
+    }
   }
   bool ServesAs(size_t node, absl::string_view role) {
     return absl::StrContains(cluster_->Run(node, {"INFO", "replication"}),
