@@ -1,6 +1,7 @@
 // Loads and refreshes that meet others: callers that wait for one load, writes
 // between any two of its steps, loaders that wait for each other, and fork().
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -461,6 +462,98 @@ TEST_P(CacheLoadWaitersTest, LoadWhoseLastWaiterHasGoneEndsAsCancelled) {
   ticket = Ticket();
   EXPECT_EQ(Told(), Strings{"CANCELLED"});
   EXPECT_EQ(cache_->FindOrLoad(1, {}, Gives("next"))->value(), "next");
+}
+
+// Whose sleepers call a function and throw.
+class ThrowingClock final : public Clock {
+ public:
+  int64_t NowNanos() const override { return 0; }
+  std::unique_ptr<Sleeper> NewSleeper() override {
+    return std::make_unique<ThrowingSleeper>(*this);
+  }
+
+  std::function<void()> at_sleep = [] {};
+
+ private:
+  class ThrowingSleeper final : public Sleeper {
+   public:
+    explicit ThrowingSleeper(const ThrowingClock& clock) : clock_(clock) {}
+    void SleepUntil(int64_t /*deadline_nanos*/) override {
+      clock_.at_sleep();
+      throw std::runtime_error("cannot sleep");
+    }
+    void Wake() override {}
+
+   private:
+    const ThrowingClock& clock_;
+  };
+};
+
+class CacheLoadLostWaiterTest : public ::testing::Test {
+ protected:
+  void Make(Clock* clock) {
+    CacheOptions options;
+    options.clock = clock;
+    options.reaper = nullptr;
+    cache_ = *StringCache::Create(options);
+    ticket_ = cache_->BeginLoad(1, {}, [](const auto&) {});
+  }
+
+  std::unique_ptr<StringCache> cache_;
+  Ticket ticket_;
+};
+
+TEST_F(CacheLoadLostWaiterTest, SleeperMayThrow) {
+  ThrowingClock clock;
+  Make(&clock);
+  const auto wait = [&] {
+    (void)cache_->FindOrLoad(1, Limit(absl::Seconds(1)), NeverCalled);
+  };
+  EXPECT_THROW(wait(), std::runtime_error);
+  EXPECT_THROW(wait(), std::runtime_error);
+  EXPECT_TRUE(ticket_.Finish(Value("loaded")));
+  EXPECT_EQ(cache_->Get(1), "loaded");
+}
+
+TEST_F(CacheLoadLostWaiterTest, HeirWhoseSleeperThrowsPassesTheLoadOn) {
+  ThrowingClock clock;
+  Make(&clock);
+  Ticket next;
+  clock.at_sleep = [&] {
+    cache_->BeginLoad(
+        1, {}, [](const auto&) {},
+        [&](Ticket ticket) { next = std::move(ticket); });
+    ticket_ = Ticket();
+  };
+  const auto wait = [&] {
+    (void)cache_->FindOrLoad(1, Limit(absl::Seconds(1)), NeverCalled);
+  };
+  EXPECT_THROW(wait(), std::runtime_error);
+  EXPECT_TRUE(next.Finish(Value("passed on")));
+  EXPECT_EQ(cache_->Get(1), "passed on");
+
+  cache_->Del(1);
+  ticket_ = cache_->BeginLoad(1, {}, [](const auto&) {});
+  clock.at_sleep = [&] { ticket_ = Ticket(); };
+  EXPECT_THROW(wait(), std::runtime_error);
+  EXPECT_EQ(TextOf(cache_->FindOrLoad(1, {}, Gives("anew"))), "anew");
+}
+
+TEST_F(CacheLoadLostWaiterTest, ThreadMayBeCancelled) {
+  for (const absl::Duration limit :
+       {absl::InfiniteDuration(), absl::Hours(1)}) {
+    Make(&Clock::Monotonic());
+    std::thread waiter([&] {
+      (void)cache_->FindOrLoad(1, Limit(limit), NeverCalled);
+      ADD_FAILURE() << "cancelled";
+    });
+    while (cache_->stats().load_waits == 0) std::this_thread::yield();
+    pthread_cancel(waiter.native_handle());
+    waiter.join();
+    EXPECT_TRUE(ticket_.Finish(Value("loaded")));
+    EXPECT_EQ(cache_->Get(1), "loaded");
+    EXPECT_TRUE(cache_->CheckInvariants().ok());
+  }
 }
 
 TEST_P(CacheLoadWaitersTest, HeirOfASupersededLoadDoesNotStore) {

@@ -1,8 +1,10 @@
 #include "wheelcache/cache/internal/loads/load.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/wheel/base/contain.h"
@@ -159,15 +161,32 @@ Load::Waited Load::Wait(Clock* clock, int64_t deadline_nanos) {
     if (WaitsForThisThread()) return Waited::kNotAtAll;
     if (!limited) waits_for = this;
   }
-  const Waited waited = WaitAsListed(&waiter, clock, deadline_nanos);
-  Interleave("load: after the wait");
-  if (!limited) {
-    MutexLock waits(WaitsMutex());
-    waits_for = nullptr;
+  std::optional<Waited> waited;
+  {
+    // Also if the sleeper throws, or the thread is cancelled.
+    const absl::Cleanup end_wait = [&] {
+      if (!limited) {
+        MutexLock waits(WaitsMutex());
+        waits_for = nullptr;
+      }
+      if (!waited.has_value() && waiter.leads) GiveUpLead();
+    };
+    waited = WaitAsListed(&waiter, clock, deadline_nanos);
+    Interleave("load: after the wait");
   }
   // Not earlier: while this thread waits for the load, it must not lead it.
   if (waited == Waited::kToLead) LeadFromThisThread();
-  return waited;
+  return *waited;
+}
+
+// For a thread that was to lead and cannot. Those who come later find that
+// nobody does, and start another load.
+void Load::GiveUpLead() {
+  std::vector<Callbacks> told;
+  absl::AnyInvocable<void()> lead;
+  EndOrHandOver(GivenUp(), &told, &lead);
+  if (lead != nullptr) Contain([&] { lead(); });
+  Tell(&told);
 }
 
 void Load::LeadFromThisThread() {
@@ -177,31 +196,36 @@ void Load::LeadFromThisThread() {
 
 Load::Waited Load::WaitAsListed(Waiter* waiter, Clock* clock,
                                 int64_t deadline_nanos) {
-  mu_.Lock();
-  if (!ended_) {
-    Waiter** last = &first_;
-    while (*last != nullptr) last = &(*last)->next;
-    *last = waiter;
-    waiter->number = ++waiters_;
-    Interleave("load: before it blocks");
-  }
+  MutexLock lock(&mu_);
+  if (ended_) return Waited::kForResult;
+  Waiter** last = &first_;
+  while (*last != nullptr) last = &(*last)->next;
+  *last = waiter;
+  waiter->number = ++waiters_;
+  const absl::Cleanup unlist = [&] {
+    mu_.AssertHeld();
+    if (!ended_ && !waiter->leads) UnlistLocked(waiter);
+  };
+  Interleave("load: before it blocks");
   while (!ended_ && !waiter->leads) {
     if (waiter->sleeper == nullptr) {
       waiter->woken.Wait(&mu_);
-      continue;
-    }
-    if (clock->NowNanos() >= deadline_nanos) {
-      UnlistLocked(waiter);
-      mu_.Unlock();
+    } else if (clock->NowNanos() >= deadline_nanos) {
       return Waited::kInVain;
+    } else {
+      SleepUnlocked(waiter->sleeper.get(), deadline_nanos);
     }
-    mu_.Unlock();
-    waiter->sleeper->SleepUntil(deadline_nanos);
-    Interleave("load: between sleep and lock");
-    mu_.Lock();
   }
-  mu_.Unlock();
   return waiter->leads ? Waited::kToLead : Waited::kForResult;
+}
+
+void Load::SleepUnlocked(Sleeper* sleeper, int64_t deadline_nanos)
+    ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  mu_.Unlock();
+  const absl::Cleanup lock = [&]()
+                                 ABSL_NO_THREAD_SAFETY_ANALYSIS { mu_.Lock(); };
+  sleeper->SleepUntil(deadline_nanos);
+  Interleave("load: between sleep and lock");
 }
 
 void Load::UnlistLocked(Waiter* waiter) {

@@ -136,7 +136,10 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   static thread_local Load* waits_for;
 
   Waited WaitAsListed(Waiter* waiter, Clock* clock, int64_t deadline_nanos);
+  void SleepUnlocked(Sleeper* sleeper, int64_t deadline_nanos)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool WaitsForThisThread();
+  void GiveUpLead();
   void EndLocked(absl::Status status, EntryRef ref,
                  std::vector<Callbacks>* told)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
