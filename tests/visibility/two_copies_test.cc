@@ -1,5 +1,8 @@
 // Two shared objects, each with a copy of the library that it hides.
 
+#include <dlfcn.h>
+
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -64,6 +67,28 @@ TEST(TwoCopiesTest, EachMayHaveCachesOfItsOwn) {
     EXPECT_TRUE(module->get(cache, "199"));
     EXPECT_TRUE(module->check_invariants(cache));
     module->destroy(cache);
+  }
+}
+
+bool IsMapped(const std::string& file) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find(file) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// Its background thread goes on, as caches come and go.
+TEST(UnloadedModuleTest, StaysMappedWhileItsBackgroundThreadRuns) {
+  const std::string file = "tests/visibility/libplugin.so";
+  for (int i = 0; i < 3; ++i) {
+    void* const module = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(module, nullptr) << dlerror();
+    auto* const use =
+        reinterpret_cast<bool (*)()>(dlsym(module, "UseACacheOnAThread"));
+    EXPECT_TRUE(use());
+    EXPECT_EQ(dlclose(module), 0);
+    EXPECT_TRUE(IsMapped(file));
   }
 }
 

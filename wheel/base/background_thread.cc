@@ -165,15 +165,30 @@ void BackgroundThread::StandStillAtFork() {
   guard.Enter();
 }
 
+namespace {
+
+// A thread is at work while it has one. And a module that was closed by
+// dlclose() stays mapped while there is one, as its destructor has still to
+// run.
+struct AtWork {
+  AtWork() {
+    ForkGuard::in_background = true;
+    ForkGuard::Get().Enter();
+  }
+  ~AtWork() { ForkGuard::Get().Leave(); }
+  AtWork(const AtWork&) = delete;
+  AtWork& operator=(const AtWork&) = delete;
+};
+
+}  // namespace
+
 void* BackgroundThread::ThreadMain(void* self) {
   auto* const thread = static_cast<BackgroundThread*>(self);
 #ifdef __linux__
   pthread_setname_np(pthread_self(), thread->name_);
 #endif
-  ForkGuard::in_background = true;
-  ForkGuard::Get().Enter();
+  thread_local const AtWork at_work;
   thread->Run();
-  ForkGuard::Get().Leave();
   return nullptr;
 }
 
