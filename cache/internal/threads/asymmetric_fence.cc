@@ -1,5 +1,6 @@
 #include "wheelcache/cache/internal/threads/asymmetric_fence.h"
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "absl/base/attributes.h"
@@ -29,6 +30,10 @@ void Membarrier() {
   if (syscall(SYS_membarrier, kPrivateExpedited, 0, 0) == 0) return;
   // A sandbox has forbidden it since. Readers rely on it: going on without it
   // would free what they are reading.
+  std::fputs(
+      "wheelcache: membarrier(2), which was allowed when the program began, is "
+      "forbidden now, as by a seccomp filter: add it to what that allows\n",
+      stderr);
   std::abort();
 }
 

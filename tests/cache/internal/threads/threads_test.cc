@@ -8,14 +8,19 @@
 // else takes every store for a sequentially consistent one.
 
 #ifdef __linux__
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
+#include <iterator>
 #include <set>
 #include <thread>
 #include <vector>
@@ -312,6 +317,24 @@ TEST(MembarrierDeathTest, IsUsedFromLoadTimeOnWhereTheKernelHasIt) {
   EXPECT_FALSE(light_fence_is_free.load());
   UseMembarrier(true);
   EXPECT_EQ(light_fence_is_free.load(), has_it);
+}
+
+// Has membarrier fail from now on, as sandboxes do. Returns whether it does.
+bool ForbidMembarrier() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program = {std::size(filter), filter};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST(MembarrierDeathTest, ProgramSaysWhyItEndsWhereASandboxForbidsIt) {
+  if (!light_fence_is_free.load() || prctl(PR_GET_SECCOMP) < 0) GTEST_SKIP();
+  EXPECT_DEATH(ForbidMembarrier() ? HeavyFence() : _exit(0),
+               "membarrier.* is forbidden now, as by a seccomp filter");
 }
 
 #endif
