@@ -2,6 +2,14 @@
 
 #include <time.h>
 
+#ifdef __linux__
+#include <sys/timerfd.h>
+#include <unistd.h>
+#endif
+
+#include <algorithm>
+#include <cerrno>
+
 #include "absl/base/thread_annotations.h"
 #include "wheelcache/wheel/base/mutex.h"
 
@@ -21,28 +29,20 @@ int64_t Read(clockid_t clock) {
 // of the deadline only.
 constexpr int64_t kCoarseLagNanos = 1'000'000'000;
 
-class MonotonicClock final : public Clock {
- public:
-  int64_t NowNanos() const override { return Read(CLOCK_MONOTONIC); }
-#ifdef CLOCK_MONOTONIC_COARSE
-  int64_t CoarseNowNanos() const override {
-    return Read(CLOCK_MONOTONIC_COARSE);
-  }
-  int64_t coarse_lag_nanos() const override { return kCoarseLagNanos; }
-#endif
-};
-
+// Looks at its clock again after `longest`, where that may jump.
 class RealTimeSleeper final : public Sleeper {
  public:
-  explicit RealTimeSleeper(const Clock& clock) : clock_(clock) {}
+  RealTimeSleeper(const Clock& clock, absl::Duration longest)
+      : clock_(clock), longest_(longest) {}
 
   void SleepUntil(int64_t deadline_nanos) override {
     MutexLock lock(&mu_);
     while (!woken_) {
       const int64_t now = clock_.NowNanos();
       if (now >= deadline_nanos) break;
-      wake_.WaitWithTimeout(
-          &mu_, absl::Nanoseconds(deadline_nanos) - absl::Nanoseconds(now));
+      const absl::Duration left =
+          absl::Nanoseconds(deadline_nanos) - absl::Nanoseconds(now);
+      wake_.WaitWithTimeout(&mu_, std::min(left, longest_));
     }
     woken_ = false;
   }
@@ -55,10 +55,78 @@ class RealTimeSleeper final : public Sleeper {
 
  private:
   const Clock& clock_;
+  const absl::Duration longest_;
   Mutex mu_;
   CondVar wake_;
   bool woken_ ABSL_GUARDED_BY(mu_) = false;
 };
+
+class MonotonicClock final : public Clock {
+ public:
+  int64_t NowNanos() const override { return Read(CLOCK_MONOTONIC); }
+#ifdef CLOCK_MONOTONIC_COARSE
+  int64_t CoarseNowNanos() const override {
+    return Read(CLOCK_MONOTONIC_COARSE);
+  }
+  int64_t coarse_lag_nanos() const override { return kCoarseLagNanos; }
+#endif
+  std::unique_ptr<Sleeper> NewSleeper() override {
+    return std::make_unique<RealTimeSleeper>(*this, absl::InfiniteDuration());
+  }
+};
+
+#ifdef __linux__
+
+// No condition variable waits on CLOCK_BOOTTIME.
+class BootTimeSleeper final : public Sleeper {
+ public:
+  explicit BootTimeSleeper(int timer) : timer_(timer) {}
+  ~BootTimeSleeper() override { close(timer_); }
+
+  void SleepUntil(int64_t deadline_nanos) override {
+    {
+      MutexLock lock(&mu_);
+      if (!woken_) ExpireAt(deadline_nanos);
+    }
+    uint64_t expirations;
+    while (read(timer_, &expirations, sizeof(expirations)) < 0) {
+      if (errno != EINTR) break;
+    }
+    MutexLock lock(&mu_);
+    woken_ = false;
+  }
+
+  void Wake() override {
+    MutexLock lock(&mu_);
+    woken_ = true;
+    ExpireAt(0);
+  }
+
+ private:
+  void ExpireAt(int64_t nanos) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    nanos = std::max<int64_t>(nanos, 1);  // Zero would stop the timer.
+    itimerspec expiry = {};
+    expiry.it_value.tv_sec = static_cast<time_t>(nanos / 1'000'000'000);
+    expiry.it_value.tv_nsec = static_cast<long>(nanos % 1'000'000'000);
+    timerfd_settime(timer_, TFD_TIMER_ABSTIME, &expiry, nullptr);
+  }
+
+  const int timer_;
+  Mutex mu_;
+  bool woken_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+class BootTimeClock final : public Clock {
+ public:
+  int64_t NowNanos() const override { return Read(CLOCK_BOOTTIME); }
+  std::unique_ptr<Sleeper> NewSleeper() override {
+    const int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
+    if (timer < 0) return Clock::NewSleeper();
+    return std::make_unique<BootTimeSleeper>(timer);
+  }
+};
+
+#endif
 
 }  // namespace
 
@@ -67,8 +135,17 @@ Clock& Clock::Monotonic() {
   return *clock;
 }
 
+Clock& Clock::SinceBoot() {
+#ifdef __linux__
+  static auto* const clock = new BootTimeClock;
+  return *clock;
+#else
+  return Monotonic();
+#endif
+}
+
 std::unique_ptr<Sleeper> Clock::NewSleeper() {
-  return std::make_unique<RealTimeSleeper>(*this);
+  return std::make_unique<RealTimeSleeper>(*this, absl::Seconds(1));
 }
 
 int64_t Clock::NanosAfter(int64_t now_nanos, absl::Duration delay) {

@@ -11,7 +11,8 @@
 // a Sleeper of the clock and on nothing else.
 //
 // Guarantees. Monotonic() never goes back and is not moved when the wall clock
-// is set; it stands still while the computer is suspended.
+// is set; it stands still while the computer is suspended. SinceBoot() goes on,
+// and what came due meanwhile is found when the computer wakes up.
 //
 // The coarse reading is for code that tests a distant deadline millions of
 // times a second: it costs a fraction of the exact one, and lags behind it. If
@@ -22,7 +23,8 @@
 // it.
 //
 // To write a clock, implement NowNanos(). The rest follows from it, for a clock
-// that runs at the speed of real time.
+// that runs at the speed of real time. If it jumps, sleepers notice it within a
+// second.
 
 #ifndef WHEELCACHE_WHEEL_CLOCK_H_
 #define WHEELCACHE_WHEEL_CLOCK_H_
@@ -60,6 +62,11 @@ class WHEELCACHE_EXPORT Clock {
 
   // The process's real clock. Never destroyed.
   static Clock& Monotonic();
+
+  // The same, but counts the time that the computer is suspended, where the
+  // system has such a clock; Linux has. Every reading is an exact one, which a
+  // hit pays for with some nanoseconds. A Sleeper takes a file descriptor.
+  static Clock& SinceBoot();
 
   Clock() = default;
   Clock(const Clock&) = delete;

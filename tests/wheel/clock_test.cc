@@ -2,11 +2,16 @@
 
 #include "wheelcache/wheel/clock.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -117,31 +122,36 @@ TEST(Clock, NanosAfterSaturates) {
             std::numeric_limits<int64_t>::min());
 }
 
+class RealClockTest : public ::testing::TestWithParam<Clock*> {};
+INSTANTIATE_TEST_SUITE_P(, RealClockTest,
+                         ::testing::Values(&Clock::Monotonic(),
+                                           &Clock::SinceBoot()));
+
 // The only real sleep in the tests: of the code that sleeps.
-TEST(Sleeper, SleepsUntilTheDeadlineAndNotLess) {
-  Clock& clock = Clock::Monotonic();
+TEST_P(RealClockTest, SleepsUntilTheDeadlineAndNotLess) {
+  Clock& clock = *GetParam();
   const std::unique_ptr<Sleeper> sleeper = clock.NewSleeper();
   const int64_t deadline = clock.NanosAfter(absl::Milliseconds(2));
   sleeper->SleepUntil(deadline);
   EXPECT_GE(clock.NowNanos(), deadline);
 }
 
-TEST(Sleeper, DoesNotSleepForADeadlineThatHasCome) {
-  Clock& clock = Clock::Monotonic();
+TEST_P(RealClockTest, DoesNotSleepForADeadlineThatHasCome) {
+  Clock& clock = *GetParam();
   const std::unique_ptr<Sleeper> sleeper = clock.NewSleeper();
   sleeper->SleepUntil(clock.NowNanos());
   sleeper->SleepUntil(std::numeric_limits<int64_t>::min());
 }
 
-TEST(Sleeper, WakeEndsASleepWithoutEnd) {
-  const std::unique_ptr<Sleeper> sleeper = Clock::Monotonic().NewSleeper();
+TEST_P(RealClockTest, WakeEndsASleepWithoutEnd) {
+  const std::unique_ptr<Sleeper> sleeper = GetParam()->NewSleeper();
   std::thread thread([&] { sleeper->SleepUntil(kNever); });
   sleeper->Wake();
   thread.join();
 }
 
-TEST(Sleeper, WakeBeforeTheSleepIsNotLost) {
-  const std::unique_ptr<Sleeper> sleeper = Clock::Monotonic().NewSleeper();
+TEST_P(RealClockTest, WakeBeforeTheSleepIsNotLost) {
+  const std::unique_ptr<Sleeper> sleeper = GetParam()->NewSleeper();
   sleeper->Wake();
   sleeper->SleepUntil(kNever);
   sleeper->Wake();
@@ -149,8 +159,8 @@ TEST(Sleeper, WakeBeforeTheSleepIsNotLost) {
   sleeper->SleepUntil(kNever - 1);
 }
 
-TEST(Sleeper, ManyWakesEndOneSleep) {
-  Clock& clock = Clock::Monotonic();
+TEST_P(RealClockTest, ManyWakesEndOneSleep) {
+  Clock& clock = *GetParam();
   const std::unique_ptr<Sleeper> sleeper = clock.NewSleeper();
   sleeper->Wake();
   sleeper->Wake();
@@ -175,6 +185,32 @@ TEST(Sleeper, SleepsOnTheReadingsOfItsOwnClock) {
   sleeper->SleepUntil(100);
   EXPECT_EQ(clock.NowNanos(), 101);
 }
+
+#ifdef __linux__
+
+TEST(BootTimeClock, CountsAndWakesByTheClockThatGoesOnInASuspendedComputer) {
+  Clock& clock = Clock::SinceBoot();
+  timespec before;
+  clock_gettime(CLOCK_BOOTTIME, &before);
+  const absl::Duration now = clock.Now();
+  EXPECT_GE(now, absl::DurationFromTimespec(before));
+  EXPECT_LT(now, absl::DurationFromTimespec(before) + absl::Hours(1));
+  EXPECT_EQ(clock.coarse_lag_nanos(), 0);
+  const std::unique_ptr<Sleeper> sleeper = clock.NewSleeper();
+  const std::string by_this_clock =
+      "clockid: " + std::to_string(CLOCK_BOOTTIME);
+  bool found = false;
+  for (const auto& file :
+       std::filesystem::directory_iterator("/proc/self/fdinfo")) {
+    std::ifstream info(file.path());
+    for (std::string line; std::getline(info, line);) {
+      found = found || line == by_this_clock;
+    }
+  }
+  EXPECT_TRUE(found);
+}
+
+#endif
 
 // A thread that sleeps for each of its deadlines and notes when it woke.
 class SleepingThread {

@@ -239,6 +239,32 @@ TEST_F(TimerServiceValueTest, NothingStaysBehindOfMovedAndRemovedTimers) {
   EXPECT_EQ(clock_.wake_ups(), before);
 }
 
+// As one of the system does where a virtual machine was paused.
+class JumpingClock final : public Clock {
+ public:
+  int64_t NowNanos() const override {
+    return Clock::Monotonic().NowNanos() + jumped_.load();
+  }
+  void Jump(absl::Duration by) { jumped_ += absl::ToInt64Nanoseconds(by); }
+
+ private:
+  std::atomic<int64_t> jumped_{0};
+};
+
+TEST(TimerServiceClockTest, TimersFireAfterAJumpAlsoThoseThatAreSetLater) {
+  JumpingClock clock;
+  Notification fired[2];
+  TimerService<int, int>::Options options;
+  options.interval = absl::Milliseconds(1);
+  options.execute = [&](int key, int) { fired[key].Notify(); };
+  options.clock = &clock;
+  const auto service = *TimerService<int, int>::Create(std::move(options));
+  ASSERT_TRUE(service->Set(0, 0, absl::Minutes(30)).ok());
+  clock.Jump(absl::Hours(1));
+  ASSERT_TRUE(service->Set(1, 0, absl::Milliseconds(20)).ok());
+  for (Notification& each : fired) each.Wait();
+}
+
 TEST_F(TimerServiceCallbackTest, StopWaitsForTheCallbackThatRuns) {
   Notification started;
   std::atomic<bool> ended{false};
