@@ -91,6 +91,9 @@ struct CacheStats {
   int64_t expirations = 0;
   int64_t replaced = 0;
 
+  // The bytes that were charged to those evicted.
+  int64_t evicted_bytes = 0;
+
   // Exceptions of removal listeners, all of them contained.
   int64_t listener_exceptions = 0;
 

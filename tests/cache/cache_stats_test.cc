@@ -121,6 +121,24 @@ TEST_F(CacheStatsTest, EvictionsTellTheAgeWhicheverShardTheyComeFrom) {
   EXPECT_EQ(stats.eviction_life_left.counts[9], 32 - old);
 }
 
+TEST_F(CacheStatsTest, EvictedBytesAreThoseThatWereChargedToTheEvictedAlone) {
+  options_.max_entries = 64;
+  options_.shards = 8;
+  auto cache = New<int, std::string>();
+  int64_t charged = 0;
+  for (int i = 0; i < 100; ++i) {
+    cache->Set(i, std::string(static_cast<size_t>(10 * i), 'x'));
+    charged += cache->Find(i).charge();
+  }
+  EXPECT_EQ(cache->stats().evictions, 36);
+  EXPECT_EQ(cache->stats().evicted_bytes, charged - cache->bytes());
+  const int64_t evicted = cache->stats().evicted_bytes;
+  cache->Del(99);
+  cache->Set(98, "replaced");
+  cache->Clear();
+  EXPECT_EQ(cache->stats().evicted_bytes, evicted);
+}
+
 TEST_F(CacheStatsTest, QuantileIsWithinTheBucketOfItsValue) {
   Histogram histogram = {kEvictionLifeLeftBounds};
   EXPECT_EQ(histogram.Quantile(0.5), 0);

@@ -11,6 +11,7 @@ void EvictionRecord::AddTo(CacheStats* stats) const {
     ages.counts[i] += bucket;
     stats->evictions += bucket;
   }
+  stats->evicted_bytes += static_cast<int64_t>(Read(bytes_));
   ages.sum += static_cast<double>(Read(age_sum_)) * kAgeStepNanos / 1e9;
 
   Histogram& left = stats->eviction_life_left;

@@ -98,6 +98,12 @@ class WHEELCACHE_EXPORT EvictionRecord {
     CountIn(&lived_[bucket]);
   }
 
+  // The bytes that were charged to it.
+  void AddBytes(int64_t bytes) {
+    bytes_.store(Read(bytes_) + static_cast<uint64_t>(bytes),
+                 std::memory_order_relaxed);
+  }
+
   // Adds what was recorded to the statistics.
   void AddTo(CacheStats* stats) const;
 
@@ -115,6 +121,7 @@ class WHEELCACHE_EXPORT EvictionRecord {
   }
 
   alignas(ABSL_CACHELINE_SIZE) Number age_sum_{0};  // In steps.
+  Number bytes_{0};
   // By the tenths of their lives that entries had had.
   std::array<Number, kLifeBuckets> lived_ = {};
   std::array<Number, AgeBuckets::kCount> ages_ = {};

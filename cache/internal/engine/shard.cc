@@ -242,7 +242,8 @@ void Shard::RemoveEntryLocked(EntryRef ref, RemovalCause cause,
   used_.Add({-room.entries, -room.bytes});
   departures->claim.Add(room);
   if (cause == RemovalCause::kEvicted) {
-    order_.RemoveVictim(ref, hash, room.bytes);  // EvictLocked has counted it.
+    order_.RemoveVictim(ref, hash, room.bytes);
+    eviction_record_.AddBytes(room.bytes);  // EvictLocked has counted it.
   } else {
     order_.Remove(ref, room.bytes);
     departures->CountRemoved(cause);
