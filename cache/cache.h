@@ -42,6 +42,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -68,6 +69,7 @@
 #include "wheelcache/cache/types/load.h"
 #include "wheelcache/cache/types/options.h"
 #include "wheelcache/cache/types/removal.h"
+#include "wheelcache/cache/types/requirements.h"
 #include "wheelcache/cache/types/view.h"
 #include "wheelcache/wheel/clock.h"
 
@@ -93,6 +95,7 @@ class Cache final : public AnyCache {
   // Stores a value under a key, in the place of the one it had; without a TTL,
   // with default_ttl. Returns whether it is in the cache. It is not, nor is the
   // old one, if the TTL is zero or less, or if it exceeds max_bytes or 4 GiB.
+  // Key and value are made by implicit conversion; a pointer makes no bool.
   template <typename K = Key, typename V = Value>
   bool Set(K&& key, V&& value, std::optional<absl::Duration> ttl = {});
 
@@ -117,6 +120,9 @@ class Cache final : public AnyCache {
   // while one runs, what leaves the cache is not destroyed.
   template <typename K, typename Function>
   bool Visit(const K& key, Function&& visit) {
+    static_assert(std::is_invocable_v<Function, View<Value>>,
+                  "the value is shown to `visit` as a const Value&, or a "
+                  "std::string as a std::string_view, which it has to take");
     return Read(key, Use::kCount, [&](EntryRef, const Entry& entry) {
       std::forward<Function>(visit)(entry.value());
     });
@@ -263,6 +269,8 @@ class Cache final : public AnyCache {
   using KeyHash = internal::KeyHash;
   using Shard = internal::Shard;
   using Use = internal::Use;
+  template <typename K>
+  using Checked = internal::CheckedLookUp<Key, Value, Hash, Equal, K>;
   using Loads = internal::TypedLoads<Cache>;
   using Refreshes = internal::TypedRefreshes<Cache>;
 
@@ -284,6 +292,9 @@ class Cache final : public AnyCache {
 
   template <typename K>
   std::optional<Value> Copy(const K& key, Use use) const {
+    static_assert(std::is_copy_constructible_v<Value>,
+                  "Get and Peek copy the value, which this type does not "
+                  "allow: use Find, which pins it, or Visit");
     std::optional<Value> value;
     Read(key, use,
          [&](EntryRef, const Entry& entry) { value.emplace(entry.value()); });
@@ -347,6 +358,7 @@ class Cache final : public AnyCache {
   }
   template <typename K>
   static auto Query(const K& key) {
+    static_assert(Checked<K>::kAreRight);
     return internal::TypedKeyQuery<Key, Value, Equal, K>(key, HashOf(key));
   }
   template <typename K>

@@ -28,21 +28,22 @@ namespace wheelcache {
 template <typename Key, typename Value>
 struct CacheHooks {
   // Returns the bytes that key and value take; see cache/weigh.h.
-  std::function<uint64_t(View<Key>, View<Value>)> weigher;
+  internal::Callback<uint64_t(View<Key>, View<Value>)> weigher = {};
 
   // Is told of each entry that has left; see cache/removal.h.
-  std::function<void(View<Key>, View<Value>, RemovalCause)> on_removal;
+  internal::Callback<void(View<Key>, View<Value>, RemovalCause)> on_removal =
+      {};
 
   // Loads a key, for the calls that name no loader; see cache/load.h.
-  std::function<absl::StatusOr<Loaded<Value>>(View<Key>)> load;
+  internal::Callback<absl::StatusOr<Loaded<Value>>(View<Key>)> load = {};
 
   // Refreshes the value of a key. If empty, `load` does.
-  std::function<absl::StatusOr<Loaded<Value>>(View<Key>, View<Value> old)>
-      reload;
+  internal::Callback<absl::StatusOr<Loaded<Value>>(View<Key>, View<Value> old)>
+      reload = {};
 
   // Runs refreshes, on any thread; if empty, the calls that begin them do. It
   // may drop a task, and must destroy those that it has not run.
-  std::function<void(std::function<void()> task)> executor;
+  std::function<void(std::function<void()> task)> executor = {};
 };
 
 }  // namespace wheelcache

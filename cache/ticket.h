@@ -40,6 +40,7 @@
 #include <cassert>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/status/statusor.h"
 #include "wheelcache/cache/types/load.h"
 #include "wheelcache/cache/types/view.h"
@@ -60,7 +61,7 @@ class CacheTicket {
 
   // A string is shown as a std::string_view, anything else as a const
   // reference. REQUIRES, as Finish: the ticket is not empty.
-  View<Key> key() const {
+  View<Key> key() const ABSL_ATTRIBUTE_LIFETIME_BOUND {
     assert(*this && "an empty ticket");
     return lead_.key();
   }

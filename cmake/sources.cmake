@@ -135,6 +135,7 @@ set(wheelcache_HEADERS
   cache/types/load.h
   cache/types/options.h
   cache/types/removal.h
+  cache/types/requirements.h
   cache/types/stats.h
   cache/types/view.h
   cache/types/weigh.h
@@ -148,6 +149,7 @@ set(wheelcache_HEADERS
   wheel/base/export.h
   wheel/base/mutex.h
   wheel/base/prefetch.h
+  wheel/base/requirements.h
   wheel/base/version.h
   wheel/basic_timing_wheel.h
   wheel/clock.h

@@ -71,12 +71,12 @@ class TimerService {
     absl::Duration interval = absl::Seconds(1);
 
     // Called for each key whose delay has passed. Required.
-    std::function<void(const Key& key, Value value)> execute;
+    std::function<void(const Key& key, Value value)> execute = {};
 
     // If set, receives a task for each callback, to be run once, at any time
     // and by any thread; a task that runs after Stop does nothing. If the
     // executor throws, it is called again an interval later.
-    std::function<void(std::function<void()> task)> executor;
+    std::function<void(std::function<void()> task)> executor = {};
 
     // The time source; Clock::Monotonic() if null.
     Clock* clock = nullptr;

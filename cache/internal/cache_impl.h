@@ -14,6 +14,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "absl/base/optimization.h"
@@ -33,6 +34,7 @@
 #include "wheelcache/cache/types/conditional.h"
 #include "wheelcache/cache/types/options.h"
 #include "wheelcache/cache/types/removal.h"
+#include "wheelcache/cache/types/requirements.h"
 #include "wheelcache/wheel/base/contain.h"
 #include "wheelcache/wheel/clock.h"
 
@@ -41,6 +43,7 @@ namespace wheelcache {
 template <typename Key, typename Value, typename Hash, typename Equal>
 absl::StatusOr<std::unique_ptr<Cache<Key, Value, Hash, Equal>>>
 Cache<Key, Value, Hash, Equal>::Create(CacheOptions options, Hooks hooks) {
+  static_assert(Checked<Key>::kAreRight);
   absl::Status status = internal::Validate(options, hooks.reload || hooks.load);
   if (!status.ok()) return status;
   return std::unique_ptr<Cache>(
@@ -71,6 +74,7 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K, typename OnHit>
 bool Cache<Key, Value, Hash, Equal>::Read(const K& key, Use use,
                                           OnHit&& on_hit) const {
+  static_assert(Checked<K>::kAreRight);
   const KeyHash hash = HashOf(key);
   Shard& shard = engine().ShardOf(hash);
   internal::ReadSection section(engine().copy());
@@ -203,6 +207,13 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K, typename V>
 inline void Cache<Key, Value, Hash, Equal>::Make(K&& key, V&& value,
                                                  Shard::Write* write) const {
+  static_assert(Checked<std::remove_reference_t<K>>::kAreRight);
+  static_assert(internal::kMakes<Key, K>,
+                "this does not convert to the cache's Key by itself: make a "
+                "Key of it first");
+  static_assert(internal::kMakes<Value, V>,
+                "this does not convert to the cache's Value by itself: make a "
+                "Value of it first");
   write->hash = HashOf(key);
   engine().ShardOf(write->hash).PrefetchForStore(write->hash.for_index);
   internal::Footprint footprint;

@@ -33,6 +33,7 @@
 #include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/types/conditional.h"
 #include "wheelcache/cache/types/load.h"
+#include "wheelcache/cache/types/requirements.h"
 #include "wheelcache/cache/types/view.h"
 #include "wheelcache/wheel/base/contain.h"
 #include "wheelcache/wheel/clock.h"
@@ -106,6 +107,9 @@ class TypedLead {
   template <typename K>
   static Handle NewPlaceholder(const Cache& cache, const K& key,
                                Load::Leader leader) {
+    static_assert(kMakes<Key, const K&>,
+                  "this does not convert to the cache's Key by itself: make a "
+                  "Key of it first");
     const Engine& engine = cache.engine();
     const EntryRef ref = MakePlaceholder<Key, Value>(
         &engine.pool(), key,

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -262,6 +263,9 @@ template <typename Cache>
 template <typename K>
 absl::StatusOr<typename Cache::ValueType> TypedLoads<Cache>::GetOrLoad(
     const K& key, const LoadOptions& options, Loader loader) {
+  static_assert(std::is_copy_constructible_v<Value>,
+                "GetOrLoad copies the value, which this type does not allow: "
+                "use FindOrLoad, which pins it");
   if (cache_.may_refresh()) {
     if (Handle handle = FindAndRefresh(key, options)) return Value(*handle);
   } else if (std::optional<Value> value = cache_.Get(key)) {

@@ -77,7 +77,7 @@ struct NearCacheStats {
 
   // Those of the local tier. Its hits and misses are the reads above, by
   // whether it answered them.
-  CacheStats local;
+  CacheStats local = {};
 
   int64_t reads() const {
     return local_hits + local_absences + fetched_hits + fetched_absences +

@@ -35,22 +35,22 @@ namespace wheelcache {
 
 // A Metric that outlives its source. `metric.histogram` is that here.
 struct KeptMetric {
-  Metric metric;
-  std::shared_ptr<const Histogram> histogram;
+  Metric metric = {};
+  std::shared_ptr<const Histogram> histogram = nullptr;
 };
 
 struct CacheReport {
-  std::string name;  // CacheOptions::name.
-  int id = 1;        // Among the caches of this name.
-  CacheStats stats;
+  std::string name = {};  // CacheOptions::name.
+  int id = 1;             // Among the caches of this name.
+  CacheStats stats = {};
 
   // Of the latest calls of ReportCaches, PrometheusText and StatusPage that
   // came 5 seconds or more after the one before; the oldest first, at most 120.
-  std::vector<CacheSample> samples;
+  std::vector<CacheSample> samples = {};
 
   // Of a near cache (cache/near/near_cache.h), of which this is the local tier:
   // its own metrics. Empty for other caches.
-  std::vector<KeptMetric> near;
+  std::vector<KeptMetric> near = {};
 
   // Calls `visit` with the metrics of `stats`, and then with those of `near`.
   WHEELCACHE_EXPORT void ForEachMetric(

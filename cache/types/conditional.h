@@ -61,6 +61,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "wheelcache/cache/types/requirements.h"
 #include "wheelcache/wheel/base/version.h"
 
 namespace wheelcache {
@@ -90,6 +91,9 @@ class Decision {
   template <typename V = Value>
   static Decision Set(V&& value,
                       std::optional<absl::Duration> ttl = std::nullopt) {
+    static_assert(internal::kMakes<Value, V>,
+                  "this does not convert to the cache's Value by itself: make "
+                  "a Value of it first");
     return Decision(std::forward<V>(value), ttl);
   }
 

@@ -15,7 +15,8 @@
 // A cache shows its keys to the hash and to the equality as View<Key>: for
 // std::string keys they must take a std::string_view, besides what you look up
 // with. They run under a lock, or where no caller could catch an exception:
-// they must neither throw nor call the cache.
+// they must neither throw nor call the cache. They have no state: the cache
+// makes them anew for each call.
 
 #ifndef WHEELCACHE_CACHE_TYPES_HASH_H_
 #define WHEELCACHE_CACHE_TYPES_HASH_H_
@@ -27,6 +28,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "absl/base/attributes.h"
 #include "absl/hash/hash.h"
@@ -48,9 +50,17 @@ std::string_view ToStringView(const S& s) {
   return {s.data(), s.size()};
 }
 
+// Whether const S& converts to a string view.
+template <typename S, typename = void>
+inline constexpr bool kIsText = false;
+template <typename S>
+inline constexpr bool
+    kIsText<S, std::void_t<decltype(ToStringView(std::declval<const S&>()))>> =
+        !std::is_null_pointer_v<S>;
+
 struct StringHash {
   using is_transparent = void;
-  template <typename S>
+  template <typename S, std::enable_if_t<kIsText<S>, int> = 0>
   ABSL_ATTRIBUTE_ALWAYS_INLINE size_t operator()(const S& s) const {
     return static_cast<size_t>(HashString(ToStringView(s)));
   }
@@ -78,7 +88,8 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool EqualStrings(std::string_view a,
 
 struct StringEqual {
   using is_transparent = void;
-  template <typename A, typename B>
+  template <typename A, typename B,
+            std::enable_if_t<kIsText<A> && kIsText<B>, int> = 0>
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool operator()(const A& a, const B& b) const {
     return EqualStrings(ToStringView(a), ToStringView(b));
   }

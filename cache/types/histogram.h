@@ -25,7 +25,7 @@ struct Histogram {
 
   // The largest value of each bucket, ascending and inclusive, and constant for
   // as long as the program runs. One more bucket has what is larger.
-  absl::Span<const double> bounds;
+  absl::Span<const double> bounds = {};
   std::array<int64_t, kMostBounds + 1> counts = {};
 
   // Of all values.

@@ -62,6 +62,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "wheelcache/cache/types/requirements.h"
 #include "wheelcache/wheel/base/version.h"
 
 namespace wheelcache {
@@ -74,7 +75,7 @@ namespace internal {
 // Whether V becomes the Value of a Loaded: not what a std::any, say, would take
 // although a StatusOr of its value is meant.
 template <typename V, typename Value>
-struct MayBeLoaded : std::is_convertible<V&&, Value> {};
+struct MayBeLoaded : std::bool_constant<kConverts<Value, V&&>> {};
 template <typename V, typename Value>
 struct MayBeLoaded<absl::StatusOr<V>, Value>
     : std::is_same<absl::StatusOr<V>, Value> {};

@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "wheelcache/cache/types/view.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/reaper.h"
@@ -75,7 +76,7 @@ struct CacheOptions {
 
   // Gives each shard the same sequence of jitter in every run of a program.
   // Without it, each cache differs.
-  std::optional<uint64_t> jitter_seed;
+  std::optional<uint64_t> jitter_seed = std::nullopt;
 
   // Refresh-ahead, for caches with Hooks::reload or load: from which age on a
   // value is refreshed, and from which fraction of its life on, whichever comes
@@ -126,13 +127,13 @@ struct CacheOptions {
   // thread alone may do. Called on the thread whose call to the cache has made
   // it earlier, with no lock held; what it throws goes no further. Empty for
   // none; see examples/event_loop.cc.
-  std::function<void()> on_earlier_deadline;
+  std::function<void()> on_earlier_deadline = {};
 
   // Receives a line of statistics each minute in which the cache was used:
   //   cache(NAME) - qpm: 12, hit_ratio: 75.0%, elements: 3, hit: 9, miss: 3
   // Called by the thread that does the maintenance, with no lock held. Empty
   // for none.
-  std::function<void(absl::string_view line)> stats_log;
+  internal::Callback<void(absl::string_view line)> stats_log = {};
 };
 
 // The limits of a cache at some instant; see max_entries and max_bytes.

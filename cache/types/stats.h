@@ -45,12 +45,12 @@ struct Metric {
     kHistogram,  // Of which each bucket never falls.
   };
 
-  absl::string_view name;   // "wheelcache_removals_total"; without labels.
-  absl::string_view help;   // One sentence.
-  absl::string_view label;  // `cause="evicted"`, or empty.
-  Kind kind;
-  double value;                // Infinite for a limit that is not set.
-  const Histogram* histogram;  // Of kHistogram; else null.
+  absl::string_view name = {};   // "wheelcache_removals_total"; no labels.
+  absl::string_view help = {};   // One sentence.
+  absl::string_view label = {};  // `cause="evicted"`, or empty.
+  Kind kind = Kind::kCounter;
+  double value = 0;                      // Infinite: a limit that is not set.
+  const Histogram* histogram = nullptr;  // Of kHistogram; else null.
 };
 
 struct CacheStats {
@@ -119,7 +119,7 @@ struct CacheStats {
   Histogram eviction_life_left = {kEvictionLifeLeftBounds};
 
   // With CacheOptions::advise: what other limits would do, and why reads miss.
-  std::optional<CacheAdvice> advice;
+  std::optional<CacheAdvice> advice = std::nullopt;
 
   // Hits as a fraction of all counted reads; 0 before the first.
   double hit_ratio() const {
@@ -137,7 +137,7 @@ struct CacheStats {
 
 // The reads of a cache up to a time on its clock.
 struct CacheSample {
-  absl::Duration time;
+  absl::Duration time = absl::ZeroDuration();
   int64_t hits = 0;
   int64_t misses = 0;
 };

@@ -10,9 +10,12 @@
 #ifndef WHEELCACHE_CACHE_TYPES_VIEW_H_
 #define WHEELCACHE_CACHE_TYPES_VIEW_H_
 
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "wheelcache/wheel/base/version.h"
 
@@ -22,6 +25,38 @@ template <typename T>
 using View = std::conditional_t<std::is_same_v<T, std::string>,
                                 std::string_view, const T&>;
 
+namespace internal {
+
+// A std::function that says so if it is given what cannot take its arguments,
+// which are views. To be kept as what it is: a std::function that is made of an
+// empty one is not empty.
+template <typename>
+class Callback;
+template <typename Result, typename... Arguments>
+class Callback<Result(Arguments...)>
+    : public std::function<Result(Arguments...)> {
+ public:
+  using Function = std::function<Result(Arguments...)>;
+
+  Callback() = default;
+  // NOLINTBEGIN(google-explicit-constructor): as those of std::function.
+  Callback(std::nullptr_t) {}
+  template <
+      typename F,
+      std::enable_if_t<!std::is_base_of_v<Callback, std::decay_t<F>>, int> = 0>
+  Callback(F&& function) {
+    constexpr bool kFits =
+        std::is_invocable_r_v<Result, std::decay_t<F>&, Arguments...>;
+    static_assert(kFits,
+                  "this function is called with other arguments, or returns "
+                  "something else: see its declaration; strings are shown as "
+                  "a std::string_view, not as a const std::string&");
+    if constexpr (kFits) Function::operator=(std::forward<F>(function));
+  }
+  // NOLINTEND(google-explicit-constructor)
+};
+
+}  // namespace internal
 }  // namespace wheelcache
 
 #endif  // WHEELCACHE_CACHE_TYPES_VIEW_H_

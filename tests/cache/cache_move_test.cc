@@ -712,10 +712,10 @@ TYPED_TEST(CacheMoveOfTypesTest, MovesWhatIsCopiedByteByByteAndNothingElse) {
       return place;
     };
     for (int key = 0; key < kKeys; ++key) {
-      if constexpr (std::is_constructible_v<TypeParam, int64_t>) {
-        cache->Set(key, int64_t{key});
-      } else {
+      if constexpr (std::is_move_constructible_v<TypeParam>) {
         cache->Set(key, TypeParam{key});
+      } else {
+        cache->Set(key, int64_t{key});
       }
     }
     for (int key = 0; key < kKeys; ++key) places.push_back(place_of(key));

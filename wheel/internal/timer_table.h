@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -23,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "wheelcache/wheel/base/mutex.h"
+#include "wheelcache/wheel/base/requirements.h"
 #include "wheelcache/wheel/internal/timer_queue.h"
 #include "wheelcache/wheel/reaper.h"
 
@@ -30,6 +32,14 @@ namespace wheelcache::internal {
 
 template <typename Key, typename Value>
 class TimerTable final : public TimerQueue {
+  static_assert(!kIsCharacters<Key>,
+                "a timer service would compare the addresses of characters, "
+                "not text: make the Key a std::string");
+  static_assert(std::is_default_constructible_v<absl::Hash<Key>>,
+                "the Key has no hash: give it an AbslHashValue");
+  static_assert(kHasEquality<Key>,
+                "the Key has no equality: give it an operator==");
+
  public:
   using Callback = std::function<void(const Key&, Value)>;
 

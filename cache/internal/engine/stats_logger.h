@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -30,7 +29,7 @@ class WHEELCACHE_EXPORT StatsLogger {
 
  private:
   const std::string name_;
-  const std::function<void(absl::string_view)> log_;
+  const decltype(CacheOptions::stats_log) log_;
 
   // Relaxed: whoever moves it on logs the line.
   std::atomic<int64_t> due_;

@@ -17,9 +17,11 @@
 
 #include <cassert>
 #include <cstdint>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/time/time.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
@@ -63,12 +65,16 @@ class CacheHandle {
 
   // REQUIRES, as all that follow: the handle is not empty. A string is shown
   // as a std::string_view, anything else as a const reference.
-  View<Key> key() const { return entry().key(); }
-  View<Value> value() const { return entry().value(); }
-  View<Value> operator*() const { return value(); }
-  auto operator->() const {
+  View<Key> key() const ABSL_ATTRIBUTE_LIFETIME_BOUND { return entry().key(); }
+  View<Value> value() const ABSL_ATTRIBUTE_LIFETIME_BOUND {
+    return entry().value();
+  }
+  View<Value> operator*() const ABSL_ATTRIBUTE_LIFETIME_BOUND {
+    return value();
+  }
+  auto operator->() const ABSL_ATTRIBUTE_LIFETIME_BOUND {
     if constexpr (std::is_reference_v<View<Value>>) {
-      return &value();
+      return std::addressof(value());
     } else {
       return Arrow{value()};
     }

@@ -78,7 +78,7 @@ class WHEELCACHE_EXPORT RemoteStore {
   // What the server has under a key.
   struct Fetched {
     // None: the key is absent.
-    std::optional<std::string> bytes;
+    std::optional<std::string> bytes = std::nullopt;
 
     // The value's end, never later than at the server: the time of sending plus
     // the TTL in the answer. kNever: it has none, or the key is absent. The
@@ -119,8 +119,8 @@ class WHEELCACHE_EXPORT RemoteStore {
   // Writes a value, for `ttl`, which is more than zero and may be infinite. The
   // server counts milliseconds; a fraction counts as a whole one.
   struct Write {
-    absl::string_view key;
-    absl::string_view bytes;
+    absl::string_view key = {};
+    absl::string_view bytes = {};
     absl::Duration ttl = absl::InfiniteDuration();
 
     // Writes only if the key is absent; else Put returns AlreadyExists.

@@ -58,8 +58,8 @@ class WHEELCACHE_EXPORT FakeStore final : public RemoteStore {
   };
   struct Request {
     enum class Command { kFetch, kPut, kRemove, kTakeLock, kEndLock };
-    Command command;
-    absl::Span<const absl::string_view> keys;
+    Command command = Command::kFetch;
+    absl::Span<const absl::string_view> keys = {};
   };
   using Interposer = std::function<absl::Status(Step, const Request&)>;
 
