@@ -279,6 +279,10 @@ class Cache final : public AnyCache {
   friend internal::TypedLead<Cache>;
 
   Cache(CacheOptions options, Hooks hooks);
+  static internal::Charges ChargesOf(const Hooks& hooks) {
+    return hooks.weigher ? internal::Charges::kStored
+                         : internal::Charges::kFromSizes;
+  }
   static internal::Engine::Tell TellOf(const Hooks& hooks, Cache* cache);
 
   // Calls `on_hit(ref, entry)` with the live entry of the key, and protects the

@@ -44,7 +44,9 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 absl::StatusOr<std::unique_ptr<Cache<Key, Value, Hash, Equal>>>
 Cache<Key, Value, Hash, Equal>::Create(CacheOptions options, Hooks hooks) {
   static_assert(Checked<Key>::kAreRight);
-  absl::Status status = internal::Validate(options, hooks.reload || hooks.load);
+  absl::Status status = internal::Validate(
+      options, hooks.reload || hooks.load,
+      internal::EntryPool::LeastCharge(Entry::Least(), ChargesOf(hooks)));
   if (!status.ok()) return status;
   return std::unique_ptr<Cache>(
       new Cache(std::move(options), std::move(hooks)));
@@ -54,9 +56,7 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 Cache<Key, Value, Hash, Equal>::Cache(CacheOptions options, Hooks hooks)
     : AnyCache(std::move(options),
                &internal::kEntryOperations<Key, Value, Hash, Equal>,
-               hooks.weigher ? internal::Charges::kStored
-                             : internal::Charges::kFromSizes,
-               TellOf(hooks, this)),
+               ChargesOf(hooks), TellOf(hooks, this)),
       hooks_(std::move(hooks)) {}
 
 template <typename Key, typename Value, typename Hash, typename Equal>

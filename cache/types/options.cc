@@ -102,8 +102,14 @@ absl::Status ValidateEngine(const CacheOptions& o) {
 
 namespace internal {
 
-absl::Status Validate(const CacheOptions& o, bool may_refresh) {
+absl::Status Validate(const CacheOptions& o, bool may_refresh,
+                      uint64_t least_charge) {
   absl::Status status = ValidateLimits(o.name, o.max_entries, o.max_bytes);
+  if (status.ok() && static_cast<uint64_t>(o.max_bytes) < least_charge) {
+    return Broken(o, "max_bytes", o.max_bytes,
+                  absl::StrCat("must be at least ", least_charge,
+                               ", or no entry of this cache fits"));
+  }
   if (status.ok()) status = ValidateExpiry(o);
   if (status.ok()) status = ValidateRefreshes(o, may_refresh);
   if (status.ok()) status = ValidateEngine(o);

@@ -57,7 +57,8 @@ struct CacheOptions {
   bool registered = true;
 
   // The most entries, and the most charged bytes, in the cache at any instant.
-  // At least 1 each; both may be set. Cache::SetLimits changes them.
+  // At least 1 each, and bytes for the smallest entry that there can be; both
+  // may be set. Cache::SetLimits changes them.
   int64_t max_entries = kUnlimited;
   int64_t max_bytes = kUnlimited;
 
@@ -145,9 +146,10 @@ struct CacheLimits {
 namespace internal {
 
 // OK, or which field breaks which rule, in a cache with a hook that refreshes
-// or without.
+// or without, whose smallest entry is charged so much.
 WHEELCACHE_EXPORT absl::Status Validate(const CacheOptions& options,
-                                        bool may_refresh);
+                                        bool may_refresh,
+                                        uint64_t least_charge = 1);
 
 // OK, or which of the limits of a cache with this name breaks which rule.
 WHEELCACHE_EXPORT absl::Status ValidateLimits(absl::string_view name,

@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -26,6 +27,7 @@
 #include "wheelcache/cache/handle.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/weigh.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/reaper.h"
@@ -588,6 +590,7 @@ TEST(CacheOptionsTest, WhatMakesNoSenseIsRefusedWithTheRule) {
   };
   const Refusal refusals[] = {
       {[](auto& o) { o.max_entries = 0; }, "max_entries is 0", "at least 1"},
+      {[](auto& o) { o.max_bytes = 10; }, "max_bytes is 10", "at least 60"},
       {[](auto& o) { o.max_bytes = -1; }, "max_bytes is -1", "at least 1"},
       {[](auto& o) { o.default_ttl = absl::ZeroDuration(); },
        "default_ttl is 0", "more than zero"},
@@ -634,7 +637,7 @@ TEST(CacheOptionsTest, ExtremesAreAccepted) {
   SimulatedClock clock;
   Reaper reaper(clock);
   const Change changes[] = {
-      [](auto& o) { o.max_entries = o.max_bytes = 1; },
+      [](auto& o) { o.max_entries = 1, o.max_bytes = 60; },
       [](auto& o) { o.max_entries = o.max_bytes = kUnlimited; },
       [](auto& o) { o.max_entries = int64_t{1} << 40; },
       [](auto& o) { o.max_bytes = int64_t{1} << 60; },
@@ -665,6 +668,39 @@ TEST(CacheOptionsTest, ExtremesAreAccepted) {
       EXPECT_TRUE((*cache)->CheckInvariants().ok());
     }
   }
+}
+
+template <typename Key, typename Value>
+void ExpectLeastLimit(int64_t least,
+                      typename Cache<Key, Value>::Hooks hooks = {}) {
+  CacheOptions options;
+  options.max_bytes = least - 1;
+  const absl::Status less = Cache<Key, Value>::Create(options, hooks).status();
+  EXPECT_THAT(std::string(less.message()),
+              HasSubstr(absl::StrCat("must be at least ", least, ", or no")));
+  options.max_bytes = least;
+  const auto cache = Cache<Key, Value>::Create(options, hooks);
+  ASSERT_TRUE(cache.ok()) << cache.status();
+  EXPECT_TRUE((*cache)->Set(Key(), Value()));
+  EXPECT_EQ((*cache)->bytes(), least);
+}
+
+TEST(CacheOptionsTest, LeastLimitOfBytesHoldsTheSmallestEntry) {
+  ExpectLeastLimit<int, int>(40 + 8 + 12);
+  ExpectLeastLimit<std::string, std::string>(40 + 8 + 12);
+  struct Six {
+    int16_t numbers[3] = {};
+  };
+  ExpectLeastLimit<char, Six>(40 + 8 + 12);
+  struct alignas(64) Aligned {
+    char c = 0;
+  };
+  ExpectLeastLimit<char, Aligned>(40 + 56 + 128 + 12);
+  ExpectLeastLimit<int, std::array<char, 100'000>>(
+      40 + 16 + 12 + static_cast<int64_t>(internal::MallocBytes(100'000)));
+  Cache<int, int>::Hooks hooks;
+  hooks.weigher = [](int, int) { return uint64_t{0}; };
+  ExpectLeastLimit<int, int>(kEntryOverhead, hooks);
 }
 
 TEST(CacheOptionsTest, SmallCachesGetOneShardAndLargeOnesMany) {

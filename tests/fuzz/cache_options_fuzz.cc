@@ -29,6 +29,10 @@ namespace {
 
 using FuzzedCache = Cache<uint64_t, std::string>;
 
+// Of an empty string: 40 bytes of header, 9 of key and value in a block of
+// whole words, and 12 of the index.
+constexpr int64_t kLeastCharge = 68;
+
 void Require(bool condition, absl::string_view rule,
              const absl::Status& status) {
   if (condition) return;
@@ -111,7 +115,7 @@ bool IsPowerOfTwoUpTo256(int64_t number) {
 // engine. Empty if none does.
 std::string BrokenField(const CacheOptions& options) {
   if (options.max_entries <= 0) return "max_entries";
-  if (options.max_bytes <= 0) return "max_bytes";
+  if (options.max_bytes < kLeastCharge) return "max_bytes";
   if (!(options.default_ttl > absl::ZeroDuration())) return "default_ttl";
   const bool jitter_is_fraction = options.jitter >= 0 && options.jitter <= 1;
   if (!jitter_is_fraction) return "jitter";
@@ -162,7 +166,8 @@ void Run(Tape tape) {
   if (tape.OneIn(16)) options.clock = nullptr;
   if (!tape.OneIn(8)) options.reaper = tape.OneIn(4) ? &reaper : nullptr;
   const std::string broken = BrokenField(options);
-  const absl::Status status = internal::Validate(options, /*has_reload=*/false);
+  const absl::Status status =
+      internal::Validate(options, /*has_reload=*/false, kLeastCharge);
   Require(status.ok() == broken.empty(),
           absl::StrCat("the rule of '", broken, "'"), status);
   // A cache on the real clock and its thread would not repeat.

@@ -20,6 +20,7 @@
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/stats.h"
+#include "wheelcache/cache/weigh.h"
 #include "wheelcache/tools/load_testing/latency_histogram.h"
 #include "wheelcache/tools/trace_replay/loaded_trace.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
@@ -43,7 +44,9 @@ absl::StatusOr<std::unique_ptr<TraceCache>> CreateTraceCache(
   CacheOptions cache;
   cache.name = "trace_replay";
   cache.max_entries = options.max_entries;
-  cache.max_bytes = options.max_bytes;
+  // No request fits into less, which Create refuses.
+  cache.max_bytes =
+      std::max<int64_t>(options.max_bytes, int64_t{kEntryOverhead});
   cache.policy = options.policy.policy;
   cache.advise = options.advise;
   cache.default_ttl = options.ttl;

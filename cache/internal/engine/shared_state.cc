@@ -21,10 +21,8 @@ uint64_t MostEntries(const CacheOptions& options,
                      const SharedState::Entries& entries) {
   constexpr int64_t kIfUnlimited = int64_t{1} << 20;
   constexpr int64_t kMost = int64_t{1} << 27;
-  const uint64_t least_charge =
-      entries.charges == Charges::kStored
-          ? kEntryOverhead
-          : EntryPool::MemoryOf({entries.operations->least_bytes, 0});
+  const uint64_t least_charge = EntryPool::LeastCharge(
+      {entries.operations->least_bytes, 0}, entries.charges);
   int64_t most = options.max_entries;
   if (options.max_bytes != kUnlimited) {
     const auto charge = static_cast<int64_t>(least_charge);

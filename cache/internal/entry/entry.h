@@ -160,7 +160,9 @@ class Entry : public EntryHeader {
 
   // The bytes of the smallest entry.
   static constexpr size_t kLeastBytes =
-      sizeof(EntryHeader) + LayoutType::kLeastBytes;
+      sizeof(EntryHeader) + LayoutType::LeastBytes();
+
+  static Footprint Least() { return {kLeastBytes, LayoutType::LeastOutside()}; }
 
   // The bytes from the entry's first to the last of key and value; for a pair
   // to be made, given its Sources.

@@ -79,6 +79,11 @@ class WHEELCACHE_EXPORT EntryPool {
            kIndexBytes;
   }
 
+  // The least charge of entries that take at least this.
+  static uint64_t LeastCharge(Footprint least, Charges charges) {
+    return charges == Charges::kStored ? kEntryOverhead : MemoryOf(least);
+  }
+
   // Records what a new entry takes outside its block. For MakeEntry, below.
   void AddOutside(uint64_t bytes) {
     outside_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);

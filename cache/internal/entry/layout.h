@@ -95,10 +95,13 @@ class Stored {
   }
   template <typename From>
   static uint64_t Outside(const From&) {
+    return LeastOutside();
+  }
+  static uint64_t LeastOutside() {
     return kInside ? 0 : MallocBytes(sizeof(T));
   }
   static Footprint FootprintAt(const std::byte*) {
-    return {kBytes, kInside ? 0 : MallocBytes(sizeof(T))};
+    return {kBytes, LeastOutside()};
   }
 
   template <typename From>
@@ -149,6 +152,7 @@ class Stored<std::string> {
   static uint64_t Outside(std::string_view s) {
     return ABSL_PREDICT_TRUE(Inside(s)) ? 0 : Pages::RoundUp(s.size());
   }
+  static uint64_t LeastOutside() { return 0; }
   ABSL_ATTRIBUTE_ALWAYS_INLINE static Footprint FootprintAt(
       const std::byte* at) {
     const auto size = static_cast<size_t>(*at);
@@ -232,8 +236,13 @@ class Layout {
   static constexpr bool kCopyable =
       StoredKey::kCopyable && StoredValue::kCopyable;
 
-  // The memory of the smallest pair.
-  static constexpr size_t kLeastBytes = StoredKey::kBytes + StoredValue::kBytes;
+  // The memory of the smallest pair here, and elsewhere.
+  static constexpr size_t LeastBytes() {
+    return BytesOf(StoredKey::kBytes, StoredValue::kBytes);
+  }
+  static uint64_t LeastOutside() {
+    return StoredKey::LeastOutside() + StoredValue::LeastOutside();
+  }
 
   // The memory that a pair needs here and elsewhere, given its Sources; and
   // that it takes.
@@ -309,7 +318,7 @@ class Layout {
   static constexpr size_t SecondOffset(size_t first_bytes) {
     return RoundUp(first_bytes, Second::kAlignment);
   }
-  static size_t BytesOf(size_t key_bytes, size_t value_bytes) {
+  static constexpr size_t BytesOf(size_t key_bytes, size_t value_bytes) {
     return kAlignment - 8 + SecondOffset(kKeyFirst ? key_bytes : value_bytes) +
            (kKeyFirst ? value_bytes : key_bytes);
   }
