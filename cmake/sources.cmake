@@ -239,6 +239,7 @@ set(near_HEADERS
   cache/near/stored_value.h)
 
 set(near_LIBRARIES
+  absl::any_invocable
   absl::bits
   absl::core_headers
   absl::flat_hash_map

@@ -74,6 +74,7 @@
 #include "absl/base/call_once.h"
 #include "absl/base/optimization.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -111,6 +112,13 @@ class NearCache final {
 
   // Returns the value, from the local tier or from the store. See Promise.
   Result Get(absl::string_view key);
+
+  // As Get, for a thread that must not wait: `done` is called once, by this
+  // call on a hit, else on whatever thread has the result, as the store's I/O
+  // thread, on which the codec decodes as well. Neither may block. The near
+  // cache must outlive it.
+  using GetDone = absl::AnyInvocable<void(Result result)>;
+  void BeginGet(absl::string_view key, GetDone done);
 
   // As Get, but always from the store, and never stale: what was written before
   // the call is seen. Fills the local tier.
@@ -228,10 +236,34 @@ class NearCache final {
     const Core::CallTime& call;
   };
   Result ResultOf(const Read& read, absl::StatusOr<Handle> handle,
-                  Source source);
+                  Source source) {
+    std::optional<Result> result = Take(read, std::move(handle), source);
+    return result.has_value() ? *std::move(result) : FetchApart(read);
+  }
+  std::optional<Result> Take(const Read& read, absl::StatusOr<Handle> handle,
+                             Source source);
   bool MayReturn(const Read& read, const Handle& handle) const;
   void ForgetOlder(absl::string_view key, const Handle& handle);
-  Result FetchApart(const Read& read);
+  Result FetchApart(const Read& read) {
+    return TakeApart(read, FetchOne(read.key, read.call));
+  }
+  Result TakeApart(const Read& read, absl::StatusOr<LoadedValue> fetched);
+
+  // A BeginGet that has not found the key.
+  struct Asked {
+    Read read() const { return {key, look, call}; }
+
+    std::string key;
+    Look look;
+    Core::CallTime call;
+    GetDone done;
+    Source source = Source::kLocalOrJoined;
+  };
+  using AskedPointer = std::shared_ptr<Asked>;
+  using TakeFetched = absl::AnyInvocable<void(absl::StatusOr<LoadedValue>)>;
+  void StartFetch(const AskedPointer& asked, TakeFetched take);
+  void Lead(const AskedPointer& asked, typename Local::Ticket ticket);
+  void End(const AskedPointer& asked, absl::StatusOr<Handle> handle);
   Result Failed(absl::string_view key, absl::Status status);
   static std::optional<Value> Copy(typename Stored::View stored) {
     std::optional<Value> value;
@@ -408,17 +440,19 @@ NearCache<Value, Codec>::ToStore(absl::string_view key,
   return LoadedValue{Stored::Make(stamp, std::move(value)), ttl};
 }
 
+// Nothing if what has been joined will not do.
 template <typename Value, typename Codec>
-typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::ResultOf(
-    const Read& read, absl::StatusOr<Handle> handle, Source source) {
+std::optional<typename NearCache<Value, Codec>::Result>
+NearCache<Value, Codec>::Take(const Read& read, absl::StatusOr<Handle> handle,
+                              Source source) {
   if (!handle.ok()) return Failed(read.key, std::move(handle).status());
   const bool joined = source != Source::kOwnFetch;
-  if (joined && !MayReturn(read, *handle)) return FetchApart(read);
+  if (joined && !MayReturn(read, *handle)) return std::nullopt;
   internal::Interleave("near: before older versions are forgotten");
   ForgetOlder(read.key, *handle);
   if (!joined) return CountFetched(Copy(**handle));
   core_.Count(Count::kJoined);
-  return Copy(**handle);
+  return Result(Copy(**handle));
 }
 
 // So that versions never go back on one thread. A superseded load is not kept,
@@ -453,12 +487,64 @@ bool NearCache<Value, Codec>::MayReturn(const Read& read,
 // Without joining anybody. What is older must not be seen after this: neither
 // in the local tier, nor from a load that still runs.
 template <typename Value, typename Codec>
-typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::FetchApart(
-    const Read& read) {
-  absl::StatusOr<LoadedValue> fetched = FetchOne(read.key, read.call);
+typename NearCache<Value, Codec>::Result NearCache<Value, Codec>::TakeApart(
+    const Read& read, absl::StatusOr<LoadedValue> fetched) {
   if (!fetched.ok()) return Failed(read.key, std::move(fetched).status());
   local_->Del(read.key);
   return CountFetched(Copy(fetched->value));
+}
+
+template <typename Value, typename Codec>
+void NearCache<Value, Codec>::BeginGet(absl::string_view key, GetDone done) {
+  Look look;
+  Result result = std::nullopt;
+  if (FindLocally(key, &look, &result)) return done(std::move(result));
+  look.sessions = core_.LeasedSessions();
+  internal::Interleave("near: after the look-up");
+  CountMiss(look);
+  const AskedPointer asked = std::make_shared<Asked>(
+      Asked{std::string(key), look, core_.BeginCall(), std::move(done)});
+  auto ticket = LoadsAfter(look).BeginLoad(
+      key, Options(),
+      [this, asked](absl::StatusOr<Handle> handle) {
+        End(asked, std::move(handle));
+      },
+      [this, asked](typename Local::Ticket taken) {
+        Lead(asked, std::move(taken));
+      });
+  if (ticket) Lead(asked, std::move(ticket));
+}
+
+template <typename Value, typename Codec>
+void NearCache<Value, Codec>::StartFetch(const AskedPointer& asked,
+                                         TakeFetched take) {
+  const Core::FetchTime time = core_.BeginFetch();
+  core_.StartFetch(asked->key, asked->call,
+                   [this, asked, time, take = std::move(take)](
+                       absl::StatusOr<Core::Fetched> fetched) mutable {
+                     take(ToStore(asked->key, time, std::move(fetched)));
+                   });
+}
+
+template <typename Value, typename Codec>
+void NearCache<Value, Codec>::Lead(const AskedPointer& asked,
+                                   typename Local::Ticket ticket) {
+  asked->source = Source::kOwnFetch;
+  StartFetch(asked, [ticket = std::move(ticket)](
+                        absl::StatusOr<LoadedValue> fetched) mutable {
+    ticket.Finish(std::move(fetched));
+  });
+}
+
+template <typename Value, typename Codec>
+void NearCache<Value, Codec>::End(const AskedPointer& asked,
+                                  absl::StatusOr<Handle> handle) {
+  std::optional<Result> result =
+      Take(asked->read(), std::move(handle), asked->source);
+  if (result.has_value()) return asked->done(*std::move(result));
+  StartFetch(asked, [this, asked](absl::StatusOr<LoadedValue> fetched) {
+    asked->done(TakeApart(asked->read(), std::move(fetched)));
+  });
 }
 
 template <typename Value, typename Codec>

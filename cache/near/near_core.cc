@@ -94,6 +94,19 @@ std::vector<absl::StatusOr<RemoteStore::Fetched>> NearCore::Fetch(
   return fetched;
 }
 
+void NearCore::StartFetch(absl::string_view key, const CallTime& call,
+                          RemoteStore::FetchDone done) {
+  const int64_t begin = clock_.NowNanos();
+  store_.BeginFetch(RemoteKey(key), TimeLeft(call),
+                    [this, begin, done = std::move(done)](
+                        absl::StatusOr<Fetched> fetched) mutable {
+                      CountRoundTrip(begin);
+                      if (!fetched.ok())
+                        fetched = NotCancelled(fetched.status());
+                      done(std::move(fetched));
+                    });
+}
+
 absl::Status NearCore::CheckTtl(const RemoteStore::Write& write) const {
   if (write.ttl > absl::ZeroDuration()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(

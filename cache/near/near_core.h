@@ -148,6 +148,8 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
   // Commands to the store, for keys without the prefix.
   std::vector<absl::StatusOr<Fetched>> Fetch(
       absl::Span<const absl::string_view> keys, const CallTime& call);
+  void StartFetch(absl::string_view key, const CallTime& call,
+                  RemoteStore::FetchDone done);
   absl::Status Put(const RemoteStore::Write& write, absl::Duration timeout);
   std::vector<absl::Status> PutMany(absl::Span<const RemoteStore::Write> writes,
                                     absl::Duration timeout);

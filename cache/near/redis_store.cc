@@ -205,6 +205,12 @@ std::vector<absl::StatusOr<RemoteStore::Fetched>> RedisStore::Fetch(
   return servers_->Fetch(keys, timeout);
 }
 
+void RedisStore::BeginFetch(absl::string_view key, absl::Duration timeout,
+                            FetchDone done) {
+  if (absl::Status status = CheckProcess(); !status.ok()) return done(status);
+  servers_->BeginFetch(key, timeout, std::move(done));
+}
+
 std::vector<absl::StatusOr<Reply>> RedisStore::Run(
     std::vector<WriteCommands> writes, absl::Duration timeout) {
   if (absl::Status status = CheckProcess(); !status.ok()) {

@@ -129,6 +129,8 @@ class WHEELCACHE_EXPORT RedisStore final : public RemoteStore {
   std::vector<absl::StatusOr<Fetched>> Fetch(
       absl::Span<const absl::string_view> keys,
       absl::Duration timeout) override;
+  void BeginFetch(absl::string_view key, absl::Duration timeout,
+                  FetchDone done) override;
   absl::Status Put(const Write& write, absl::Duration timeout) override;
   absl::StatusOr<bool> Remove(absl::string_view key,
                               absl::Duration timeout) override;

@@ -1,8 +1,15 @@
 #include "wheelcache/cache/near/store/remote_store.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 
 namespace wheelcache {
+
+void RemoteStore::BeginFetch(absl::string_view key, absl::Duration timeout,
+                             FetchDone done) {
+  done(std::move(Fetch({key}, timeout)[0]));
+}
 
 std::vector<absl::Status> RemoteStore::PutMany(absl::Span<const Write> writes,
                                                absl::Duration timeout) {

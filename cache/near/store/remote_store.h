@@ -61,6 +61,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -115,6 +116,14 @@ class WHEELCACHE_EXPORT RemoteStore {
   // string value is an error, and no absence.
   virtual std::vector<absl::StatusOr<Fetched>> Fetch(
       absl::Span<const absl::string_view> keys, absl::Duration timeout) = 0;
+
+  // The same for one key, for a thread that must not wait: `done` is called
+  // once with the result, by this call or on the I/O thread. It must not block,
+  // and may call the store as far as that does not. Here, Fetch is called,
+  // which may wait.
+  using FetchDone = absl::AnyInvocable<void(absl::StatusOr<Fetched> result)>;
+  virtual void BeginFetch(absl::string_view key, absl::Duration timeout,
+                          FetchDone done);
 
   // Writes a value, for `ttl`, which is more than zero and may be infinite. The
   // server counts milliseconds; a fraction counts as a whole one.

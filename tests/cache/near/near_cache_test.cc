@@ -392,6 +392,46 @@ TEST_F(NearCacheTest, WhoeverDoesNotWaitForALockLoadsWithoutWriting) {
   EXPECT_EQ(*elsewhere->Get("key"), "value");
 }
 
+TEST_F(NearCacheTest, BeginGetIsAGetThatDoesNotWait) {
+  auto near = New<std::string>();
+  server_.Set("key", "value");
+  const auto get = [&](absl::string_view key) {
+    std::optional<NearCache<std::string>::Result> got;
+    near->BeginGet(key, [&](auto result) { got = std::move(result); });
+    return got;
+  };
+  EXPECT_EQ(**get("key"), "value");
+  EXPECT_EQ(**get("key"), "value");
+  EXPECT_EQ(**get("none"), std::nullopt);
+  EXPECT_EQ(near->stats().local_hits, 1);
+  EXPECT_EQ(near->stats().fetched_hits, 1);
+  EXPECT_EQ(near->stats().fetched_absences, 1);
+  store_.set_reachable(false);
+  near->Del("key").status().IgnoreError();
+  EXPECT_TRUE(absl::IsUnavailable(get("key")->status()));
+  EXPECT_EQ(near->stats().failed_reads, 1);
+}
+
+// One Get leads, others join, and the write of another process comes between.
+TEST_F(NearCacheTest, BeginGetJoinsAndIsSuperseded) {
+  auto near = New<std::string>();
+  server_.Set("key", "old");
+  std::vector<std::string> got;
+  const auto begin = [&] {
+    near->BeginGet("key", [&](auto result) { got.push_back(**result); });
+  };
+  Once(Step::kExecuted, [&] {
+    begin();
+    EXPECT_TRUE(got.empty());
+    server_.Set("key", "new");
+    begin();
+    EXPECT_EQ(got, std::vector<std::string>({"new"}));
+  });
+  EXPECT_EQ(*near->Get("key"), "old");
+  EXPECT_EQ(got, std::vector<std::string>({"new", "old"}));
+  EXPECT_EQ(*near->Get("key"), "new");
+}
+
 TEST_F(NearCacheTest, ManyKeysAreWrittenAtOnceAndTheLastOfEqualOnesCounts) {
   auto near = New<std::string>();
   const auto set = near->SetMany({{"a", "1", absl::Seconds(1)},

@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "wheelcache/cache/near/internal/redis/fetch.h"
 #include "wheelcache/cache/near/internal/redis/node.h"
@@ -21,6 +22,35 @@ using Fetched = RemoteStore::Fetched;
 
 // Of a command: a slot moves seldom, and not to and fro within one.
 constexpr int kMostRedirections = 5;
+
+// The commands, for a slot that is coming to the node.
+Pipeline::Batch AskingBatch(const std::vector<std::string>& commands) {
+  Pipeline::Batch batch = {Pipeline::Kind::kWrites, {}, 0};
+  const std::string asking = Encoded({"ASKING"});
+  for (const std::string& command : commands) {
+    batch.bytes.append(asking).append(command);
+    batch.commands += 2;
+  }
+  return batch;
+}
+
+// The replies to the commands themselves.
+absl::StatusOr<std::vector<Reply>> WithoutAsking(
+    absl::StatusOr<std::vector<Reply>> replies) {
+  if (!replies.ok()) return replies;
+  std::vector<Reply> its;
+  for (size_t i = 0; i < replies->size(); i += 2) {
+    if ((*replies)[i].is_error()) {
+      return StatusOfError("ASKING", (*replies)[i]);
+    }
+    its.push_back(std::move((*replies)[i + 1]));
+  }
+  return its;
+}
+
+uint64_t SessionOf(const ClusterNodes::Target& target) {
+  return target.belief == 0 ? 0 : target.node->session();
+}
 
 }  // namespace
 
@@ -109,13 +139,8 @@ std::vector<absl::StatusOr<Fetched>> Cluster::Fetch(
   std::vector<absl::StatusOr<Fetched>> results;
   results.reserve(jobs.size());
   for (Job& job : jobs) {
-    if (!job.replies.ok()) {
-      results.emplace_back(LastReply("GET", std::move(job.replies)).status());
-      continue;
-    }
     results.push_back(
-        FetchedFrom((*job.replies)[0], (*job.replies)[1], job.sent_nanos));
-    if (results.back().ok()) results.back()->session = job.session;
+        FetchedFrom(std::move(job.replies), job.sent_nanos, job.session));
   }
   return results;
 }
@@ -241,31 +266,18 @@ bool Cluster::RunByAsking(const Call& call, const std::string& address,
     return true;
   }
   Node& node = *target->node;
-  Pipeline::Batch batch = {Pipeline::Kind::kWrites, {}, 0};
-  const std::string asking = Encoded({"ASKING"});
-  for (const std::string& command : job->commands) {
-    batch.bytes.append(asking).append(command);
-    batch.commands += 2;
-  }
+  Pipeline::Batch batch = AskingBatch(job->commands);
   job->sent_nanos = clock_.NowNanos();
-  job->session = target->belief == 0 ? 0 : node.session();
+  job->session = SessionOf(*target);
   Pipeline& pipeline =
       call.are_reads ? node.reads() : node.writes(batch.bytes.size());
-  Replies replies = pipeline.Execute(
-      std::move(batch), absl::Nanoseconds(call.deadline_nanos) - clock_.Now());
-  if (!replies.ok()) {
-    job->replies = replies.status();
-    return !call.are_reads || !absl::IsUnavailable(replies.status());
+  Replies its = WithoutAsking(pipeline.Execute(
+      std::move(batch), absl::Nanoseconds(call.deadline_nanos) - clock_.Now()));
+  if (!its.ok()) {
+    job->replies = its.status();
+    return !call.are_reads || !absl::IsUnavailable(its.status());
   }
-  std::vector<Reply> its;
-  for (size_t i = 0; i < replies->size(); i += 2) {
-    if ((*replies)[i].is_error()) {
-      job->replies = StatusOfError("ASKING", (*replies)[i]);
-      return true;
-    }
-    its.push_back(std::move((*replies)[i + 1]));
-  }
-  const std::optional<Redirection> redirection = RedirectionOf(node, its);
+  const std::optional<Redirection> redirection = RedirectionOf(node, *its);
   if (redirection.has_value()) {
     if (!redirection->is_ask) {
       nodes_.SetOwner(redirection->slot, redirection->address);
@@ -274,6 +286,87 @@ bool Cluster::RunByAsking(const Call& call, const std::string& address,
   }
   if (call.are_reads && !nodes_.StillBelieves(*target)) return false;
   job->replies = std::move(its);
+  return true;
+}
+
+// A BeginFetch that is not done.
+struct Cluster::Fetching {
+  std::string name;
+  std::vector<std::string> commands;
+  int64_t deadline_nanos;
+  RemoteStore::FetchDone done;
+  int tries_left = kMostRedirections + 1;
+  std::string asked = {};  // To which node the slot is going, if to any.
+  absl::Status why =
+      absl::UnavailableError("GET: the cluster moves the slot of the key");
+};
+
+void Cluster::BeginFetch(absl::string_view key, absl::Duration timeout,
+                         RemoteStore::FetchDone done) {
+  GoOn(std::make_shared<Fetching>(
+      Fetching{std::string(key),
+               {Encoded({"PTTL", key}), Encoded({"GET", key})},
+               clock_.NanosAfter(timeout),
+               std::move(done)}));
+}
+
+void Cluster::GoOn(const std::shared_ptr<Fetching>& fetching) {
+  const bool is_asking = !fetching->asked.empty();
+  std::optional<ClusterNodes::Target> target =
+      is_asking ? nodes_.BelievedAt(fetching->asked)
+                : nodes_.OwnerOf(SlotOf(fetching->name));
+  if (!target.has_value()) {
+    nodes_.WhenChanged(
+        fetching->deadline_nanos, [this, fetching](bool is_in_time) {
+          if (is_in_time) return GoOn(fetching);
+          fetching->done(absl::UnavailableError(
+              "GET: no node that a majority of the cluster confirms serves the "
+              "key"));
+        });
+    return;
+  }
+  if (fetching->tries_left-- == 0) return fetching->done(fetching->why);
+  Pipeline::Batch batch = {Pipeline::Kind::kWrites,
+                           absl::StrJoin(fetching->commands, ""),
+                           fetching->commands.size()};
+  if (is_asking) batch = AskingBatch(fetching->commands);
+  fetching->asked.clear();
+  const uint64_t session = SessionOf(*target);  // Before anything is sent.
+  const int64_t sent_nanos = clock_.NowNanos();
+  Pipeline& reads = target->node->reads();
+  reads.Start(
+      std::move(batch),
+      absl::Nanoseconds(fetching->deadline_nanos - sent_nanos),
+      [this, fetching, session, sent_nanos, is_asking,
+       target = *std::move(target)](Replies replies) {
+        if (is_asking) replies = WithoutAsking(std::move(replies));
+        if (MustGoOn(target, replies, *fetching)) {
+          return GoOn(fetching);
+        }
+        fetching->done(FetchedFrom(std::move(replies), sent_nanos, session));
+      });
+}
+
+// Whether these are not the replies that were asked for, and another node, or
+// this one again, is to be asked.
+bool Cluster::MustGoOn(const ClusterNodes::Target& target,
+                       const Replies& replies, Fetching& fetching) {
+  if (replies.ok() && nodes_.StillBelieves(target)) {
+    const std::optional<Redirection> redirection =
+        RedirectionOf(*target.node, *replies);
+    if (!redirection.has_value()) return false;
+    if (redirection->is_ask) {
+      fetching.asked = redirection->address;
+    } else {
+      nodes_.SetOwner(redirection->slot, redirection->address);
+    }
+    return true;
+  }
+  if (!replies.ok() && !absl::IsUnavailable(replies.status())) return false;
+  fetching.why = absl::UnavailableError(
+      replies.ok() ? "GET: the node may have been replaced"
+                   : absl::StrCat("GET: ", replies.status().message()));
+  nodes_.Suspect();
   return true;
 }
 

@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -62,6 +63,8 @@ class WHEELCACHE_EXPORT Cluster final : public Servers {
   std::vector<absl::StatusOr<Fetched>> Fetch(
       absl::Span<const absl::string_view> keys,
       absl::Duration timeout) override;
+  void BeginFetch(absl::string_view key, absl::Duration timeout,
+                  RemoteStore::FetchDone done) override;
   absl::Status Attach(const SessionLink::Subject& subject) override {
     return nodes_.Attach(subject);
   }
@@ -81,6 +84,7 @@ class WHEELCACHE_EXPORT Cluster final : public Servers {
     int64_t sent_nanos = 0;  // Or a bit before.
   };
   struct Round;
+  struct Fetching;
 
   // What several jobs have in common.
   struct Call {
@@ -99,6 +103,9 @@ class WHEELCACHE_EXPORT Cluster final : public Servers {
   std::vector<size_t> RunSome(const Call& call, absl::Span<Job> jobs,
                               absl::Span<const size_t> wanted);
   bool RunByAsking(const Call& call, const std::string& address, Job* job);
+  void GoOn(const std::shared_ptr<Fetching>& fetching);
+  bool MustGoOn(const ClusterNodes::Target& target, const Replies& replies,
+                Fetching& fetching);
   static std::optional<Redirection> RedirectionOf(
       const Node& node, absl::Span<const Reply> replies);
 

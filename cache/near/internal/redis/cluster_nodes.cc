@@ -69,6 +69,9 @@ ClusterNodes::~ClusterNodes() {
     for (auto& [address, member] : members_) nodes.push_back(member.node);
   }
   for (const std::shared_ptr<Node>& node : nodes) node->Stop();
+  // What was begun is tried elsewhere, and now ends.
+  next_awaiting_nanos_ = 0;
+  RunAwaiting(Clock::kNever);
 }
 
 absl::Status ClusterNodes::Start() {
@@ -157,6 +160,7 @@ void ClusterNodes::OnSlots(Node* node, const Reply& slots,
   member->asked_nanos = asked_nanos;
   JudgeLocked();
   changed_.SignalAll();
+  if (!awaiting_.empty()) next_awaiting_nanos_ = asked_nanos;
   if (member->belief == 0) return;
   for (const std::string& address : member->primaries) {
     MemberAtLocked(address).named_nanos = asked_nanos;
@@ -220,12 +224,14 @@ std::vector<std::shared_ptr<Node>> ClusterNodes::ForgetLocked(
 
 PollRequest ClusterNodes::Request() const {
   PollRequest request;
-  request.wake_nanos = next_question_nanos_;
+  request.wake_nanos =
+      std::min<int64_t>(next_question_nanos_, next_awaiting_nanos_);
   return request;
 }
 
 void ClusterNodes::Handle(PollEvents, int64_t now_nanos) {
   left_.clear();  // Of an earlier turn.
+  RunAwaiting(now_nanos);
   if (now_nanos < next_question_nanos_) return;
   {
     MutexLock lock(&mu_);
@@ -259,6 +265,32 @@ void ClusterNodes::Handle(PollEvents, int64_t now_nanos) {
   for (const std::shared_ptr<Node>& node : left_) node->Leave(now_nanos);
 }
 
+void ClusterNodes::WhenChanged(int64_t deadline_nanos,
+                               std::function<void(bool is_in_time)> go_on) {
+  {
+    MutexLock lock(&mu_);
+    awaiting_.push_back({deadline_nanos, std::move(go_on)});
+    next_awaiting_nanos_ =
+        std::min<int64_t>(next_awaiting_nanos_, deadline_nanos);
+  }
+  Suspect();
+  io_.Wake();
+}
+
+// All of them: who has to wait on comes again.
+void ClusterNodes::RunAwaiting(int64_t now_nanos) {
+  if (now_nanos < next_awaiting_nanos_) return;
+  std::vector<Awaiting> awaiting;
+  {
+    MutexLock lock(&mu_);
+    awaiting.swap(awaiting_);
+    next_awaiting_nanos_ = Clock::kNever;
+  }
+  for (const Awaiting& each : awaiting) {
+    each.go_on(now_nanos < each.deadline_nanos);
+  }
+}
+
 void ClusterNodes::Suspect() {
   if (is_searching_.exchange(true)) return;
   next_question_nanos_ = clock_.NanosAfter(kFirstInterval);
@@ -267,7 +299,7 @@ void ClusterNodes::Suspect() {
 
 std::optional<ClusterNodes::Target> ClusterNodes::OwnerOf(size_t slot) {
   MutexLock lock(&mu_);
-  return TargetOf(owners_[slot]);
+  return is_ending_ ? std::nullopt : TargetOf(owners_[slot]);
 }
 
 // Nothing if it is not believed.
@@ -293,19 +325,31 @@ absl::StatusOr<ClusterNodes::Target> ClusterNodes::AwaitOwner(
   }
 }
 
+std::optional<ClusterNodes::Target> ClusterNodes::BelievedAt(
+    const std::string& address) {
+  MutexLock lock(&mu_);
+  return is_ending_ ? std::nullopt : BelievedAtLocked(address);
+}
+
+std::optional<ClusterNodes::Target> ClusterNodes::BelievedAtLocked(
+    const std::string& address) {
+  Member& member = MemberAtLocked(address);
+  member.named_nanos = clock_.NowNanos();
+  if (member.belief == 0 && member.is_open &&
+      member.asked_nanos >= member.opened_nanos &&
+      member.primaries.count(address) == 0) {
+    member.node->StartData();
+    return Target{member.node, 0};
+  }
+  return TargetOf(&member);
+}
+
 absl::StatusOr<ClusterNodes::Target> ClusterNodes::AwaitBelief(
     const std::string& address, int64_t deadline_nanos) {
   MutexLock lock(&mu_);
   while (true) {
-    Member& member = MemberAtLocked(address);
-    member.named_nanos = clock_.NowNanos();
-    std::optional<Target> target = TargetOf(&member);
+    std::optional<Target> target = BelievedAtLocked(address);
     if (target.has_value()) return *std::move(target);
-    if (member.is_open && member.asked_nanos >= member.opened_nanos &&
-        member.primaries.count(address) == 0) {
-      member.node->StartData();
-      return Target{member.node, 0};
-    }
     Suspect();
     const int64_t left = deadline_nanos - clock_.NowNanos();
     if (left <= 0) {

@@ -31,6 +31,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -87,6 +88,14 @@ class WHEELCACHE_EXPORT ClusterNodes final : private Node::Owner, private Link {
   absl::StatusOr<Target> AwaitBelief(const std::string& address,
                                      int64_t deadline_nanos);
 
+  // The same without waiting: nothing if it may not be asked now.
+  std::optional<Target> BelievedAt(const std::string& address);
+
+  // Has the I/O thread call a function once, when another node may be believed
+  // or serve a slot, or with false when it is too late.
+  void WhenChanged(int64_t deadline_nanos,
+                   std::function<void(bool is_in_time)> go_on);
+
   // Whether it has been believed ever since.
   bool StillBelieves(const Target& target);
 
@@ -134,6 +143,9 @@ class WHEELCACHE_EXPORT ClusterNodes final : private Node::Owner, private Link {
   std::vector<std::shared_ptr<Node>> ForgetLocked(int64_t now_nanos)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   static std::optional<Target> TargetOf(const Member* member);
+  std::optional<Target> BelievedAtLocked(const std::string& address)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void RunAwaiting(int64_t now_nanos);
 
   const ServerUrl seeds_;
   const DataLinkSettings settings_;
@@ -143,6 +155,9 @@ class WHEELCACHE_EXPORT ClusterNodes final : private Node::Owner, private Link {
   std::atomic<int64_t> next_question_nanos_{Clock::kNever};
   // Whether slots are to be served that were not when it last looked.
   std::atomic<bool> is_searching_{false};
+
+  // When to look at who awaits a change: at once after one.
+  std::atomic<int64_t> next_awaiting_nanos_{Clock::kNever};
 
   // Of the I/O thread: between questions, and who has left in this turn.
   absl::Duration interval_;
@@ -156,6 +171,11 @@ class WHEELCACHE_EXPORT ClusterNodes final : private Node::Owner, private Link {
   uint64_t beliefs_ ABSL_GUARDED_BY(mu_) = 0;
   bool is_ending_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<SessionLink::Subject> subjects_ ABSL_GUARDED_BY(mu_);
+  struct Awaiting {
+    int64_t deadline_nanos;
+    std::function<void(bool is_in_time)> go_on;
+  };
+  std::vector<Awaiting> awaiting_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace wheelcache::internal

@@ -1,5 +1,6 @@
 #include "wheelcache/cache/near/internal/redis/data_link.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -23,11 +24,16 @@ DataLink::DataLink(const DataLinkSettings& settings, Endpoint* endpoint,
                 std::move(wake)) {}
 
 PollRequest DataLink::Request() const {
-  if (!is_open_) return connector_.Request();
   PollRequest request = pipeline_.Request();
-  request.wake_nanos =
-      Clock::NanosAfter(probed_nanos_, is_probing_ ? settings_.unanswered_limit
-                                                   : settings_.probe_interval);
+  const int64_t finish_nanos = request.wake_nanos;
+  if (is_open_) {
+    request.wake_nanos = Clock::NanosAfter(
+        probed_nanos_,
+        is_probing_ ? settings_.unanswered_limit : settings_.probe_interval);
+  } else {
+    request = connector_.Request();
+  }
+  request.wake_nanos = std::min(request.wake_nanos, finish_nanos);
   return request;
 }
 
@@ -35,11 +41,12 @@ void DataLink::Handle(PollEvents revents, int64_t now_nanos) {
   if (is_open_) {
     const absl::Status status = HandleOpen(revents, now_nanos);
     if (!status.ok()) Drop(status, now_nanos);
-    return;
+  } else {
+    const absl::Status status = connector_.Advance(revents, now_nanos);
+    if (!status.ok()) pipeline_.Refuse(status);
+    if (connector_.ready()) Open(now_nanos);
   }
-  const absl::Status status = connector_.Advance(revents, now_nanos);
-  if (!status.ok()) pipeline_.Refuse(status);
-  if (connector_.ready()) Open(now_nanos);
+  pipeline_.FinishStarted();
 }
 
 void DataLink::Open(int64_t now_nanos) {

@@ -126,6 +126,18 @@ absl::StatusOr<Fetched> FetchedFrom(const Reply& ttl, Reply& value,
   return fetched;
 }
 
+absl::StatusOr<Fetched> FetchedFrom(absl::StatusOr<std::vector<Reply>> replies,
+                                    int64_t sent_nanos, uint64_t session) {
+  if (!replies.ok()) {
+    return absl::Status(replies.status().code(),
+                        absl::StrCat("GET: ", replies.status().message()));
+  }
+  absl::StatusOr<Fetched> fetched =
+      FetchedFrom((*replies)[0], (*replies)[1], sent_nanos);
+  if (fetched.ok()) fetched->session = session;
+  return fetched;
+}
+
 std::vector<absl::StatusOr<Fetched>> FetchFromRedis(Pipeline& pipeline,
                                                     const Clock& clock,
                                                     Keys keys,

@@ -44,6 +44,12 @@ FetchFromRedis(Pipeline& pipeline, const Clock& clock,
 WHEELCACHE_EXPORT absl::StatusOr<RemoteStore::Fetched> FetchedFrom(
     const Reply& ttl, Reply& value, int64_t sent_nanos);
 
+// The same of the replies to both, or of why there are none, with the session
+// that lasted then.
+WHEELCACHE_EXPORT absl::StatusOr<RemoteStore::Fetched> FetchedFrom(
+    absl::StatusOr<std::vector<Reply>> replies, int64_t sent_nanos,
+    uint64_t session);
+
 }  // namespace wheelcache::internal
 
 #endif  // WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_FETCH_H_

@@ -27,13 +27,24 @@ Node::Node(ServerUrl url, const DataLinkSettings& settings, Surroundings around)
 void Node::Stop() {
   if (std::exchange(is_stopped_, true)) return;
   for (Link* const link : links_) io_.Remove(link);
+  Refuse(absl::UnavailableError("the store is destroyed"));
 }
 
 void Node::Leave(int64_t now_nanos) {
+  const absl::Status why =
+      absl::UnavailableError("the node has left the cluster");
   is_stopped_ = true;
   for (Link* const link : links_) io_.RemoveFromNextTurn(link);
-  session_.Drop(absl::UnavailableError("the node has left the cluster"),
-                now_nanos);
+  session_.Drop(why, now_nanos);
+  Refuse(why);
+}
+
+// Ends the calls that are there, and those to come.
+void Node::Refuse(const absl::Status& why) {
+  for (DataLink* const link : {&reads_, &writes_, &large_writes_}) {
+    link->pipeline().Refuse(why);
+    link->pipeline().FinishStarted();
+  }
 }
 
 void Node::StartData() {

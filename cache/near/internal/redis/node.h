@@ -61,8 +61,8 @@ class WHEELCACHE_EXPORT Node final : public Link::Observer {
   void StartData();
   void Stop();
 
-  // The same as Stop, for the I/O thread: ends the session, but not the calls
-  // that wait for replies. It may be destroyed from the thread's next turn on.
+  // The same as Stop, for the I/O thread, from whose next turn on the node may
+  // be destroyed.
   void Leave(int64_t now_nanos);
 
   const ServerUrl& url() const { return endpoint_.url(); }
@@ -89,6 +89,7 @@ class WHEELCACHE_EXPORT Node final : public Link::Observer {
   void OnDemotion(const absl::Status& why, int64_t now_nanos) override;
   void OnClose(Link* link, int64_t now_nanos) override;
   void OnSlots(const Reply& slots, int64_t asked_nanos) override;
+  void Refuse(const absl::Status& why);
 
   const DataLinkSettings settings_;
   Endpoint endpoint_;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "wheelcache/wheel/base/contain.h"
@@ -39,6 +41,10 @@ Pipeline::Call::~Call() {
 void Pipeline::Begin(Call& call) {
   MutexLock lock(&mu_);
   call.pipeline_ = this;
+  BeginLocked(call);
+}
+
+void Pipeline::BeginLocked(Call& call) {
   if (clock_.NowNanos() >= call.deadline_nanos_) {
     FailLocked(call, absl::DeadlineExceededError("there is no time for it"));
   } else if (channel_ != nullptr) {
@@ -55,18 +61,87 @@ absl::StatusOr<std::vector<Reply>> Pipeline::End(Call& call) {
     }
     if (call.state_ == Call::State::kSent) AwaitRepliesLocked(call);
     HandOverLocked();
-    if (!call.is_lost_ || call.is_second_ || call.batch_.kind != Kind::kReads) {
-      break;
-    }
-    call.is_second_ = true;
-    call.is_lost_ = false;
-    call.state_ = Call::State::kNew;
-    call.replies_.clear();
-    call.failure_ = Reason();
+    if (!BeginAnew(call)) break;
   }
   call.pipeline_ = nullptr;
   if (!call.failure_.ok()) return call.failure_.ToStatus();
   return std::move(call.replies_);
+}
+
+// Reads that a connection has taken with it, once.
+bool Pipeline::BeginAnew(Call& call) {
+  if (!call.is_lost_ || call.is_second_ || call.batch_.kind != Kind::kReads) {
+    return false;
+  }
+  call.is_second_ = true;
+  call.is_lost_ = false;
+  call.state_ = Call::State::kNew;
+  call.replies_.clear();
+  call.failure_ = Reason();
+  return true;
+}
+
+void Pipeline::Start(Batch batch, absl::Duration timeout, Done done) {
+  const int64_t deadline = clock_.NanosAfter(timeout);
+  MutexLock lock(&mu_);
+  const auto place = started_.emplace(
+      std::piecewise_construct, std::forward_as_tuple(deadline),
+      std::forward_as_tuple(std::move(batch), deadline));
+  Call& call = place->second;
+  call.done_ = std::move(done);
+  call.place_ = place;
+  BeginLocked(call);
+  if (channel_ == nullptr && !refused_.ok()) {
+    FailLocked(call, refused_.ToStatus());
+  }
+  if (call.state_ == Call::State::kDone) WakeLocked(call);
+  wake_();  // To look at its deadline, and to read if nobody does.
+}
+
+// What was started while there was no connection.
+void Pipeline::SendStartedLocked() {
+  for (auto& [deadline, call] : started_) {
+    if (channel_ == nullptr) return;
+    if (call.state_ != Call::State::kNew) continue;
+    SendLocked(call);
+    if (call.state_ == Call::State::kDone) WakeLocked(call);
+  }
+}
+
+void Pipeline::FinishStarted() {
+  std::vector<std::multimap<int64_t, Call>::node_type> finished;
+  {
+    MutexLock lock(&mu_);
+    const int64_t now = clock_.NowNanos();
+    for (auto& [deadline, call] : started_) {
+      if (deadline > now) break;
+      if (call.state_ == Call::State::kDone) continue;
+      if (call.state_ == Call::State::kSent) call.in_flight_->call = nullptr;
+      FailLocked(call, absl::DeadlineExceededError("no reply in time"));
+      WakeLocked(call);
+    }
+    for (Call* const call : std::exchange(ended_, {})) {
+      finished.push_back(started_.extract(call->place_));
+    }
+  }
+  for (auto& each : finished) {
+    Call& call = each.mapped();
+    Contain([&] {
+      if (call.failure_.ok()) {
+        call.done_(std::move(call.replies_));
+      } else {
+        call.done_(call.failure_.ToStatus());
+      }
+    });
+  }
+}
+
+// Tells whoever waits for a call that it has ended.
+void Pipeline::WakeLocked(Call& call) {
+  if (!call.done_) return call.woken_.Signal();
+  if (std::exchange(call.has_ended_, true)) return;
+  ended_.push_back(&call);
+  wake_();
 }
 
 // Whether nothing has come for so long that the server may be another by now.
@@ -207,7 +282,7 @@ void Pipeline::DispatchLocked(std::vector<Reply>& replies) {
       probe_reply_ = std::move(call->replies_.front());
       wake_();
     } else {
-      call->woken_.Signal();
+      WakeLocked(*call);
     }
   }
 }
@@ -230,6 +305,7 @@ void Pipeline::Open(std::unique_ptr<Wire> wire) {
   lost_ = Reason();
   refused_ = Reason();
   opened_or_refused_.SignalAll();
+  SendStartedLocked();
 }
 
 void Pipeline::Close(const absl::Status& why, bool then_fail) {
@@ -239,6 +315,11 @@ void Pipeline::Close(const absl::Status& why, bool then_fail) {
   if (!then_fail) return;
   refused_ = Reason(why);
   opened_or_refused_.SignalAll();
+  for (auto& [deadline, call] : started_) {
+    if (call.state_ != Call::State::kNew) continue;
+    FailLocked(call, why);
+    WakeLocked(call);
+  }
 }
 
 absl::Status Pipeline::lost() const {
@@ -262,7 +343,8 @@ void Pipeline::FailAllLocked(const absl::Status& why) {
     if (each.call == nullptr) continue;
     each.call->is_lost_ = true;
     FailLocked(*each.call, why);
-    each.call->woken_.Signal();
+    if (each.call->done_ && BeginAnew(*each.call)) continue;
+    WakeLocked(*each.call);
   }
 }
 
@@ -283,6 +365,7 @@ std::optional<Reply> Pipeline::TakeProbeReply() {
 PollRequest Pipeline::Request() const {
   MutexLock lock(&mu_);
   PollRequest request;
+  if (!started_.empty()) request.wake_nanos = started_.begin()->first;
   if (channel_ == nullptr) return request;
   request.fd = channel_->wire->stream().fd();
   // Not POLLIN while callers read: it would wake this thread for each reply.

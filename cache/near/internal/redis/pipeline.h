@@ -5,14 +5,18 @@
 // blocking client does, with no other thread on the way. The I/O thread reads
 // what nobody waits for.
 //
+// Whoever does not want to wait starts commands, and the I/O thread, which has
+// a look at what the waiting threads have read for it, hands the replies over.
+//
 // Guarantees. Replies go to their commands in order, also those that come after
 // their caller has left with DeadlineExceeded. A timeout closes nothing. No
 // call waits longer than its timeout. Reads that wait for replies when the
 // connection is lost are sent once more on the next one.
 //
-// Threads. Execute is thread-safe. The rest is for the I/O thread alone, which
-// gives the pipeline a connection, and takes it away. `wake` makes that thread
-// call Request and Handle; it must not call the pipeline.
+// Threads. Execute, Begin, End and Start are thread-safe. The rest is for the
+// I/O thread alone, which gives the pipeline a connection, and takes it away.
+// `wake` makes that thread call Request and Handle; it must not call the
+// pipeline.
 //
 // Errors. DeadlineExceeded: no reply within the timeout. Unavailable: there is
 // no connection, and why, or it was lost before the reply. ResourceExhausted:
@@ -30,6 +34,7 @@
 #include <deque>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +42,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -83,7 +89,16 @@ class WHEELCACHE_EXPORT Pipeline final {
   void Begin(Call& call);
   absl::StatusOr<std::vector<Reply>> End(Call& call);
 
+  // The same for a thread that does not wait. The I/O thread calls `done` once,
+  // which must not block.
+  using Done =
+      absl::AnyInvocable<void(absl::StatusOr<std::vector<Reply>> replies)>;
+  void Start(Batch batch, absl::Duration timeout, Done done);
+
   // The rest is for the I/O thread.
+
+  // Calls `done` of the started calls that have ended, or whose time is over.
+  void FinishStarted();
 
   // There is a connection. REQUIRES: there was none.
   void Open(std::unique_ptr<Wire> wire);
@@ -151,7 +166,11 @@ class WHEELCACHE_EXPORT Pipeline final {
                        std::vector<Reply>* replies) const;
   void DispatchLocked(std::vector<Reply>& replies)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void BeginLocked(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void HandOverLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SendStartedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void WakeLocked(Call& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  static bool BeginAnew(Call& call);
   void FindLostLocked(const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FailAllLocked(const absl::Status& why)
@@ -179,6 +198,11 @@ class WHEELCACHE_EXPORT Pipeline final {
   std::deque<InFlight> in_flight_ ABSL_GUARDED_BY(mu_);
   size_t commands_in_flight_ ABSL_GUARDED_BY(mu_) = 0;
   std::list<Call*> waiting_ ABSL_GUARDED_BY(mu_);  // In End.
+
+  // Those that nobody waits for, by their deadlines; and which of them have
+  // ended, so that `done` is to be called.
+  std::multimap<int64_t, Call> started_ ABSL_GUARDED_BY(mu_);
+  std::vector<Call*> ended_ ABSL_GUARDED_BY(mu_);
 
   // The reply to a probe, and whether one is under way.
   std::optional<Reply> probe_reply_ ABSL_GUARDED_BY(mu_);
@@ -209,6 +233,11 @@ class Pipeline::Call final {
   Pipeline* pipeline_ = nullptr;   // From Begin to End.
   InFlight* in_flight_ = nullptr;  // While it is sent.
   CondVar woken_;
+
+  // Of one that was started.
+  Done done_;
+  bool has_ended_ = false;
+  std::multimap<int64_t, Call>::iterator place_;
 };
 
 }  // namespace wheelcache::internal

@@ -89,4 +89,18 @@ std::vector<absl::StatusOr<RemoteStore::Fetched>> OneServer::Fetch(
   return results;
 }
 
+void OneServer::BeginFetch(absl::string_view key, absl::Duration timeout,
+                           RemoteStore::FetchDone done) {
+  const uint64_t session = node_.session();  // Before anything is sent.
+  const int64_t sent_nanos = clock_.NowNanos();
+  node_.reads().Start(
+      {Pipeline::Kind::kReads, Encoded({"PTTL", key}) + Encoded({"GET", key}),
+       2},
+      timeout,
+      [session, sent_nanos, done = std::move(done)](
+          absl::StatusOr<std::vector<Reply>> replies) mutable {
+        done(FetchedFrom(std::move(replies), sent_nanos, session));
+      });
+}
+
 }  // namespace wheelcache::internal

@@ -55,6 +55,8 @@ class Servers {
   // As those of RemoteStore.
   virtual std::vector<absl::StatusOr<Fetched>> Fetch(
       absl::Span<const absl::string_view> keys, absl::Duration timeout) = 0;
+  virtual void BeginFetch(absl::string_view key, absl::Duration timeout,
+                          RemoteStore::FetchDone done) = 0;
   virtual absl::Status Attach(const SessionLink::Subject& subject) = 0;
   virtual void Detach(RemoteStore::Listener* listener) = 0;
 };
@@ -70,6 +72,8 @@ class WHEELCACHE_EXPORT OneServer final : public Servers {
   std::vector<absl::StatusOr<Fetched>> Fetch(
       absl::Span<const absl::string_view> keys,
       absl::Duration timeout) override;
+  void BeginFetch(absl::string_view key, absl::Duration timeout,
+                  RemoteStore::FetchDone done) override;
   absl::Status Attach(const SessionLink::Subject& subject) override {
     return node_.Attach(subject);
   }

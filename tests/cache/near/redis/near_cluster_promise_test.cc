@@ -165,15 +165,16 @@ class Checker {
       if (Uniform(random, 10) == 0) {
         ReadMany(c, random, &reads);
       } else {
-        Note(Read(c, *keys_[k], &reads[k]));
+        Note(Read(c, *keys_[k], random, &reads[k]));
       }
       if (operations_ % 64 == 0) absl::SleepFor(absl::Milliseconds(1));
     }
   }
 
-  std::string Read(size_t c, PromisedKey& key, PromisedKey::Reads* reads) {
+  std::string Read(size_t c, PromisedKey& key, std::mt19937_64& random,
+                   PromisedKey::Reads* reads) {
     const PromisedKey::Claim claim = key.ClaimNow(c);
-    const auto result = near_[c]->Get(claim.name);
+    const auto result = GetSomehow(*near_[c], claim.name, random);
     if (!result.ok()) {
       ++failures_;
       absl::SleepFor(absl::Milliseconds(1));

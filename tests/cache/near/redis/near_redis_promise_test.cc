@@ -187,17 +187,18 @@ class Checker {
     while (!is_over_) {
       const size_t k = Uniform(random, kKeys);
       if (Uniform(random, 50) == 0) Set(c, *keys_[k]);
-      Note(Read(c, *keys_[k], &reads[k]));
+      Note(Read(c, *keys_[k], random, &reads[k]));
       // Some operations each millisecond, so that others may run.
       if (operations_ % 64 == 0) Pause(absl::Milliseconds(1));
     }
   }
 
   // Returns what is wrong with it.
-  std::string Read(size_t c, PromisedKey& key, PromisedKey::Reads* reads) {
+  std::string Read(size_t c, PromisedKey& key, std::mt19937_64& random,
+                   PromisedKey::Reads* reads) {
     const PromisedKey::Claim claim = key.ClaimNow(c);
     const int64_t begin = Now();
-    const auto result = processes_[c].near->Get(claim.name);
+    const auto result = GetSomehow(*processes_[c].near, claim.name, random);
     const absl::Duration took = absl::Nanoseconds(Now() - begin);
     if (took > kLongestGet) {
       return absl::StrCat("a Get took ", absl::FormatDuration(took),

@@ -31,16 +31,34 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
+#include <random>
 #include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "wheelcache/tests/testing/notification.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache {
+
+// Get, or, as often, BeginGet and its end.
+template <typename Near>
+typename Near::Result GetSomehow(Near& near, const std::string& name,
+                                 std::mt19937_64& random) {
+  if (random() % 2 == 0) return near.Get(name);
+  testing::Notification has_ended;
+  typename Near::Result result = std::nullopt;
+  near.BeginGet(name, [&](typename Near::Result got) {
+    result = std::move(got);
+    has_ended.Notify();
+  });
+  has_ended.Wait();
+  return result;
+}
 
 class PromisedKey {
  public:

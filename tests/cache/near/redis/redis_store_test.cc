@@ -117,6 +117,79 @@ TEST_P(RedisStoreTest, KeysAndValuesMayHaveAnyBytes) {
   EXPECT_EQ(*store_->Remove(key, kTimeout), true);
 }
 
+// Waits for what BeginFetch tells.
+class Awaited {
+ public:
+  RemoteStore::FetchDone done() {
+    return [this](absl::StatusOr<RemoteStore::Fetched> result) {
+      result_ = std::move(result);
+      done_.Notify();
+    };
+  }
+  const absl::StatusOr<RemoteStore::Fetched>& result() {
+    done_.Wait();
+    return result_;
+  }
+
+ private:
+  testing::Notification done_;
+  absl::StatusOr<RemoteStore::Fetched> result_;
+};
+
+TEST_P(RedisStoreTest, FetchesThatNobodyWaitsForComeToTheirEnd) {
+  constexpr int kKeys = 2000;
+  for (int i = 0; i < kKeys; ++i) {
+    other_->Run(
+        {"SET", absl::StrCat("key", i), absl::StrCat(i), "PX", "60000"});
+  }
+  // Before there is a connection, too.
+  const auto store = NewStore({});
+  std::vector<Awaited> awaited(kKeys);
+  for (int i = 0; i < kKeys; ++i) {
+    store->BeginFetch(absl::StrCat("key", i), kTimeout, awaited[i].done());
+    if (i % 100 == 0) {  // Among those of threads that wait.
+      EXPECT_EQ(store->Fetch({"key7"}, kTimeout)[0]->bytes, "7");
+    }
+  }
+  for (int i = 0; i < kKeys; ++i) {
+    ASSERT_TRUE(awaited[i].result().ok()) << awaited[i].result().status();
+    EXPECT_EQ(awaited[i].result()->bytes, absl::StrCat(i));
+    EXPECT_LT(awaited[i].result()->deadline_nanos, Clock::kNever);
+  }
+  other_->Run({"RPUSH", "list", "a"});
+  Awaited wrong;
+  store->BeginFetch("list", kTimeout, wrong.done());
+  EXPECT_TRUE(absl::IsInvalidArgument(wrong.result().status()));
+  Awaited late;
+  store->BeginFetch("key1", absl::ZeroDuration(), late.done());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late.result().status()));
+}
+
+TEST_P(RedisStoreTest, AFetchThatNobodyWaitsForEndsAtItsDeadline) {
+  EXPECT_TRUE(FetchOne("key").ok());
+  server_->Stop();
+  Awaited short_one;
+  store_->BeginFetch("key", absl::Milliseconds(50), short_one.done());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(short_one.result().status()));
+  Awaited long_one;
+  store_->BeginFetch("key", kTimeout, long_one.done());
+  server_->Continue();
+  EXPECT_TRUE(long_one.result().ok()) << long_one.result().status();
+  // The late reply of the first has gone to nobody.
+  other_->Run({"SET", "key", "value"});
+  EXPECT_EQ(FetchOne("key")->bytes, "value");
+}
+
+TEST_P(RedisStoreTest, AStoreThatEndsTellsWhatHasNotEnded) {
+  EXPECT_TRUE(FetchOne("key").ok());
+  server_->Stop();
+  Awaited awaited;
+  store_->BeginFetch("key", kTimeout, awaited.done());
+  store_ = nullptr;
+  EXPECT_TRUE(absl::IsUnavailable(awaited.result().status()));
+  server_->Continue();
+}
+
 TEST_P(RedisStoreTest, WritesOfManyKeysTakeOneRoundTripAndKeepTheirOrder) {
   std::vector<RemoteStore::Write> writes;
   std::vector<std::string> names;
