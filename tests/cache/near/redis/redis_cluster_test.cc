@@ -30,6 +30,7 @@
 #include "wheelcache/cache/near/near_cache.h"
 #include "wheelcache/cache/near/near_options.h"
 #include "wheelcache/cache/near/redis_store.h"
+#include "wheelcache/tests/testing/awaited_fetch.h"
 #include "wheelcache/tests/testing/loopback.h"
 #include "wheelcache/tests/testing/redis_server.h"
 #include "wheelcache/tests/testing/relay.h"
@@ -39,6 +40,7 @@ namespace wheelcache {
 namespace {
 
 using internal::SlotOf;
+using testing::AwaitedFetch;
 using testing::RedisCluster;
 using testing::Relay;
 
@@ -462,11 +464,31 @@ TEST(ClusterBeliefTest, ANodeWithoutSlotsIsAskedWhereOneGoesThere) {
       absl::StrCat("ASK ", SlotOf("key"), " 127.0.0.1:", target.port()));
   source.Play({source.port()}, "old");
   target.Play({source.port()}, "new");
+  for (const bool waits : {true, false}) {
+    const auto store = StoreOf(source);
+    AwaitedFetch awaited;
+    if (!waits) store->BeginFetch("key", kTimeout, awaited.done());
+    const auto fetched =
+        waits ? store->Fetch({"key"}, kTimeout)[0] : awaited.result();
+    ASSERT_TRUE(fetched.ok()) << fetched.status();
+    EXPECT_EQ(fetched->bytes, "new");
+    EXPECT_EQ(fetched->session, 0);
+  }
+}
+
+TEST(ClusterBeliefTest, AFetchThatNobodyWaitsForFollowsAMove) {
+  ScriptedNode source;
+  ScriptedNode target;
+  ASSERT_LT(SlotOf("bar"), internal::kSlots / 2);
+  source.set_error(
+      absl::StrCat("MOVED ", SlotOf("bar"), " 127.0.0.1:", target.port()));
+  source.Play({source.port(), target.port()}, "old");
+  target.Play({source.port(), target.port()}, "new");
   const auto store = StoreOf(source);
-  const auto fetched = store->Fetch({"key"}, kTimeout)[0];
-  ASSERT_TRUE(fetched.ok()) << fetched.status();
-  EXPECT_EQ(fetched->bytes, "new");
-  EXPECT_EQ(fetched->session, 0);
+  AwaitedFetch awaited;
+  store->BeginFetch("bar", kTimeout, awaited.done());
+  ASSERT_TRUE(awaited.result().ok()) << awaited.result().status();
+  EXPECT_EQ(awaited.result()->bytes, "new");
 }
 
 TEST(ClusterBeliefTest, AnyNodeThatLivesIsASeed) {
@@ -534,6 +556,13 @@ TEST(ClusterBeliefTest, APrimaryThatNobodyElseConfirmsIsNotBelieved) {
   EXPECT_EQ(fetched.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(absl::StrContains(fetched.status().message(), "majority"))
       << fetched.status();
+  AwaitedFetch late;
+  store->BeginFetch("bar", absl::Milliseconds(100), late.done());
+  EXPECT_TRUE(absl::IsUnavailable(late.result().status()));
+  AwaitedFetch cut_off;
+  store->BeginFetch("bar", kTimeout, cut_off.done());
+  store = nullptr;
+  EXPECT_TRUE(absl::IsUnavailable(cut_off.result().status()));
 }
 
 TEST_F(RedisClusterTest, OneServerIsNoCluster) {

@@ -23,7 +23,7 @@
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/near/remote_store.h"
-#include "wheelcache/tests/testing/notification.h"
+#include "wheelcache/tests/testing/awaited_fetch.h"
 #include "wheelcache/tests/testing/recording_listener.h"
 #include "wheelcache/tests/testing/redis_server.h"
 #include "wheelcache/wheel/clock.h"
@@ -31,6 +31,7 @@
 namespace wheelcache {
 namespace {
 
+using testing::AwaitedFetch;
 using testing::Connections;
 using testing::ConnectionsOf;
 using testing::Notification;
@@ -117,25 +118,6 @@ TEST_P(RedisStoreTest, KeysAndValuesMayHaveAnyBytes) {
   EXPECT_EQ(*store_->Remove(key, kTimeout), true);
 }
 
-// Waits for what BeginFetch tells.
-class Awaited {
- public:
-  RemoteStore::FetchDone done() {
-    return [this](absl::StatusOr<RemoteStore::Fetched> result) {
-      result_ = std::move(result);
-      done_.Notify();
-    };
-  }
-  const absl::StatusOr<RemoteStore::Fetched>& result() {
-    done_.Wait();
-    return result_;
-  }
-
- private:
-  testing::Notification done_;
-  absl::StatusOr<RemoteStore::Fetched> result_;
-};
-
 TEST_P(RedisStoreTest, FetchesThatNobodyWaitsForComeToTheirEnd) {
   constexpr int kKeys = 2000;
   for (int i = 0; i < kKeys; ++i) {
@@ -144,7 +126,7 @@ TEST_P(RedisStoreTest, FetchesThatNobodyWaitsForComeToTheirEnd) {
   }
   // Before there is a connection, too.
   const auto store = NewStore({});
-  std::vector<Awaited> awaited(kKeys);
+  std::vector<AwaitedFetch> awaited(kKeys);
   for (int i = 0; i < kKeys; ++i) {
     store->BeginFetch(absl::StrCat("key", i), kTimeout, awaited[i].done());
     if (i % 100 == 0) {  // Among those of threads that wait.
@@ -157,10 +139,10 @@ TEST_P(RedisStoreTest, FetchesThatNobodyWaitsForComeToTheirEnd) {
     EXPECT_LT(awaited[i].result()->deadline_nanos, Clock::kNever);
   }
   other_->Run({"RPUSH", "list", "a"});
-  Awaited wrong;
+  AwaitedFetch wrong;
   store->BeginFetch("list", kTimeout, wrong.done());
   EXPECT_TRUE(absl::IsInvalidArgument(wrong.result().status()));
-  Awaited late;
+  AwaitedFetch late;
   store->BeginFetch("key1", absl::ZeroDuration(), late.done());
   EXPECT_TRUE(absl::IsDeadlineExceeded(late.result().status()));
 }
@@ -168,10 +150,10 @@ TEST_P(RedisStoreTest, FetchesThatNobodyWaitsForComeToTheirEnd) {
 TEST_P(RedisStoreTest, AFetchThatNobodyWaitsForEndsAtItsDeadline) {
   EXPECT_TRUE(FetchOne("key").ok());
   server_->Stop();
-  Awaited short_one;
+  AwaitedFetch short_one;
   store_->BeginFetch("key", absl::Milliseconds(50), short_one.done());
   EXPECT_TRUE(absl::IsDeadlineExceeded(short_one.result().status()));
-  Awaited long_one;
+  AwaitedFetch long_one;
   store_->BeginFetch("key", kTimeout, long_one.done());
   server_->Continue();
   EXPECT_TRUE(long_one.result().ok()) << long_one.result().status();
@@ -183,7 +165,7 @@ TEST_P(RedisStoreTest, AFetchThatNobodyWaitsForEndsAtItsDeadline) {
 TEST_P(RedisStoreTest, AStoreThatEndsTellsWhatHasNotEnded) {
   EXPECT_TRUE(FetchOne("key").ok());
   server_->Stop();
-  Awaited awaited;
+  AwaitedFetch awaited;
   store_->BeginFetch("key", kTimeout, awaited.done());
   store_ = nullptr;
   EXPECT_TRUE(absl::IsUnavailable(awaited.result().status()));
