@@ -17,10 +17,10 @@
 // invalidation, or after this NearCache's own W returned OK, never returns a
 // value older than W's. L is NearCacheOptions::max_staleness; in a failover of
 // a Redis Cluster, with its cluster-node-timeout. Excluded: SWAPDB, a failover
-// that loses writes or asks nobody, reads from replicas, suspended computers,
-// and what stale_if_error returns. Besides, outside a failover, what one thread
-// reads of a key never goes back to an older version. docs/near_cache.md has
-// the proof.
+// that loses writes or asks nobody, reads from replicas, computers that are
+// suspended unless the store is on Clock::SinceBoot(), and what stale_if_error
+// returns. Besides, outside a failover, what one thread reads of a key never
+// goes back to an older version. docs/near_cache.md has the proof.
 //
 // How. Local hits are served under a lease, which answers of the store renew.
 // Whatever breaks, the lease runs out: then reads go to the store, coalesced,

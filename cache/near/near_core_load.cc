@@ -101,10 +101,12 @@ absl::Status NearCore::LoadWithLock(absl::string_view key,
     }
     if (*result == RemoteStore::LockResult::kTaken) {
       HeldLock held(this, lock);
+      // A Del ends the lock, but a Set does not.
+      NearLoads::Running running(&loads_, key);
       const absl::StatusOr<Encoded> loaded = RunLoader(steps);
       if (!loaded.ok()) return loaded.status();
       internal::Interleave("near: between a loader and its write");
-      if (loaded->ttl > absl::ZeroDuration()) {
+      if (loaded->ttl > absl::ZeroDuration() && running.BeginWrite()) {
         RemoteStore::Write write = {key, loaded->bytes, loaded->ttl};
         write.lock_token = token;
         if (PutLoaded(write)) held.Release();

@@ -44,6 +44,9 @@ absl::Status Check(const RedisStoreOptions& options) {
                      "\" is empty or has other characters than printable "
                      "ASCII without spaces"));
   }
+  if (options.clock == nullptr) {
+    return absl::InvalidArgumentError("clock: is null, and must be a clock");
+  }
   if (options.max_in_flight < 2) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_in_flight: ", options.max_in_flight,
@@ -172,18 +175,20 @@ absl::StatusOr<std::unique_ptr<RedisStore>> RedisStore::Create(
   std::unique_ptr<internal::Servers> servers;
   if (options.cluster) {
     servers = std::make_unique<internal::Cluster>(*std::move(url), settings,
-                                                  Clock::Monotonic());
+                                                  *options.clock);
   } else {
     servers = std::make_unique<internal::OneServer>(*std::move(url), settings,
-                                                    Clock::Monotonic());
+                                                    *options.clock);
   }
   if (absl::Status status = servers->Start(); !status.ok()) return status;
-  return absl::WrapUnique(new RedisStore(std::move(servers), options.cluster));
+  return absl::WrapUnique(new RedisStore(std::move(servers), options));
 }
 
 RedisStore::RedisStore(std::unique_ptr<internal::Servers> servers,
-                       bool is_cluster)
-    : servers_(std::move(servers)), is_cluster_(is_cluster) {}
+                       const RedisStoreOptions& options)
+    : servers_(std::move(servers)),
+      clock_(*options.clock),
+      is_cluster_(options.cluster) {}
 
 RedisStore::~RedisStore() {
   // To close the child's copies would end the parent's connections.

@@ -98,6 +98,12 @@ struct RedisStoreOptions {
   // cache holds after a failover with so much more than max_staleness.
   absl::Duration cluster_node_timeout = absl::Seconds(15);
 
+  // Of leases, deadlines and timeouts: Clock::Monotonic(), or
+  // Clock::SinceBoot(), by which the promise holds although the computer is
+  // suspended, and a local hit takes some nanoseconds more. The local tiers
+  // have the same.
+  Clock* clock = &Clock::Monotonic();
+
   // How CLIENT LIST shows the connections: printable ASCII without spaces.
   std::string client_name = "wheelcache";
 
@@ -121,7 +127,7 @@ class WHEELCACHE_EXPORT RedisStore final : public RemoteStore {
 
   ~RedisStore() override;
 
-  Clock& clock() const override { return Clock::Monotonic(); }
+  Clock& clock() const override { return clock_; }
   size_t max_sessions() const override { return is_cluster_ ? 256 : 1; }
   // In a cluster, a slot may have moved before the key was written.
   bool tells_of_new_keys() const override { return !is_cluster_; }
@@ -148,7 +154,8 @@ class WHEELCACHE_EXPORT RedisStore final : public RemoteStore {
   void Detach(Listener* listener) override;
 
  private:
-  RedisStore(std::unique_ptr<internal::Servers> servers, bool is_cluster);
+  RedisStore(std::unique_ptr<internal::Servers> servers,
+             const RedisStoreOptions& options);
 
   std::vector<absl::StatusOr<internal::Reply>> Run(
       std::vector<internal::WriteCommands> writes, absl::Duration timeout);
@@ -160,6 +167,7 @@ class WHEELCACHE_EXPORT RedisStore final : public RemoteStore {
   absl::Status CheckProcess() const;
 
   std::unique_ptr<internal::Servers> servers_;
+  Clock& clock_;
   const bool is_cluster_;
 };
 

@@ -303,6 +303,12 @@ TEST_F(NearCacheTest, AWriteDuringALoadBeatsIt) {
                 EXPECT_TRUE(*elsewhere->Del("key"));
               }),
               "(absent)");
+    EXPECT_EQ(
+        load_during([&] {
+          EXPECT_TRUE(near->Set("key", "newer", absl::Milliseconds(1)).ok());
+          RunFor(absl::Milliseconds(2));  // Gone.
+        }),
+        "(absent)");
     EXPECT_EQ(load_during([&] { server_.Set("key", "newer"); }), "newer");
     EXPECT_TRUE(*near->Del("key"));
     if (lock == absl::ZeroDuration()) continue;

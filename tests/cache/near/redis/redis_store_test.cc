@@ -22,6 +22,8 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
+#include "wheelcache/cache/near/near_cache.h"
+#include "wheelcache/cache/near/redis_store.h"
 #include "wheelcache/cache/near/remote_store.h"
 #include "wheelcache/tests/testing/awaited_fetch.h"
 #include "wheelcache/tests/testing/recording_listener.h"
@@ -116,6 +118,27 @@ TEST_P(RedisStoreTest, KeysAndValuesMayHaveAnyBytes) {
   EXPECT_EQ(other_->Run({"GET", key}), value);
   EXPECT_EQ(FetchOne(key)->bytes, value);
   EXPECT_EQ(*store_->Remove(key, kTimeout), true);
+}
+
+TEST_P(RedisStoreTest, LeasesMayCountTheTimeThatTheComputerIsSuspended) {
+  RedisStoreOptions store_options;
+  store_options.clock = &Clock::SinceBoot();
+  const auto store = NewStore(store_options);
+  NearCacheOptions options;
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      NearCache<std::string>::Create(options, store.get()).status()));
+  options.local.clock = &Clock::SinceBoot();
+  options.local.reaper = nullptr;
+  const auto near = NearCache<std::string>::Create(options, store.get());
+  ASSERT_TRUE(near.ok()) << near.status();
+  ASSERT_TRUE((*near)->WaitUntilReady(kTimeout).ok());
+  EXPECT_TRUE((*near)->Set("key", "value").ok());
+  EXPECT_EQ(*(*near)->Get("key"), "value");
+  EXPECT_EQ(*(*near)->Get("key"), "value");
+  EXPECT_LE((*near)->stats().lease_left, options.max_staleness);
+  store_options.clock = nullptr;
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(RedisStore::Create(store_options).status()));
 }
 
 TEST_P(RedisStoreTest, FetchesThatNobodyWaitsForComeToTheirEnd) {
