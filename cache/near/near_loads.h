@@ -1,11 +1,11 @@
 // The loads of NearCache::GetOrLoad that run in this process: which of them a
 // Set or Del has superseded, and who waits for a load of another process.
 //
-// A load may be overtaken: its loader reads, a Del deletes what is not there yet,
-// and the load writes what is old. So Supersede, with which each Set and Del
-// begins, has the loads of the key that run write nothing any more, and waits
-// for one that is writing. A lock in the store does the same for the Dels of
-// other processes.
+// A load may be overtaken: its loader reads, a Del deletes what is not there
+// yet, and the load writes what is old. So Supersede, with which each Set and
+// Del begins, has the loads of the key that run write nothing any more, and
+// waits for one that is writing. A lock in the store does the same for the Dels
+// of other processes.
 //
 // Threads. Thread-safe.
 //
