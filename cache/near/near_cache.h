@@ -152,8 +152,8 @@ class NearCache final {
   // The same for many keys, in as few round trips as the store needs. Of equal
   // keys, the last one is set, and has the result of all.
   struct Item {
-    absl::string_view key;
-    Value value;
+    absl::string_view key = {};
+    Value value = {};
     absl::Duration ttl = absl::InfiniteDuration();
   };
   std::vector<absl::Status> SetMany(absl::Span<const Item> items);

@@ -154,8 +154,8 @@ class WHEELCACHE_EXPORT RemoteStore {
 
   // The lock of a key, held by whoever knows its token.
   struct Lock {
-    absl::string_view key;
-    absl::string_view token;
+    absl::string_view key = {};
+    absl::string_view token = {};
   };
   enum class LockResult {
     kTaken,
