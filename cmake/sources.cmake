@@ -48,6 +48,7 @@ set(wheelcache_SOURCES
   wheel/base/background_thread.cc
   wheel/base/mutex.cc
   wheel/clock.cc
+  wheel/internal/timer_blocks.cc
   wheel/internal/timer_queue.cc
   wheel/reaper.cc
   wheel/simulated_clock.cc)
@@ -154,6 +155,7 @@ set(wheelcache_HEADERS
   wheel/basic_timing_wheel.h
   wheel/clock.h
   wheel/internal/basic_timing_wheel_impl.h
+  wheel/internal/timer_blocks.h
   wheel/internal/timer_queue.h
   wheel/internal/timer_table.h
   wheel/reaper.h

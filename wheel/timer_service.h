@@ -36,7 +36,7 @@
 //
 // Cost. Each call is O(1), except Drain and Stop, which are O(timers); no call
 // holds the lock for longer than O(1). The thread sleeps until a timer is due;
-// there is no ticker.
+// there is no ticker. A service without timers keeps some KiB.
 
 #ifndef WHEELCACHE_WHEEL_TIMER_SERVICE_H_
 #define WHEELCACHE_WHEEL_TIMER_SERVICE_H_

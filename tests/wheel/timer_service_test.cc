@@ -3,17 +3,26 @@
 
 #include "wheelcache/wheel/timer_service.h"
 
+#ifdef __linux__
+#include <unistd.h>
+#endif
+
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -266,6 +275,97 @@ TEST_F(TimerServiceTest, RunsOnTheRealClockUnlessToldOtherwise) {
   Set("k", 1, 0);
   while (!fired) std::this_thread::yield();
 }
+
+// Of any size and alignment; and one whose move may throw.
+template <size_t size, size_t alignment>
+struct alignas(alignment) Bytes {
+  explicit Bytes(char c) { bytes[size - 1] = c; }
+  Bytes(Bytes&& other) : Bytes(other.bytes[size - 1]) {
+    const auto address = reinterpret_cast<uintptr_t>(this);
+    EXPECT_EQ(address % alignment, 0u);
+    if (other.bytes[size - 1] == '!' && --moves_left == 0) {
+      throw std::runtime_error("cannot be moved");
+    }
+  }
+  char bytes[size] = {};
+  static inline int moves_left = 0;
+};
+
+template <size_t size, size_t alignment>
+void ExpectThatTimersWork() {
+  using Value = Bytes<size, alignment>;
+  using Service = TimerService<int, Value>;
+  SimulatedClock clock;
+  typename Service::Options options;
+  std::string fired;
+  options.execute = [&](int, const Value& value) {
+    fired.push_back(value.bytes[size - 1]);
+  };
+  options.clock = &clock;
+  auto service = *Service::Create(std::move(options));
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 20; ++i) {
+      const auto c = static_cast<char>('a' + i);
+      ASSERT_TRUE(service->Set(i, Value(c), absl::Seconds(1 + i)).ok());
+    }
+    for (int moves = 1; moves <= 3; ++moves) {
+      Value::moves_left = moves;
+      Value value('!');
+      EXPECT_THROW((void)service->Set(moves, std::move(value), {}),
+                   std::runtime_error);
+    }
+    EXPECT_EQ(service->size(), 20u);
+    clock.RunFor(absl::Seconds(18));
+    EXPECT_EQ(std::exchange(fired, ""), "abcdefghijklmnopqr");
+  }
+}
+
+TEST(TimerService, ValuesMayHaveAnySizeAndAlignmentAndThrow) {
+  ExpectThatTimersWork<1, 1>();
+  ExpectThatTimersWork<10, 64>();
+  ExpectThatTimersWork<5'000, 4'096>();
+  ExpectThatTimersWork<2'000'000, 8>();
+}
+
+#if defined(__linux__) && !defined(ABSL_HAVE_ADDRESS_SANITIZER) && \
+    !defined(ABSL_HAVE_THREAD_SANITIZER)
+
+int64_t ResidentBytes() {
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages >> pages;
+  return pages * sysconf(_SC_PAGESIZE);
+}
+
+TEST(TimerService, EmptiedServiceGivesItsMemoryBack) {
+  constexpr int kTimers = 300'000;
+  constexpr int64_t kSlack = 4 << 20;
+  using Service = TimerService<int, int>;
+  const std::function<void(Service&, SimulatedClock&)> ways[] = {
+      [](Service&, SimulatedClock& clock) { clock.RunFor(absl::Minutes(1)); },
+      [](Service& service, SimulatedClock&) {
+        for (int i = 0; i < kTimers; ++i) service.Remove(i).IgnoreError();
+      },
+      [](Service& service, SimulatedClock&) {
+        service.Drain([](int, int) {}).IgnoreError();
+      }};
+  SimulatedClock clock;
+  Service::Options options;
+  options.execute = [](int, int) {};
+  options.clock = &clock;
+  const auto service = *Service::Create(std::move(options));
+  const int64_t before = ResidentBytes();
+  for (const auto& way : ways) {
+    for (int i = 0; i < kTimers; ++i) {
+      service->Set(i, i, absl::Seconds(i % 50)).IgnoreError();
+    }
+    EXPECT_GT(ResidentBytes(), before + 4 * kSlack);
+    way(*service, clock);
+    ASSERT_EQ(service->size(), 0u);
+    EXPECT_LT(ResidentBytes(), before + kSlack);
+  }
+}
+
+#endif
 
 TEST(TimerService, KeysAndValuesNeedOnlyBeMovable) {
   SimulatedClock clock;

@@ -167,19 +167,18 @@ bool TimerQueue::StartTask() {
 }
 
 void TimerQueue::RunTask() {
-  std::unique_ptr<Entry> entry = TakeReady();
+  Entry* const entry = TakeReady();
   if (entry == nullptr) return;
   {
     const CallbackScope scope(this);
     ContainAndCount([&] { Execute(*entry); });
-    entry = nullptr;
   }
   MutexLock lock(&mu_);
   if (--running_ == 0) none_running_.SignalAll();
 }
 
 // Returns null if all that was ready has been moved or removed since.
-std::unique_ptr<TimerQueue::Entry> TimerQueue::TakeReady() {
+TimerQueue::Entry* TimerQueue::TakeReady() {
   MutexLock lock(&mu_);
   // An executor that threw may have kept the task, which then does not count.
   if (tasks_ > 0) --tasks_;
@@ -188,7 +187,7 @@ std::unique_ptr<TimerQueue::Entry> TimerQueue::TakeReady() {
   UnreadyLocked(*entry);
   UnindexLocked(*entry);
   ++running_;
-  return std::unique_ptr<Entry>(entry);
+  return entry;
 }
 
 void TimerQueue::CountException() {

@@ -63,10 +63,6 @@ class WHEELCACHE_EXPORT TimerQueue
 
  protected:
   class Entry : public Timer {
-   public:
-    virtual ~Entry() = default;
-
-   private:
     friend class TimerQueue;
 
     bool ready_ = false;
@@ -90,7 +86,7 @@ class WHEELCACHE_EXPORT TimerQueue
   virtual void UnindexLocked(Entry& entry)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) = 0;
 
-  // Runs the callback of the entry. Called without the lock.
+  // Runs the callback of the entry, and destroys it. Called without the lock.
   virtual void Execute(Entry& entry) = 0;
 
   // The tick for a timer that is set now: the end of an interval, unless it is
@@ -124,7 +120,7 @@ class WHEELCACHE_EXPORT TimerQueue
   bool ClaimTask();
   bool StartTask();
   void RunTask();
-  std::unique_ptr<Entry> TakeReady();
+  Entry* TakeReady();
   void CountException();
 
   uint64_t TickAt(int64_t nanos) const;

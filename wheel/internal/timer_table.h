@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -25,6 +26,7 @@
 #include "absl/time/time.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/base/requirements.h"
+#include "wheelcache/wheel/internal/timer_blocks.h"
 #include "wheelcache/wheel/internal/timer_queue.h"
 #include "wheelcache/wheel/reaper.h"
 
@@ -73,6 +75,21 @@ class TimerTable final : public TimerQueue {
     Value value;
   };
 
+  // Destroys an item, without the lock; the last one with what the index of
+  // many has taken.
+  struct Destroy {
+    void operator()(Item* item) const {
+      item->~Item();
+      if (table->blocks_.Free(item)) table->ShrinkIndex();
+    }
+    TimerTable* table;
+  };
+  using Owner = std::unique_ptr<Item, Destroy>;
+
+  Owner Own(Item* item) { return Owner(item, Destroy{this}); }
+  Owner NewItem(Key&& key, Value&& value);
+  void ShrinkIndex();
+
   // Mutable, so that an item may replace another of equal key.
   struct Slot {
     mutable Item* item;
@@ -100,11 +117,12 @@ class TimerTable final : public TimerQueue {
   }
 
   void Execute(Entry& entry) override {
-    Item& item = static_cast<Item&>(entry);
-    callback_(item.key, std::move(item.value));
+    const Owner item = Own(static_cast<Item*>(&entry));
+    callback_(item->key, std::move(item->value));
   }
 
   const Callback& callback_;
+  TimerBlocks blocks_{sizeof(Item), alignof(Item)};
   Index index_ ABSL_GUARDED_BY(mu_);
 };
 
@@ -113,9 +131,9 @@ absl::Status TimerTable<Key, Value>::Set(Key key, Value value,
                                          absl::Duration delay) {
   absl::Status status = CheckDelay(delay);
   if (!status.ok()) return status;
-  auto item = std::make_unique<Item>(std::move(key), std::move(value));
+  Owner item = NewItem(std::move(key), std::move(value));
   const uint64_t tick = TickAfterSet(delay);
-  std::unique_ptr<Item> replaced;
+  Owner replaced = Own(nullptr);
   MutexLock lock(&mu_);
   if (closed_) return ClosedError();
   const auto [slot, is_new] = index_.insert(Slot{item.get()});
@@ -143,7 +161,7 @@ absl::Status TimerTable<Key, Value>::Move(const Key& key,
 
 template <typename Key, typename Value>
 absl::Status TimerTable<Key, Value>::Remove(const Key& key) {
-  std::unique_ptr<Item> removed;
+  Owner removed = Own(nullptr);
   MutexLock lock(&mu_);
   if (closed_) return ClosedError();
   const auto slot = index_.find(key);
@@ -166,7 +184,7 @@ absl::StatusOr<size_t> TimerTable<Key, Value>::Drain(Drained& drained) {
     std::swap(index, index_);
   }
   for (const Slot& slot : index) {
-    const std::unique_ptr<Item> item(slot.item);
+    const Owner item = Own(slot.item);
     ContainAndCount([&] { drained(item->key, std::move(item->value)); });
   }
   return index.size();
@@ -182,7 +200,31 @@ void TimerTable<Key, Value>::Close() {
     std::swap(timers, timers_);
     std::swap(index, index_);
   }
-  for (const Slot& slot : index) delete slot.item;
+  for (const Slot& slot : index) Own(slot.item).reset();
+}
+
+template <typename Key, typename Value>
+auto TimerTable<Key, Value>::NewItem(Key&& key, Value&& value) -> Owner {
+  // Frees the block if a constructor throws.
+  struct Block {
+    ~Block() {
+      if (at != nullptr) blocks.Free(at);
+    }
+    TimerBlocks& blocks;
+    void* at;
+  };
+  Block block{blocks_, blocks_.Allocate()};
+  Item* const item = ::new (block.at) Item(std::move(key), std::move(value));
+  block.at = nullptr;
+  return Own(item);
+}
+
+// An index keeps its size when it becomes empty.
+template <typename Key, typename Value>
+void TimerTable<Key, Value>::ShrinkIndex() {
+  Index before;
+  MutexLock lock(&mu_);
+  if (index_.empty()) std::swap(before, index_);
 }
 
 }  // namespace wheelcache::internal
