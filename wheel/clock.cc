@@ -103,11 +103,10 @@ class BootTimeSleeper final : public Sleeper {
   }
 
  private:
-  void ExpireAt(int64_t nanos) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+  void ExpireAt(int64_t nanos) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     nanos = std::max<int64_t>(nanos, 1);  // Zero would stop the timer.
     itimerspec expiry = {};
-    expiry.it_value.tv_sec = static_cast<time_t>(nanos / 1'000'000'000);
-    expiry.it_value.tv_nsec = static_cast<long>(nanos % 1'000'000'000);
+    expiry.it_value = absl::ToTimespec(absl::Nanoseconds(nanos));
     timerfd_settime(timer_, TFD_TIMER_ABSTIME, &expiry, nullptr);
   }
 
