@@ -243,12 +243,39 @@ TEST_F(TimerServiceValueTest, NothingStaysBehindOfMovedAndRemovedTimers) {
 class JumpingClock final : public Clock {
  public:
   int64_t NowNanos() const override {
-    return Clock::Monotonic().NowNanos() + jumped_.load();
+    const int64_t now = Clock::Monotonic().NowNanos() + jumped_.load();
+    if (sleeping_.load()) looked_.store(true);
+    return now;
   }
-  void Jump(absl::Duration by) { jumped_ += absl::ToInt64Nanoseconds(by); }
+  std::unique_ptr<Sleeper> NewSleeper() override {
+    return std::make_unique<NotedSleeper>(this, Clock::NewSleeper());
+  }
+
+  // When a thread sleeps for as long as it seems to have to.
+  void JumpInASleep(absl::Duration by) {
+    while (!looked_.load()) std::this_thread::yield();
+    jumped_ += absl::ToInt64Nanoseconds(by);
+  }
 
  private:
+  class NotedSleeper final : public Sleeper {
+   public:
+    NotedSleeper(JumpingClock* clock, std::unique_ptr<Sleeper> sleeper)
+        : clock_(*clock), sleeper_(std::move(sleeper)) {}
+    void SleepUntil(int64_t deadline_nanos) override {
+      if (deadline_nanos != kNever) clock_.sleeping_.store(true);
+      sleeper_->SleepUntil(deadline_nanos);
+    }
+    void Wake() override { sleeper_->Wake(); }
+
+   private:
+    JumpingClock& clock_;
+    const std::unique_ptr<Sleeper> sleeper_;
+  };
+
   std::atomic<int64_t> jumped_{0};
+  std::atomic<bool> sleeping_{false};
+  mutable std::atomic<bool> looked_{false};
 };
 
 TEST(TimerServiceClockTest, TimersFireAfterAJumpAlsoThoseThatAreSetLater) {
@@ -260,7 +287,7 @@ TEST(TimerServiceClockTest, TimersFireAfterAJumpAlsoThoseThatAreSetLater) {
   options.clock = &clock;
   const auto service = *TimerService<int, int>::Create(std::move(options));
   ASSERT_TRUE(service->Set(0, 0, absl::Minutes(30)).ok());
-  clock.Jump(absl::Hours(1));
+  clock.JumpInASleep(absl::Hours(1));
   ASSERT_TRUE(service->Set(1, 0, absl::Milliseconds(20)).ok());
   for (Notification& each : fired) each.Wait();
 }
