@@ -255,10 +255,12 @@ set(near_LIBRARIES
   absl::time)
 
 set(near_testing_SOURCES
+  cache/near/testing/check_store.cc
   cache/near/testing/fake_server.cc
   cache/near/testing/fake_store.cc)
 
 set(near_testing_HEADERS
+  cache/near/testing/check_store.h
   cache/near/testing/fake_server.h
   cache/near/testing/fake_store.h)
 

@@ -9,7 +9,9 @@
 // RedisStore talks to a Redis; FakeStore (cache/near/fake_store.h) simulates
 // one. NearCache is written over this interface alone, and its bound on
 // staleness rests on the promises below. To write a store of your own, keep
-// them, and let Heartbeat (cache/near/heartbeat.h) compute the leases.
+// them; let Heartbeat (cache/near/heartbeat.h) compute the leases, and
+// CheckRemoteStore (cache/near/testing/check_store.h) look for counterexamples.
+// examples/postgres_store.h is such a store.
 //
 // The server must be able to tell a client of all writes on the connection on
 // which it answers it: when an answer has come, all writes have been told that

@@ -1,12 +1,18 @@
 // Sessions and leases: what a near cache serves while the server, a connection
-// or a message is missing, and when it recovers; and the two values that this
-// rests on, Heartbeat and FetchStamp.
+// or a message is missing, and when it recovers; what this rests on, Heartbeat
+// and FetchStamp; and CheckRemoteStore, which finds stores on which it cannot.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,6 +28,7 @@
 #include "wheelcache/cache/near/near_stats.h"
 #include "wheelcache/cache/near/remote_store.h"
 #include "wheelcache/cache/near/store/heartbeat.h"
+#include "wheelcache/cache/near/testing/check_store.h"
 #include "wheelcache/cache/near/testing/fake_server.h"
 #include "wheelcache/cache/near/testing/fake_store.h"
 #include "wheelcache/tests/cache/near/near_environment.h"
@@ -33,7 +40,9 @@ namespace wheelcache {
 namespace {
 
 using internal::FetchStamp;
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class NearLeaseTest : public NearEnvironment {
  protected:
@@ -593,6 +602,256 @@ TEST(FetchStampTest, BitZeroIsOfNoConcern) {
   const FetchStamp stamp = FetchStamp::Of(7, 0);
   EXPECT_EQ(FetchStamp::FromBits(stamp.bits() | 1).bits(), stamp.bits());
   EXPECT_EQ(stamp.bits() & 1, 0);
+}
+
+// How a store may be wrong.
+enum class Fault {
+  kLeaseFromTheAnswer,
+  kMessagesAfterTheLease,
+  kLosesAMessage,
+  kKeepsTheSession,
+  kMarksWithTheOldSession,
+  kLeaseGoesBack,
+  kDeadlineFromTheAnswer,
+  kLateAnswerForAnother,
+  kResultsInAnotherOrder,
+  kOverlappingCalls,
+  kCallAfterDetach,
+  kTellsOfOtherPrefixes,
+  kWaitsForTheAnswer,
+  kReturnsCancelled,
+  kEndsAFetchTwice,
+  kNone,
+};
+
+// Passes all on to another store and its listeners, but for one fault.
+class FaultyStore final : public RemoteStore {
+ public:
+  FaultyStore(Fault fault, FakeServer* server, FakeStore** inner)
+      : fault_(fault), server_(*server), store_(server) {
+    *inner = &store_;
+  }
+
+  SimulatedClock& clock() const override {
+    return static_cast<SimulatedClock&>(store_.clock());
+  }
+  std::vector<absl::StatusOr<Fetched>> Fetch(
+      absl::Span<const absl::string_view> keys,
+      absl::Duration timeout) override {
+    std::vector<absl::StatusOr<Fetched>> results = store_.Fetch(keys, timeout);
+    for (absl::StatusOr<Fetched>& result : results) {
+      if (result.ok()) Change(*result);
+    }
+    if (fault_ == Fault::kResultsInAnotherOrder && results.size() > 1) {
+      std::swap(results.front(), results[1]);
+    }
+    if (keys.empty() || results[0].ok()) {
+      if (fault_ == Fault::kLateAnswerForAnother && !late_key_.empty()) {
+        results[0] = store_.Fetch({std::exchange(late_key_, "")}, timeout)[0];
+      }
+      return results;
+    }
+    late_key_ = std::string(keys[0]);
+    if (fault_ == Fault::kWaitsForTheAnswer) clock().Advance(absl::Minutes(1));
+    if (fault_ == Fault::kReturnsCancelled) results[0] = absl::CancelledError();
+    return results;
+  }
+  void BeginFetch(absl::string_view key, absl::Duration timeout,
+                  FetchDone done) override {
+    absl::StatusOr<Fetched> result = std::move(Fetch({key}, timeout)[0]);
+    if (fault_ == Fault::kEndsAFetchTwice) done(result);
+    done(std::move(result));
+  }
+  absl::Status Put(const Write& write, absl::Duration timeout) override {
+    return store_.Put(write, timeout);
+  }
+  absl::StatusOr<bool> Remove(absl::string_view key,
+                              absl::Duration timeout) override {
+    return store_.Remove(key, timeout);
+  }
+  absl::StatusOr<LockResult> TakeLock(const Lock& lock, absl::Duration life,
+                                      absl::Duration timeout) override {
+    return store_.TakeLock(lock, life, timeout);
+  }
+  absl::Status EndLock(const Lock& lock, absl::Duration timeout) override {
+    return store_.EndLock(lock, timeout);
+  }
+  absl::Status Attach(absl::string_view prefix, absl::Duration max_staleness,
+                      Listener* listener) override {
+    if (fault_ == Fault::kCallAfterDetach && detached_ != nullptr) {
+      std::exchange(detached_, nullptr)->OnInvalidateAll();
+    }
+    auto ear = std::make_unique<Ear>(this, listener, prefix, max_staleness);
+    absl::Status status = store_.Attach(
+        fault_ == Fault::kTellsOfOtherPrefixes && prefix == "second:" ? "s"
+                                                                      : prefix,
+        max_staleness, ear.get());
+    if (status.ok()) ears_[listener] = std::move(ear);
+    return status;
+  }
+  void Detach(Listener* listener) override {
+    const auto found = ears_.find(listener);
+    if (found == ears_.end()) return;
+    store_.Detach(found->second.get());
+    detached_ = listener;
+    ears_.erase(found);
+  }
+
+ private:
+  struct Ear final : Listener {
+    Ear(FaultyStore* s, Listener* l, absl::string_view p, absl::Duration m)
+        : store(*s), to(*l), prefix(p), max_staleness(m) {}
+
+    bool Is(Fault fault) const { return store.fault_ == fault; }
+
+    void OnInvalidate(absl::Span<const absl::string_view> keys) override {
+      const std::vector<std::string> names(keys.begin(), keys.end());
+      if (Is(Fault::kLosesAMessage) && ++messages % 5 == 0) return;
+      if (Is(Fault::kMessagesAfterTheLease)) {
+        late.push_back({3, names});
+      } else if (Is(Fault::kOverlappingCalls)) {
+        std::thread other([&] { Tell(names); });
+        Tell(names);
+        other.join();
+      } else {
+        to.OnInvalidate(keys);
+      }
+    }
+    void Tell(const std::vector<std::string>& names) const {
+      to.OnInvalidate(
+          std::vector<absl::string_view>(names.begin(), names.end()));
+    }
+    void OnInvalidateAll() override { to.OnInvalidateAll(); }
+    void OnLease(uint64_t session, int64_t until_nanos) override {
+      if (Is(Fault::kKeepsTheSession)) {
+        if (kept == 0) kept = session;
+        session = kept;
+      }
+      if (Is(Fault::kLeaseFromTheAnswer)) {
+        until_nanos = store.clock().NanosAfter(max_staleness);
+      }
+      if (Is(Fault::kLeaseGoesBack)) until_nanos -= 60'000'000 * (++leases % 2);
+      to.OnLease(session, until_nanos);
+      for (Late& each : late) --each.leases;
+      while (!late.empty() && late.front().leases == 0) {
+        Tell(late.front().names);
+        late.erase(late.begin());
+      }
+    }
+    void OnLoss(uint64_t session, const absl::Status& why) override {
+      if (!Is(Fault::kKeepsTheSession)) to.OnLoss(session, why);
+    }
+
+    // A message that waits for so many leases.
+    struct Late {
+      int leases;
+      std::vector<std::string> names;
+    };
+
+    FaultyStore& store;
+    Listener& to;
+    const std::string prefix;
+    const absl::Duration max_staleness;
+    int messages = 0;
+    int leases = 0;
+    uint64_t kept = 0;
+    std::vector<Late> late;
+  };
+
+  void Change(Fetched& fetched) {
+    if (fetched.session == 0) return;
+    if (first_session_ == 0) first_session_ = fetched.session;
+    if (fault_ == Fault::kMarksWithTheOldSession) {
+      fetched.session = first_session_;
+    }
+    if (fault_ == Fault::kDeadlineFromTheAnswer &&
+        fetched.deadline_nanos != Clock::kNever) {
+      fetched.deadline_nanos += 20'000'000;  // That the answer took.
+    }
+  }
+
+  const Fault fault_;
+  FakeServer& server_;
+  FakeStore store_;
+  std::map<Listener*, std::unique_ptr<Ear>> ears_;
+  Listener* detached_ = nullptr;
+  uint64_t first_session_ = 0;
+  std::string late_key_;
+};
+
+// Simulated ones, of which one is there at a time.
+class FaultyStoreUnderTest final : public StoreUnderTest {
+ public:
+  explicit FaultyStoreUnderTest(Fault fault) : fault_(fault) {}
+
+  std::unique_ptr<RemoteStore> NewStore() override {
+    is_held_ = false;
+    auto store = std::make_unique<FaultyStore>(fault_, &server_, &inner_);
+    inner_->set_interposer([this](FakeStore::Step step, const auto&) {
+      return is_held_ && step == FakeStore::Step::kExecuted
+                 ? absl::DeadlineExceededError("no answer")
+                 : absl::OkStatus();
+    });
+    return store;
+  }
+  void Set(absl::string_view key, absl::string_view bytes,
+           absl::Duration ttl) override {
+    server_.Set(key, bytes, ttl);
+  }
+  void Del(absl::string_view key) override { server_.Del(key); }
+  void Hold() override {
+    is_held_ = true;
+    inner_->HoldMessages();
+  }
+  void Release() override {
+    is_held_ = false;
+    inner_->ReleaseMessages();
+  }
+  void Cut() override { inner_->Disconnect(); }
+  void Restart() override { server_.Restart(); }
+  void Pause() override {
+    clock_.Advance(absl::Milliseconds(3));
+    server_.RunDue();
+  }
+
+ private:
+  const Fault fault_;
+  SimulatedClock clock_;
+  FakeServer server_{&clock_};
+  FakeStore* inner_ = nullptr;
+  std::atomic<bool> is_held_{false};
+};
+
+TEST(CheckRemoteStoreTest, FindsNothingInAStoreThatIsRight) {
+  FaultyStoreUnderTest subject(Fault::kNone);
+  EXPECT_THAT(CheckRemoteStore(subject), IsEmpty());
+}
+
+TEST(CheckRemoteStoreTest, NamesWhatIsWrongWithAStore) {
+  const std::pair<Fault, const char*> cases[] = {
+      {Fault::kLeaseFromTheAnswer, "late answers: a lease certified the write"},
+      {Fault::kMessagesAfterTheLease, "before it was told"},
+      {Fault::kLosesAMessage, "before it was told"},
+      {Fault::kKeepsTheSession,
+       "a lost connection: a lease certified the write"},
+      {Fault::kMarksWithTheOldSession,
+       "a lost connection: a Fetch had the number of session"},
+      {Fault::kLeaseGoesBack, "leases: the end of a lease went back"},
+      {Fault::kDeadlineFromTheAnswer, "TTLs: a deadline is later"},
+      {Fault::kLateAnswerForAnother, "a silent server: Fetch of"},
+      {Fault::kResultsInAnotherOrder, "values: result 0 of a Fetch"},
+      {Fault::kOverlappingCalls, "calls of one listener overlapped"},
+      {Fault::kCallAfterDetach, "Detach: a listener was called after"},
+      {Fault::kTellsOfOtherPrefixes, "was told to a listener of \"second:\""},
+      {Fault::kWaitsForTheAnswer, "a silent server: Fetch took"},
+      {Fault::kEndsAFetchTwice, "BeginFetch called `done` twice"},
+      {Fault::kReturnsCancelled, "a silent server: a call returned Cancelled"},
+  };
+  for (const auto& [fault, sentence] : cases) {
+    FaultyStoreUnderTest subject(fault);
+    EXPECT_THAT(CheckRemoteStore(subject), Contains(HasSubstr(sentence)))
+        << sentence;
+  }
 }
 
 }  // namespace

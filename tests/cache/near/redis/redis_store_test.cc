@@ -21,13 +21,16 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/near/near_cache.h"
 #include "wheelcache/cache/near/redis_store.h"
 #include "wheelcache/cache/near/remote_store.h"
+#include "wheelcache/cache/near/testing/check_store.h"
 #include "wheelcache/tests/testing/awaited_fetch.h"
 #include "wheelcache/tests/testing/recording_listener.h"
 #include "wheelcache/tests/testing/redis_server.h"
+#include "wheelcache/tests/testing/relay.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache {
@@ -36,10 +39,12 @@ namespace {
 using testing::AwaitedFetch;
 using testing::Connections;
 using testing::ConnectionsOf;
+using ::testing::IsEmpty;
 using testing::Notification;
 using testing::RecordingListener;
 using testing::RedisClient;
 using testing::RedisServer;
+using testing::Relay;
 
 constexpr absl::Duration kTimeout = absl::Seconds(30);
 
@@ -91,15 +96,56 @@ class RedisStoreTest : public ::testing::TestWithParam<Protocol> {
 
 std::array<std::unique_ptr<RedisServer>, kProtocols> RedisStoreTest::servers_;
 
-TEST_P(RedisStoreTest, AbsentKeysAndEmptyOnesAreToldApart) {
-  EXPECT_TRUE(store_->Put({"", ""}, kTimeout).ok());
-  const Results results = store_->Fetch({"", "absent", ""}, kTimeout);
-  EXPECT_EQ(results[0]->bytes, "");
-  EXPECT_EQ(results[1]->bytes, std::nullopt);
-  EXPECT_EQ(results[1]->deadline_nanos, Clock::kNever);
-  EXPECT_EQ(results[2]->bytes, "");
-  EXPECT_EQ(FetchOne("absent")->bytes, std::nullopt);
-  EXPECT_TRUE(store_->Fetch({}, kTimeout).empty());
+// The server, and a relay in front of it.
+class RedisUnderTest final : public StoreUnderTest {
+ public:
+  explicit RedisUnderTest(RedisServer* server)
+      : server_(*server), relay_(server->port()) {}
+
+  std::unique_ptr<RemoteStore> NewStore() override {
+    RedisStoreOptions options;
+    options.url = relay_.url();
+    return *RedisStore::Create(options);
+  }
+  void Set(absl::string_view key, absl::string_view bytes,
+           absl::Duration ttl) override {
+    const std::string millis = absl::StrCat(absl::ToInt64Milliseconds(ttl));
+    std::vector<absl::string_view> command = {"SET", key, bytes};
+    if (ttl != absl::InfiniteDuration()) {
+      command.insert(command.end(), {"PX", millis});
+    }
+    Run(command);
+  }
+  void Del(absl::string_view key) override { Run({"DEL", key}); }
+  void Hold() override {
+    for (int kind = 0; kind < Relay::kKinds; ++kind) {
+      relay_.Hold(static_cast<Relay::Kind>(kind), Relay::kToClient);
+    }
+  }
+  void Release() override { relay_.ReleaseAll(); }
+  void Cut() override {
+    for (int kind = 0; kind < Relay::kKinds; ++kind) {
+      relay_.Close(static_cast<Relay::Kind>(kind));
+    }
+  }
+  void Restart() override {
+    server_.Kill();
+    EXPECT_TRUE(server_.Restart().ok());
+  }
+
+ private:
+  void Run(const std::vector<absl::string_view>& command) const {
+    EXPECT_NE(RedisClient(server_.port()).Run(command), "(closed)");
+  }
+
+  RedisServer& server_;
+  Relay relay_;
+};
+
+// Promise: A near cache is never staler than its bound
+TEST_P(RedisStoreTest, KeepsThePromisesOfAStore) {
+  RedisUnderTest subject(server_);
+  EXPECT_THAT(CheckRemoteStore(subject), IsEmpty());
 }
 
 TEST_P(RedisStoreTest, AValueThatIsNoStringIsAnError) {
@@ -108,16 +154,6 @@ TEST_P(RedisStoreTest, AValueThatIsNoStringIsAnError) {
   EXPECT_EQ(fetched.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(absl::StartsWith(fetched.status().message(), "GET: WRONGTYPE"))
       << fetched.status();
-}
-
-TEST_P(RedisStoreTest, KeysAndValuesMayHaveAnyBytes) {
-  const std::string key("a\0 \r\n$\xff", 7);
-  std::string value;
-  for (int i = 0; i < 1000; ++i) value.push_back(static_cast<char>(i));
-  EXPECT_TRUE(store_->Put({key, value}, kTimeout).ok());
-  EXPECT_EQ(other_->Run({"GET", key}), value);
-  EXPECT_EQ(FetchOne(key)->bytes, value);
-  EXPECT_EQ(*store_->Remove(key, kTimeout), true);
 }
 
 TEST_P(RedisStoreTest, LeasesMayCountTheTimeThatTheComputerIsSuspended) {
@@ -215,16 +251,6 @@ TEST_P(RedisStoreTest, WritesOfManyKeysTakeOneRoundTripAndKeepTheirOrder) {
   EXPECT_TRUE(store_->PutMany({}, kTimeout).empty());
 }
 
-TEST_P(RedisStoreTest, APutMayBeForAnAbsentKeyOnly) {
-  RemoteStore::Write write = {"key", "first", absl::Minutes(1)};
-  write.if_absent = true;
-  EXPECT_TRUE(store_->Put(write, kTimeout).ok());
-  write.bytes = "second";
-  EXPECT_TRUE(absl::IsAlreadyExists(store_->Put(write, kTimeout)));
-  EXPECT_EQ(other_->Run({"GET", "key"}), "first");
-  EXPECT_GT(FetchOne("key")->deadline_nanos, store_->clock().NowNanos());
-}
-
 TEST_P(RedisStoreTest, ALockIsHeldByOneTokenUntilItsKeyIsWrittenOrRemoved) {
   using LockResult = RemoteStore::LockResult;
   const absl::Duration life = absl::Minutes(1);
@@ -260,20 +286,6 @@ TEST_P(RedisStoreTest, ALockIsHeldByOneTokenUntilItsKeyIsWrittenOrRemoved) {
   EXPECT_EQ(other_->Run({"DBSIZE"}), "0");
 }
 
-TEST_P(RedisStoreTest, TheDeadlineIsNeverLaterThanAtTheServer) {
-  other_->Run({"SET", "key", "value", "PX", "60000"});
-  const int64_t before = store_->clock().NowNanos();
-  const auto fetched = FetchOne("key");
-  ASSERT_TRUE(fetched.ok());
-  int64_t left = 0;
-  ASSERT_TRUE(absl::SimpleAtoi(other_->Run({"PTTL", "key"}), &left));
-  const int64_t after = store_->clock().NowNanos();
-  EXPECT_GT(fetched->deadline_nanos, before);
-  // One millisecond for the rounding of PTTL.
-  EXPECT_LE(fetched->deadline_nanos,
-            Clock::NanosAfter(after, absl::Milliseconds(left + 1)));
-}
-
 TEST_P(RedisStoreTest, PutRoundsTheTtlUpToMilliseconds) {
   ASSERT_TRUE(
       store_->Put({"key", "value", absl::Nanoseconds(1)}, kTimeout).ok());
@@ -291,19 +303,6 @@ TEST_P(RedisStoreTest, PutTakesTheLongestOfTtls) {
                                    absl::Seconds(INT64_MAX), almost_infinite}) {
     EXPECT_TRUE(store_->Put({"key", "value", ttl}, kTimeout).ok()) << ttl;
   }
-}
-
-TEST_P(RedisStoreTest, PutWithoutATtlEndsTheOldOne) {
-  other_->Run({"SET", "key", "old", "PX", "60000"});
-  ASSERT_TRUE(store_->Put({"key", "new"}, kTimeout).ok());
-  EXPECT_EQ(other_->Run({"PTTL", "key"}), "-1");
-}
-
-TEST_P(RedisStoreTest, RemoveTellsWhetherTheKeyWasThere) {
-  other_->Run({"SET", "key", "value"});
-  EXPECT_EQ(*store_->Remove("key", kTimeout), true);
-  EXPECT_EQ(*store_->Remove("key", kTimeout), false);
-  EXPECT_EQ(other_->Run({"GET", "key"}), "(nil)");
 }
 
 TEST_P(RedisStoreTest, FetchesManyKeysInTheirOrder) {
@@ -469,29 +468,12 @@ TEST_P(RedisInvalidationTest, HearsOfEachKindOfWrite) {
   }
 }
 
-TEST_P(RedisInvalidationTest, HearsOfItsOwnWrites) {
-  const std::string key("p:\0\r\n\xff", 6);
-  ASSERT_TRUE(store_->Put({key, "new"}, kTimeout).ok());
-  EXPECT_TRUE(AwaitKey(key));
-  listener_.Clear();
-  ASSERT_TRUE(store_->Remove(key, kTimeout).ok());
-  EXPECT_TRUE(AwaitKey(key));
-}
-
 TEST_P(RedisInvalidationTest, HearsOfEmptiedDatabasesAsOfAllKeys) {
   other_->Run({"FLUSHALL"});
   EXPECT_TRUE(listener_.Await([&] { return listener_.flushes == 1; }));
   other_->Run({"SELECT", "5"});
   other_->Run({"FLUSHDB"});
   EXPECT_TRUE(listener_.Await([&] { return listener_.flushes == 2; }));
-}
-
-// Promise: A near cache is never staler than its bound
-TEST_P(RedisInvalidationTest, HearsOfAnExpiry) {
-  other_->Run({"SET", "p:short", "value", "PX", "20"});
-  EXPECT_TRUE(AwaitKey("p:short"));
-  // Once for the SET, and once for the expiry.
-  EXPECT_TRUE(listener_.Await([&] { return listener_.keys["p:short"] == 2; }));
 }
 
 // Promise: A near cache is never staler than its bound
@@ -541,15 +523,6 @@ TEST_P(RedisInvalidationTest, WhatIsPublishedOnTheChannelInvalidatesAll) {
   } else {
     EXPECT_TRUE(listener_.Await([&] { return listener_.flushes == 1; }));
   }
-}
-
-TEST_P(RedisInvalidationTest, LeasesNeverGoBackAndTheSessionStays) {
-  RecordingListener short_one;
-  ASSERT_TRUE(store_->Attach("s:", absl::Milliseconds(60), &short_one).ok());
-  EXPECT_TRUE(short_one.Await([&] { return short_one.leases >= 12; }));
-  EXPECT_TRUE(short_one.Await(
-      [&] { return !short_one.went_back && short_one.losses.size() <= 1; }));
-  store_->Detach(&short_one);
 }
 
 TEST_P(RedisInvalidationTest, AllListenersShareAConnection) {
@@ -614,15 +587,6 @@ TEST_P(RedisInvalidationTest, RefusesAPrefixThatOverlaps) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << prefix;
     EXPECT_EQ(status.message().substr(0, 13), "key_prefix: \"");
   }
-}
-
-TEST_P(RedisInvalidationTest, APrefixIsFreeAfterDetach) {
-  store_->Detach(&listener_);
-  store_->Detach(&listener_);  // Does nothing.
-  EXPECT_TRUE(store_->Attach("", absl::Seconds(3), &listener_).ok());
-  EXPECT_TRUE(listener_.AwaitLease(listener_.Session()));
-  other_->Run({"SET", "any", "value"});
-  EXPECT_TRUE(AwaitKey("any"));
 }
 
 // As the destructor of a value may, which a near cache deletes when it is told.
