@@ -56,6 +56,7 @@ set(wheelcache_SOURCES
 set(wheelcache_HEADERS
   cache/advice.h
   cache/any_cache.h
+  cache/await.h
   cache/cache.h
   cache/conditional.h
   cache/handle.h

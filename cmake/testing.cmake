@@ -24,6 +24,10 @@ function(wheelcache_test name)
   endif()
   add_executable(wheelcache_${name} ${arg_UNPARSED_ARGUMENTS})
   target_compile_options(wheelcache_${name} PRIVATE -Wall -Wextra ${arg_COPTS})
+  # CMake's own option comes last.
+  if("-std=c++20" IN_LIST arg_COPTS)
+    set_target_properties(wheelcache_${name} PROPERTIES CXX_STANDARD 20)
+  endif()
   target_link_options(wheelcache_${name} PRIVATE ${arg_LINKOPTS})
   target_link_libraries(wheelcache_${name} PRIVATE wheelcache_testing)
   # Precompiled headers serve one set of options.

@@ -77,6 +77,22 @@ class TypedLoads {
   Ticket BeginLoad(const K& key, const LoadOptions& options, Done done,
                    TakeTicket<Ticket> take_ticket);
 
+  // What a caller finds that does not block: the load that it leads, or the
+  // placeholder of another caller's, or else what it gets.
+  struct Asked {
+    Lead lead;
+    Handle other;
+    absl::StatusOr<Handle> result;
+  };
+  template <typename K>
+  Asked Ask(const K& key, const LoadOptions& options);
+
+  // Has `done` told of the end of another caller's load, or `take` given the
+  // duty to load: a Ticket, or a Lead. Returns the number of the callbacks.
+  template <typename Duty>
+  uint64_t WaitFor(const Handle& placeholder, const LoadOptions& options,
+                   Done done, TakeTicket<Duty> take);
+
   std::vector<absl::StatusOr<Handle>> FindOrLoadMany(absl::Span<const Key> keys,
                                                      const LoadOptions& options,
                                                      BatchLoader loader);
@@ -279,47 +295,77 @@ absl::StatusOr<typename Cache::ValueType> TypedLoads<Cache>::GetOrLoad(
 
 template <typename Cache>
 template <typename K>
-typename Cache::Ticket TypedLoads<Cache>::BeginLoad(
-    const K& key, const LoadOptions& options, Done done,
-    TakeTicket<Ticket> take_ticket) {
-  absl::StatusOr<Handle> result = FindAndRefresh(key, options);
-  while (result.ok() && !*result) {
+typename TypedLoads<Cache>::Asked TypedLoads<Cache>::Ask(
+    const K& key, const LoadOptions& options) {
+  Asked asked;
+  asked.result = FindAndRefresh(key, options);
+  while (asked.result.ok() && !*asked.result) {
     Joined joined = Join(key, options, Load::Leader::kTicket);
     if (joined.handle) {
-      result = std::move(joined.handle);
+      asked.result = std::move(joined.handle);
       break;
     }
     if (!joined.other) {
-      const Handle& mine = joined.lead.placeholder();
-      Lead::LoadOf(mine).WhenDone(Telling(mine, std::move(done)));
-      return Ticket(std::move(joined.lead));
+      asked.lead = std::move(joined.lead);
+      break;
     }
-    Load& other = Lead::LoadOf(joined.other);
+    const Load& other = Lead::LoadOf(joined.other);
     const bool has_ended = other.has_ended();
     if (has_ended && absl::IsCancelled(other.status())) {
       Forget(joined.other);
     } else if (!has_ended && options.wait <= absl::ZeroDuration()) {
-      result = Engine::WaitedTooLong();
+      asked.result = Engine::WaitedTooLong();
     } else {
-      cache_.engine().CountEvent(Count::kLoadWaits);
-      Load::Callbacks callbacks = Telling(joined.other, std::move(done));
-      if (!has_ended) Limit(joined.other, options, &callbacks);
-      if (take_ticket != nullptr) {
-        callbacks.lead = [take_ticket = std::move(take_ticket), cache = &cache_,
-                          pin = joined.other.Share(), options]() mutable {
-          take_ticket(Ticket(Lead(cache, std::move(pin), options)));
-        };
-      }
-      const LimitedWaits::Id wait = callbacks.wait;
-      other.WhenDone(std::move(callbacks));
-      // Maintenance may have looked for it before it was there.
-      if (wait.first != 0 && clock().NowNanos() >= wait.first) {
-        other.GiveUpWait(wait, Engine::WaitedTooLong());
-      }
-      return {};
+      asked.other = std::move(joined.other);
+      break;
     }
   }
-  Contain([&] { done(std::move(result)); });
+  return asked;
+}
+
+template <typename Cache>
+template <typename Duty>
+uint64_t TypedLoads<Cache>::WaitFor(const Handle& placeholder,
+                                    const LoadOptions& options, Done done,
+                                    TakeTicket<Duty> take) {
+  // The caller's own may go as soon as it has left its callbacks.
+  const Handle pin = placeholder.Share();
+  Load& load = Lead::LoadOf(pin);
+  cache_.engine().CountEvent(Count::kLoadWaits);
+  Load::Callbacks callbacks = Telling(placeholder, std::move(done));
+  if (!load.has_ended()) Limit(placeholder, options, &callbacks);
+  if (take != nullptr) {
+    callbacks.lead = [take = std::move(take), cache = &cache_,
+                      pin = placeholder.Share(), options]() mutable {
+      take(Duty(Lead(cache, std::move(pin), options)));
+    };
+  }
+  const LimitedWaits::Id wait = callbacks.wait;
+  const uint64_t number = load.WhenDone(std::move(callbacks));
+  Interleave("load: after it has left callbacks");
+  // Maintenance may have looked for it before it was there.
+  if (wait.first != 0 && clock().NowNanos() >= wait.first) {
+    load.GiveUpWait(wait, Engine::WaitedTooLong());
+  }
+  return number;
+}
+
+template <typename Cache>
+template <typename K>
+typename Cache::Ticket TypedLoads<Cache>::BeginLoad(
+    const K& key, const LoadOptions& options, Done done,
+    TakeTicket<Ticket> take_ticket) {
+  Asked asked = Ask(key, options);
+  if (!asked.lead.empty()) {
+    const Handle& mine = asked.lead.placeholder();
+    Lead::LoadOf(mine).WhenDone(Telling(mine, std::move(done)));
+    return Ticket(std::move(asked.lead));
+  }
+  if (asked.other) {
+    WaitFor(asked.other, options, std::move(done), std::move(take_ticket));
+  } else {
+    Contain([&] { done(std::move(asked.result)); });
+  }
   return {};
 }
 

@@ -65,7 +65,9 @@ class InterruptedCacheEnvironment : public CacheEnvironment {
   static void AtNth(const std::string& point, int time,
                     std::function<void()> action) {
     if (time == 1) return At(point, std::move(action));
-    At(point, [=] { AtNth(point, time - 1, action); });
+    At(point, [point, time, action = std::move(action)] {
+      AtNth(point, time - 1, action);
+    });
   }
 
   // Another thread that makes a call, and stays in the middle of it: where it
@@ -74,7 +76,7 @@ class InterruptedCacheEnvironment : public CacheEnvironment {
    public:
     // Returns when the thread has come there.
     PausedCall(const std::string& point, int time, std::function<void()> call)
-        : thread_([=] {
+        : thread_([this, point, time, call = std::move(call)] {
             AtNth(point, time, [this] {
               has_come_.store(true);
               while (!goes_on_.load()) std::this_thread::yield();

@@ -1,12 +1,14 @@
 // The timing wheel: when timers fire, what callbacks may do, and what a budget
-// counts. timing_wheel_model_test.cc compares all calls with a sorted map; here
-// each promise stands once, in a form to read, and what the map does not see.
+// counts. At the end, random calls of it in all its forms are compared with a
+// sorted map, and the invariants checked after each; before, each promise
+// stands once, in a form to read, and what the map does not see.
 
 #include "wheelcache/wheel/timing_wheel.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,7 +17,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "gtest/gtest.h"
+#include "wheelcache/tests/testing/numbered_wheels.h"
+#include "wheelcache/tests/testing/tape.h"
+#include "wheelcache/tests/testing/test_environment.h"
+#include "wheelcache/tests/testing/timing_wheel_driver.h"
 #include "wheelcache/wheel/basic_timing_wheel.h"
 
 namespace wheelcache {
@@ -455,6 +462,32 @@ TEST(BasicTimingWheelTest, CheckInvariantsFindsADeadlineThatShrank) {
     EXPECT_TRUE(wheel.CheckInvariants().ok()) << wheel.CheckInvariants();
     --table[1].deadline;
     EXPECT_FALSE(wheel.CheckInvariants().ok()) << deadline;
+  }
+}
+
+// A few hundred calls: few enough to read, when they fail.
+constexpr size_t kTapeSize = 4096;
+
+template <typename Wheel>
+class TimingWheelModelTest : public ::testing::Test {};
+
+using Wheels =
+    ::testing::Types<PointerWheel, IndexWheel<uint32_t>, IndexWheel<uint64_t>>;
+TYPED_TEST_SUITE(TimingWheelModelTest, Wheels);
+
+TYPED_TEST(TimingWheelModelTest, AgreesWithASortedMap) {
+  uint64_t seed = TestSeed();
+  for (uint64_t calls = 0; calls < TestOperations(); ++seed) {
+    const std::vector<uint8_t> bytes = RandomBytes(seed, kTapeSize);
+    Tape tape(bytes);
+    TimingWheelDriver<TypeParam> driver(tape);
+    const absl::Status status = driver.Run();
+    calls += driver.calls();
+    if (status.ok()) continue;
+
+    Tape again(bytes);
+    TimingWheelDriver<TypeParam>(again, &std::cerr).Run().IgnoreError();
+    FAIL() << status.message() << "; repeat with WHEELCACHE_TEST_SEED=" << seed;
   }
 }
 

@@ -83,7 +83,10 @@ void Load::EndLocked(absl::Status status, EntryRef ref,
 }
 
 void Load::Tell(std::vector<Callbacks>* told) {
-  for (Callbacks& callbacks : *told) Contain([&] { callbacks.done(nullptr); });
+  for (Callbacks& callbacks : *told) {
+    if (callbacks.done == nullptr) continue;
+    Contain([&] { callbacks.done(nullptr); });
+  }
 }
 
 void Load::End(absl::Status status, EntryRef ref) {
@@ -120,16 +123,17 @@ bool Load::EndOrHandOver(const absl::Status& cancelled,
   return false;
 }
 
-void Load::WhenDone(Callbacks callbacks) {
+uint64_t Load::WhenDone(Callbacks callbacks) {
   {
     MutexLock lock(&mu_);
     if (!ended_) {
       callbacks.number = ++waiters_;
       told_.push_back(std::move(callbacks));
-      return;
+      return waiters_;
     }
   }
   Contain([&] { callbacks.done(nullptr); });
+  return 0;
 }
 
 void Load::GiveUpWait(LimitedWaits::Id wait, const absl::Status& why) {
@@ -144,6 +148,30 @@ void Load::GiveUpWait(LimitedWaits::Id wait, const absl::Status& why) {
     told_.erase(found);
   }
   Contain([&] { late.done(&why); });
+}
+
+void Load::Withdraw(uint64_t number) {
+  Callbacks gone;
+  {
+    MutexLock lock(&mu_);
+    const auto found = std::lower_bound(
+        told_.begin(), told_.end(), number,
+        [](const Callbacks& c, uint64_t n) { return c.number < n; });
+    if (found == told_.end() || found->number != number) return;
+    // Its place stays for a while, so that not each that withdraws moves all
+    // that have come after it.
+    Callbacks empty;
+    empty.number = number;
+    gone = std::exchange(*found, std::move(empty));
+    if (++withdrawn_ > told_.size() / 2) {
+      withdrawn_ = 0;
+      told_.erase(
+          std::remove_if(told_.begin(), told_.end(),
+                         [](const Callbacks& c) { return c.done == nullptr; }),
+          told_.end());
+    }
+  }
+  Contain([&] { gone.done(&GivenUp()); });
 }
 
 Load::Waited Load::Wait(Clock* clock, int64_t deadline_nanos) {

@@ -46,7 +46,8 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   // What a caller leaves that does not block. Called without a lock; what they
   // throw goes no further.
   struct Callbacks {
-    // Is told of the end; or why it is not waited for any longer.
+    // Is told of the end; or why it is not waited for any longer. Empty if it
+    // was.
     absl::AnyInvocable<void(const absl::Status* instead)> done;
     absl::AnyInvocable<void()> lead;  // Leads from now on; may be empty.
     LimitedWaits::Id wait = {};       // If it has a limit.
@@ -113,12 +114,16 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   Waited Wait(Clock* clock, int64_t deadline_nanos);
 
   // Has `done` told when the load ends, on that thread; now, if it has ended.
-  // Until then it may be handed over by `lead`.
-  void WhenDone(Callbacks callbacks);
+  // Until then it may be handed over by `lead`. Returns the number of the
+  // callbacks, or 0 if they are gone already.
+  uint64_t WhenDone(Callbacks callbacks);
 
   // Tells the callbacks of that wait why they wait no longer, unless the load
   // has ended.
   void GiveUpWait(LimitedWaits::Id wait, const absl::Status& why);
+
+  // The same for callbacks of that number, who have given up themselves.
+  void Withdraw(uint64_t number);
 
   // The result of a load that has ended: the entry, in which the load has a
   // pin; or if that is null, the failure.
@@ -153,7 +158,8 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t waiters_ ABSL_GUARDED_BY(mu_) = 0;  // That have come.
   Waiter* first_ ABSL_GUARDED_BY(mu_) = nullptr;
-  std::vector<Callbacks> told_ ABSL_GUARDED_BY(mu_);
+  std::vector<Callbacks> told_ ABSL_GUARDED_BY(mu_);  // By their numbers.
+  size_t withdrawn_ ABSL_GUARDED_BY(mu_) = 0;         // Of them.
   // What the leading thread waits for. Valid until the load has ended or was
   // handed over. Null if the leader is no thread that is known.
   Load** leader_waits_for_ ABSL_GUARDED_BY(mu_);

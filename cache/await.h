@@ -1,0 +1,271 @@
+// Loads for coroutines. Needs C++20; no other header includes this one.
+//
+//   auto user = co_await wheelcache::LoadAsync(
+//       *users, id, {.executor = executor},
+//       [&]() -> Task<absl::StatusOr<User>> {
+//         co_return Parse(co_await database.Read(id));
+//       });
+//   if (!user.ok()) co_return user.status();
+//   Greet(**user);
+//
+// As FindOrLoad (cache/load.h), but whoever misses is suspended instead of
+// blocked. The loader returns something to co_await: a task, say, if it is a
+// coroutine itself. What that gives is what loaders return: a Value, a
+// Loaded<Value>, or a StatusOr of either. LoadAsync gives a StatusOr<Handle>.
+//
+// Single-flight. One coroutine runs its loader; others that miss the key, and
+// threads in FindOrLoad, wait for its result. Each gets a pin of its own.
+//
+// Executor. A coroutine is resumed, and a loader of one that takes over begins,
+// in a task of AwaitOptions::executor, on any thread that that chooses. Without
+// one, on the thread that ends the load; in no case under a lock. A hit does
+// not suspend, and allocates nothing.
+//
+// Cancelled. If the loader gives kCancelled, or the coroutine that leads is
+// destroyed, the first of those who wait leads instead, with its own loader.
+//
+// Lifetime. A coroutine may be destroyed while it is suspended here: it waits
+// for the load no longer, and its loader's coroutine is destroyed first. Do
+// that where nothing resumes it meanwhile: on its executor, if that is one
+// thread or a strand. Key, cache and what the loader refers to outlive the
+// co_await, but the cache may end while coroutines wait. An exception of the
+// loader reaches the coroutine that leads; the others get kUnknown.
+//
+// Waiting. LoadOptions::wait bounds the wait for other callers, by the clock of
+// the cache: then maintenance resumes the coroutine. A loader that awaits its
+// own key waits for ever, if `wait` has no end.
+//
+// Threads. Thread-safe.
+
+#ifndef WHEELCACHE_CACHE_AWAIT_H_
+#define WHEELCACHE_CACHE_AWAIT_H_
+
+#ifndef __cpp_impl_coroutine
+#error "wheelcache/cache/await.h needs C++20"
+#endif
+
+#include <atomic>
+#include <coroutine>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "wheelcache/cache/internal/loads/load.h"
+#include "wheelcache/cache/internal/typed_lead.h"
+#include "wheelcache/cache/internal/typed_loads.h"
+#include "wheelcache/cache/types/load.h"
+#include "wheelcache/wheel/base/contain.h"
+
+namespace wheelcache {
+
+struct AwaitOptions {
+  LoadOptions load = {};
+
+  // Runs tasks that resume coroutines. Must not throw; a coroutine whose task
+  // it drops stays suspended. As Hooks::executor.
+  std::function<void(std::function<void()> task)> executor = nullptr;
+};
+
+namespace internal {
+
+// Runs a task: one that comes within another on the same thread, after that. So
+// a chain of loads that are cancelled at once takes no stack.
+inline void RunInTurn(std::function<void()> task) {
+  thread_local std::deque<std::function<void()>>* waiting = nullptr;
+  if (waiting != nullptr) return waiting->push_back(std::move(task));
+  std::deque<std::function<void()>> tasks;
+  waiting = &tasks;
+  for (tasks.push_back(std::move(task)); !tasks.empty(); tasks.pop_front()) {
+    Contain([&] { tasks.front()(); });
+  }
+  waiting = nullptr;
+}
+
+// What LoadAsync returns: awaits one load, at once.
+template <typename Cache, typename K, typename Loader>
+class [[nodiscard]] LoadAwaiter {
+ public:
+  using Handle = typename Cache::Handle;
+
+  LoadAwaiter(Cache* cache, const K& key, AwaitOptions options, Loader loader)
+      : cache_(*cache),
+        key_(key),
+        options_(std::move(options)),
+        loader_(std::move(loader)) {}
+  LoadAwaiter(const LoadAwaiter&) = delete;
+  LoadAwaiter& operator=(const LoadAwaiter&) = delete;
+  ~LoadAwaiter() {
+    if (place_ == nullptr || !place_->Leave(State::kDestroyed)) return;
+    if (asked_.other) Lead::LoadOf(asked_.other).Withdraw(place_->number);
+  }
+
+  bool await_ready() {
+    asked_ = TypedLoads<Cache>(&cache_).Ask(key_, options_.load);
+    return asked_.lead.empty() && !asked_.other;
+  }
+
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> coroutine) {
+    driver_ = Drive(this);
+    place_ = std::make_shared<Place>(this, coroutine);
+    if (!asked_.lead.empty()) return driver_.frame();
+    // In the next call, *this may go.
+    const std::shared_ptr<Place> place = place_;
+    place->number = TypedLoads<Cache>(&cache_).template WaitFor<Lead>(
+        asked_.other, options_.load,
+        [place](absl::StatusOr<Handle> result) {
+          if (place->leads) return;
+          place->result = std::move(result);
+          Place::PostResumption(place);
+        },
+        [place](Lead lead) {
+          // Dropped with the task, if that is not run.
+          const auto shared = std::make_shared<Lead>(std::move(lead));
+          std::function<void()> task = [place, shared] {
+            TakeOver(*place, shared.get());
+          };
+          if (place->executor == nullptr) return RunInTurn(std::move(task));
+          place->executor(std::move(task));
+        });
+    return std::noop_coroutine();
+  }
+
+  absl::StatusOr<Handle> await_resume() {
+    if (place_ == nullptr) return std::move(asked_.result);
+    if (exception_ != nullptr) std::rethrow_exception(exception_);
+    return std::move(place_->result);
+  }
+
+ private:
+  using Lead = TypedLead<Cache>;
+
+  // Of the coroutine that awaits.
+  enum class State { kSuspended, kResumed, kDestroyed };
+
+  // What it shares with those who resume it, who may come when it is gone.
+  struct Place {
+    Place(LoadAwaiter* of_awaiter, std::coroutine_handle<> that_awaits)
+        : awaiter(of_awaiter),
+          coroutine(that_awaits),
+          executor(awaiter->options_.executor) {}
+
+    // Whether it was suspended until now.
+    bool Leave(State now) {
+      State before = State::kSuspended;
+      return state.compare_exchange_strong(before, now,
+                                           std::memory_order_acq_rel);
+    }
+    std::coroutine_handle<> Continue() {
+      if (Leave(State::kResumed)) return coroutine;
+      return std::noop_coroutine();
+    }
+    static void PostResumption(const std::shared_ptr<Place>& place) {
+      if (place->executor == nullptr) return place->Continue().resume();
+      if (place->state.load(std::memory_order_acquire) == State::kDestroyed) {
+        return;
+      }
+      place->executor([place] { place->Continue().resume(); });
+    }
+
+    std::atomic<State> state{State::kSuspended};
+    LoadAwaiter* const awaiter;
+    const std::coroutine_handle<> coroutine;
+    const std::function<void(std::function<void()>)> executor;
+    std::atomic<uint64_t> number{0};  // Among those who wait for the load.
+    bool leads = false;               // After it has waited.
+    absl::StatusOr<Handle> result;
+  };
+
+  // A coroutine that awaits the loader and ends the load. Lives in the awaiter.
+  class Driver {
+   public:
+    struct promise_type {
+      explicit promise_type(LoadAwaiter* of_awaiter) : awaiter(*of_awaiter) {}
+      Driver get_return_object() {
+        return Driver(std::coroutine_handle<promise_type>::from_promise(*this));
+      }
+      std::suspend_always initial_suspend() noexcept { return {}; }
+      auto final_suspend() noexcept { return AtEnd(); }
+      void return_void() {}
+      void unhandled_exception() {
+        awaiter.exception_ = std::current_exception();
+        const typename Lead::FailOnException fail(
+            absl::MakeSpan(&awaiter.asked_.lead, 1));
+      }
+      LoadAwaiter& awaiter;
+    };
+
+    Driver() = default;
+    explicit Driver(std::coroutine_handle<promise_type> frame)
+        : frame_(frame) {}
+    Driver(Driver&& other) noexcept
+        : frame_(std::exchange(other.frame_, nullptr)) {}
+    Driver& operator=(Driver&& other) noexcept {
+      std::swap(frame_, other.frame_);
+      return *this;
+    }
+    ~Driver() {
+      if (frame_) frame_.destroy();
+    }
+
+    std::coroutine_handle<> frame() const { return frame_; }
+
+   private:
+    // Continues with the coroutine that awaits, which ends this one.
+    struct AtEnd {
+      bool await_ready() noexcept { return false; }
+      std::coroutine_handle<> await_suspend(
+          std::coroutine_handle<promise_type> frame) noexcept {
+        const std::shared_ptr<Place> place = frame.promise().awaiter.place_;
+        if (place->executor == nullptr) return place->Continue();
+        Place::PostResumption(place);
+        return std::noop_coroutine();
+      }
+      void await_resume() noexcept {}
+    };
+
+    std::coroutine_handle<promise_type> frame_;
+  };
+
+  static Driver Drive(LoadAwaiter* awaiter) {
+    typename Cache::LoadResult loaded = co_await awaiter->loader_();
+    awaiter->place_->result =
+        awaiter->asked_.lead.FinishAndGet(std::move(loaded));
+  }
+
+  // The coroutine has waited for a load that is its own now.
+  static void TakeOver(Place& place, Lead* lead) {
+    if (place.state.load(std::memory_order_acquire) != State::kSuspended) {
+      return;
+    }
+    place.leads = true;
+    place.awaiter->asked_.lead = std::move(*lead);
+    place.awaiter->driver_.frame().resume();
+  }
+
+  Cache& cache_;
+  const K& key_;
+  const AwaitOptions options_;
+  Loader loader_;
+  typename TypedLoads<Cache>::Asked asked_;
+  std::exception_ptr exception_;
+  std::shared_ptr<Place> place_;
+  Driver driver_;  // The last: it ends before what it refers to.
+};
+
+}  // namespace internal
+
+template <typename Cache, typename K, typename Loader>
+internal::LoadAwaiter<Cache, K, Loader> LoadAsync(Cache& cache, const K& key,
+                                                  AwaitOptions options,
+                                                  Loader loader) {
+  return {&cache, key, std::move(options), std::move(loader)};
+}
+
+}  // namespace wheelcache
+
+#endif  // WHEELCACHE_CACHE_AWAIT_H_
