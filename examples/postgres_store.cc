@@ -515,7 +515,7 @@ class PostgresStore::Session {
     const std::string channel =
         absl::StrCat("near_beat_", connection.process());
     // Beats need not reach the disk.
-    const absl::Status listens =
+    absl::Status listens =
         connection
             .Run(absl::StrCat("SET synchronous_commit = off; "
                               "SET default_transaction_isolation = "

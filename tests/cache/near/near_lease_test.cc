@@ -628,7 +628,7 @@ enum class Fault {
 class FaultyStore final : public RemoteStore {
  public:
   FaultyStore(Fault fault, FakeServer* server, FakeStore** inner)
-      : fault_(fault), server_(*server), store_(server) {
+      : fault_(fault), store_(server) {
     *inner = &store_;
   }
 
@@ -771,7 +771,6 @@ class FaultyStore final : public RemoteStore {
   }
 
   const Fault fault_;
-  FakeServer& server_;
   FakeStore store_;
   std::map<Listener*, std::unique_ptr<Ear>> ears_;
   Listener* detached_ = nullptr;
