@@ -161,7 +161,7 @@ class Connection {
   bool is_usable() const { return is_usable_; }
 
   // Whether the server has not ended it: it says nothing between two calls.
-  bool IsAlive() {
+  bool IsAlive() const {
     pollfd request = {fd(), POLLIN, 0};
     return poll(&request, 1, 0) == 0;
   }
