@@ -231,6 +231,10 @@ class Cache final : public AnyCache {
   Put SetIf(K&& key, const Handle& expected, V&& value,
             std::optional<absl::Duration> ttl = {});
 
+  // As SetIf, with a deadline that no jitter varies.
+  template <typename K = Key, typename V = Value>
+  Put SetIf(K&& key, const Handle& expected, V&& value, Deadline deadline);
+
   // Removes the key's live value if `expected` pins it. Returns whether it did.
   template <typename K>
   bool DelIf(const K& key, const Handle& expected) {
@@ -253,6 +257,9 @@ class Cache final : public AnyCache {
   // Calls `function(handle)`, which returns whether to go on, with each live
   // value: once with one that lives throughout, at most once with any other.
   // Returns whether it went through all. No snapshot; counts as no use.
+  // A `function(handle, uint32_t rank)` is told how long the value was not
+  // used: values that are Set in the order of falling ranks are evicted in
+  // about the order in which these would have been.
   template <typename Function>
   bool ForEach(Function&& function);
 

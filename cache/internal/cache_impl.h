@@ -257,6 +257,26 @@ Put Cache<Key, Value, Hash, Equal>::SetIf(K&& key, const Handle& expected,
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
+template <typename K, typename V>
+Put Cache<Key, Value, Hash, Equal>::SetIf(K&& key, const Handle& expected,
+                                          V&& value, Deadline deadline) {
+  Shard::Condition condition;
+  if (expected) {
+    if (!IsOwn(expected)) return Put::kLost;
+    condition.entry = expected.ref_;
+  }
+  Shard::Write write;
+  write.condition = &condition;
+  const int64_t nanos = Clock::NanosAfter(0, deadline.reading);
+  write.ttl_nanos = nanos > engine().clock().NowNanos() ? Clock::kNever : 0;
+  Make(std::forward<K>(key), std::forward<V>(value), &write);
+  // A shard draws none where there is one already.
+  engine().pool().At(write.ref).deadline_nanos.store(nanos,
+                                                     std::memory_order_relaxed);
+  return Store(&write);
+}
+
+template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K, typename Function>
 bool Cache<Key, Value, Hash, Equal>::Update(const K& key, Function&& decide) {
   using Kind = typename Decision::Kind;
@@ -295,7 +315,13 @@ bool Cache<Key, Value, Hash, Equal>::ForEach(Function&& function) {
     const Handle handle = HandleOf(ref);
     // Time has passed since it was pinned, in calls of the function.
     if (engine().HasExpired(At(ref))) continue;
-    if (!function(handle)) return false;
+    bool go_on;
+    if constexpr (std::is_invocable_v<Function&, const Handle&, uint32_t>) {
+      go_on = function(handle, iteration.RankOf(ref));
+    } else {
+      go_on = function(handle);
+    }
+    if (!go_on) return false;
   }
   return true;
 }

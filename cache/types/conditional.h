@@ -36,7 +36,7 @@
 // TTLs. Without one, the new value keeps the deadline of the old one, to the
 // nanosecond; where there is no old one, it gets CacheOptions::default_ttl. A
 // TTL that is given counts from the call, in an Update from the decision, and
-// is varied by the jitter like that of Set.
+// is varied by the jitter like that of Set. SetIf also takes a Deadline.
 //
 // Guarantees. Whether a call wins is decided under the lock, in one step with
 // the write. One that loses changes nothing and supersedes no load; it evicts
@@ -75,6 +75,16 @@ enum class Put {
   kLost,     // The key has another value than was expected; it stays.
   kRefused,  // It is too large, or its TTL is zero or less. The value that was
              // expected is gone, as after a Set that is refused.
+};
+
+// Until when a value lives, to the nanosecond: a reading of the cache's clock,
+// infinite for ever. For times that are fixed elsewhere:
+//   sessions->SetIf(token, {}, user,
+//                   wheelcache::Deadline(clock.Now() + until_logout));
+struct Deadline {
+  explicit Deadline(absl::Duration clock_reading) : reading(clock_reading) {}
+
+  absl::Duration reading;
 };
 
 // What the function of Update decides about its key.

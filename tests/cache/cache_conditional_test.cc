@@ -202,6 +202,28 @@ TEST_F(KeepsDeadlineTest, OrGetsAnotherThatIsVaried) {
   expect_about(absl::Hours(100));
 }
 
+TEST_F(KeepsDeadlineTest, OrGetsOneThatIsNotVaried) {
+  options_.jitter = 1;
+  auto cache = New<int, int>();
+  const absl::Duration later = absl::Seconds(3) + absl::Nanoseconds(1);
+  EXPECT_EQ(cache->SetIf(1, {}, 10, Deadline(clock_.Now() + later)),
+            Put::kStored);
+  EXPECT_EQ(cache->TimeToLive(1), later);
+  EXPECT_EQ(cache->SetIf(1, {}, 11, Deadline(absl::InfiniteDuration())),
+            Put::kLost);
+  EXPECT_EQ(
+      cache->SetIf(1, cache->Find(1), 12, Deadline(absl::InfiniteDuration())),
+      Put::kStored);
+  EXPECT_EQ(cache->TimeToLive(1), absl::InfiniteDuration());
+  EXPECT_EQ(cache->SetIf(1, cache->Find(1), 13, Deadline(clock_.Now())),
+            Put::kRefused);
+  EXPECT_EQ(cache->Get(1), std::nullopt);
+  EXPECT_EQ(cache->SetIf(1, {}, 14, Deadline(clock_.Now() + later)),
+            Put::kStored);
+  clock_.Advance(later);
+  EXPECT_EQ(cache->Get(1), std::nullopt);
+}
+
 TEST_F(CacheConditionalTest, TakeReturnsTheValueThatItDeletes) {
   cache_->Set(1, "one", absl::Minutes(1));
   clock_.Advance(absl::Seconds(20));

@@ -105,6 +105,26 @@ TEST_F(ForEachTest, HandleTellsWhatOneOfFindTells) {
   });
 }
 
+// The exact order of a cache of one shard; in others, that of generations.
+TEST_F(ForEachTest, RankTellsHowLongAValueWasNotUsed) {
+  for (const int shards : {1, 4}) {
+    options_.shards = shards;
+    auto cache = New<int, int>();
+    for (int key = 0; key < 1000; ++key) cache->Set(key, key);
+    for (int key = 0; key < 300; ++key) cache->Get(key);
+    std::map<int, uint32_t> ranks;
+    cache->ForEach([&](const auto& handle, uint32_t rank) {
+      ranks.emplace(handle.key(), rank);
+      return true;
+    });
+    ASSERT_EQ(ranks.size(), 1000u);
+    for (int key = 300; key < 999; ++key) {
+      EXPECT_TRUE(shards > 1 || ranks[key] > ranks[key + 1]) << key;
+      EXPECT_LT(ranks[key % 300], ranks[300 + key % 500]);
+    }
+  }
+}
+
 // With hashes of all kinds, for what lies in one bucket is pinned together.
 template <typename Hash>
 void ExpectNoPinIsLeft(CacheOptions options) {

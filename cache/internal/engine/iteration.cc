@@ -47,6 +47,7 @@ bool Iteration::TakeBatch() {
   const size_t most = budget_ + kMostBeyond;
   batch_.clear();
   next_in_batch_ = 0;
+  batch_shard_ = shard_;
   path_in_batch_ = 0;
   batch_.reserve(most);
   if (away_.capacity() - away_.size() < most) {

@@ -81,6 +81,11 @@ class WHEELCACHE_EXPORT Iteration {
     return batch_[next_in_batch_++];
   }
 
+  // That of the entry that Next has returned last; see Shard::RankOf.
+  uint32_t RankOf(EntryRef ref) const {
+    return shards_[batch_shard_].RankOf(pool_.At(ref));
+  }
+
  private:
   static constexpr uint64_t kHashes = uint64_t{1} << 32;
 
@@ -106,6 +111,7 @@ class WHEELCACHE_EXPORT Iteration {
   // What was taken in one step, each with a pin.
   std::vector<EntryRef> batch_;
   size_t next_in_batch_ = 0;
+  size_t batch_shard_ = 0;
 
   // Of the present shard.
   size_t shard_ = 0;

@@ -34,6 +34,7 @@ namespace wheelcache::internal {
 // The number of a generation, a multiple of four; whether that is one of the
 // main list, in the second bit; a mark in the lowest.
 using Stamp = uint32_t;
+inline constexpr Stamp kStampStep = 4;
 inline constexpr Stamp kMark = 1;
 inline constexpr Stamp kOfMain = 2;
 

@@ -316,6 +316,16 @@ bool Shard::Touch(const KeyQuery& key, int64_t ttl_nanos) {
   return true;
 }
 
+uint32_t Shard::RankOf(const EntryHeader& entry) const {
+  const bool in_main = entry.in_main();
+  const uint32_t now = recency_.Now(in_main ? kMain : kWindow) / kStampStep;
+  const Stamp stamp = entry.stamp.load(std::memory_order_relaxed);
+  // Numbers wrap around, and a stamp may be ahead by now.
+  const uint32_t passed = (now - stamp / kStampStep) & (kMainRank - 1);
+  const uint32_t rank = passed < kMainRank / 2 ? passed : 0;
+  return in_main ? rank + kMainRank : rank;
+}
+
 // The end of a TTL that begins now, varied by the jitter, saturated to kNever.
 int64_t Shard::DeadlineLocked(int64_t now_nanos, int64_t ttl_nanos) {
   if (ttl_nanos == Clock::kNever) return Clock::kNever;

@@ -180,6 +180,12 @@ class WHEELCACHE_EXPORT Shard {
   // Counts as a hit or miss.
   EntryRef Take(const KeyQuery& key, Departures* departures);
 
+  // How many generations ago an entry of the shard was used last, plus
+  // kMainRank if it is in a main list: the greater, the earlier it has to be
+  // stored anew for the same order. Takes no lock; a hint.
+  static constexpr uint32_t kMainRank = 1 << 30;
+  uint32_t RankOf(const EntryHeader& entry) const;
+
   // Whether there is no entry, nor a load in flight.
   bool empty() const {
     MutexLock lock(&mu_);
