@@ -1,5 +1,5 @@
 // That entries are moved in memory, whatever others do with them meanwhile; by
-// which memory follows max_bytes (cache_memory_test.cc), also next to other
+// which memory follows max_bytes (cache_limits_test.cc), also next to other
 // threads.
 
 #include <atomic>
