@@ -4,6 +4,8 @@
 //   BM_ForEach/reads:R     ForEach over all entries
 //   BM_EraseIf/reads:R     EraseIf of every other entry
 //   BM_SetLimits/sets:W    SetLimits to half of the entries
+//   BM_SaveSnapshot/reads:R  SaveSnapshot to memory
+//   BM_LoadSnapshot/reads:R  LoadSnapshot from there, to an empty cache
 //
 // With R or W = 1 another thread reads, or Sets new keys, as fast as it can;
 // the counters tell the latencies of its calls during the measured one (p50 to
@@ -19,18 +21,22 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "benchmark/benchmark.h"
 #include "wheelcache/benchmarks/stolen_time.h"
 #include "wheelcache/benchmarks/subjects/wheelcache_subject.h"
 #include "wheelcache/benchmarks/workload.h"
+#include "wheelcache/cache/snapshot/snapshot.h"
 #include "wheelcache/tools/load_testing/latency_histogram.h"
 
 namespace wheelcache::benchmarks {
@@ -177,6 +183,64 @@ void BM_SetLimits(benchmark::State& state) {
   }
 }
 
+void BM_SaveSnapshot(benchmark::State& state) {
+  for (auto _ : state) {
+    WholeCache whole;
+    int64_t bytes = 0;
+    Measure(
+        state, whole,
+        [&](auto& cache) {
+          const auto saved = SaveSnapshot(cache, [&](absl::string_view more) {
+            bytes += static_cast<int64_t>(more.size());
+            return absl::OkStatus();
+          });
+          return saved->entries;
+        },
+        [](WholeCache& cache, int64_t i) { cache.Read(i); });
+    // Of the file, for each byte of a key or value.
+    state.counters["size"] =
+        static_cast<double>(bytes) / (kCapacity * (21.0 + 64.0));
+  }
+}
+
+void BM_LoadSnapshot(benchmark::State& state) {
+  for (auto _ : state) {
+    WholeCache whole;
+    std::string bytes;
+    const auto append = [&](absl::string_view more) {
+      bytes.append(more.data(), more.size());
+      return absl::OkStatus();
+    };
+    if (!SaveSnapshot(whole.cache(), append).ok()) state.SkipWithError("save");
+    const auto read = [&](int64_t offset, absl::Span<char> to) {
+      std::memcpy(to.data(), bytes.data() + offset, to.size());
+      return absl::OkStatus();
+    };
+    whole.cache().Clear();
+    Measure(
+        state, whole,
+        [&](auto& cache) {
+          const auto size = static_cast<int64_t>(bytes.size());
+          return LoadSnapshot(cache, SnapshotSource{size, read})->stored;
+        },
+        [](WholeCache& cache, int64_t i) { cache.Read(i); });
+  }
+}
+
+BENCHMARK(BM_SaveSnapshot)
+    ->ArgName("reads")
+    ->Arg(0)
+    ->Arg(1)
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond)
+    ->UseManualTime();
+BENCHMARK(BM_LoadSnapshot)
+    ->ArgName("reads")
+    ->Arg(0)
+    ->Arg(1)
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond)
+    ->UseManualTime();
 BENCHMARK(BM_ForEach)
     ->ArgName("reads")
     ->Arg(0)

@@ -31,6 +31,7 @@ namespace wheelcache {
 
 namespace internal {
 class CachePeer;
+struct SnapshotContext;
 }  // namespace internal
 
 class AnyCache {
@@ -105,6 +106,7 @@ class AnyCache {
 
  private:
   friend class internal::CachePeer;  // For tests.
+  friend struct internal::SnapshotContext;
 
   internal::Engine engine_;
 };

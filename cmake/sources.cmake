@@ -41,6 +41,8 @@ set(wheelcache_SOURCES
   cache/report/prometheus.cc
   cache/report/registry.cc
   cache/report/status_page.cc
+  cache/snapshot/snapshot_file.cc
+  cache/snapshot/snapshot_format.cc
   cache/types/hash_strings.cc
   cache/types/options.cc
   cache/types/removal.cc
@@ -126,6 +128,9 @@ set(wheelcache_HEADERS
   cache/report/prometheus.h
   cache/report/registry.h
   cache/report/status_page.h
+  cache/snapshot/snapshot.h
+  cache/snapshot/snapshot_codec.h
+  cache/snapshot/snapshot_format.h
   cache/stats.h
   cache/status_page.h
   cache/ticket.h

@@ -12,6 +12,7 @@
 #include "wheelcache/cache/near/testing/fake_store.h"
 #include "wheelcache/cache/near/tls/tls.h"
 #include "wheelcache/cache/registry.h"
+#include "wheelcache/cache/snapshot/snapshot.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/lru/lru_list.h"
 #include "wheelcache/wheel/timer_links.h"
@@ -39,6 +40,10 @@ const RedisStoreOptions kRedisStoreOptions = {.url = "x"};
 const RemoteStore::Fetched kFetched = {.session = 1};
 const RemoteStore::Lock kLock = {.key = "x"};
 const RemoteStore::Write kWrite = {.key = "x"};
+const LoadedSnapshot kLoadedSnapshot = {.stored = 1};
+const SavedSnapshot kSavedSnapshot = {.entries = 1};
+const SnapshotOptions kSnapshotOptions = {.progress = nullptr};
+const SnapshotProgress kSnapshotProgress = {.entries = 1};
 const TimerLinks<int> kTimerLinks = {.next = 1};
 const TimerService<int, int>::Options kTimers = {.execute = [](int, int) {}};
 const TlsOptions kTlsOptions = {.ca_file = "x"};

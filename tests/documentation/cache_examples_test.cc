@@ -1,6 +1,8 @@
 // The examples that cache/ and docs/ show users, each in a frame that supplies
 // what is theirs. documentation_test.cc compares them with headers and pages.
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +20,9 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -32,6 +36,7 @@
 #include "wheelcache/cache/prometheus.h"
 #include "wheelcache/cache/registry.h"
 #include "wheelcache/cache/removal.h"
+#include "wheelcache/cache/snapshot/snapshot.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/cache/status_page.h"
 #include "wheelcache/cache/weigh.h"
@@ -586,6 +591,69 @@ TEST_F(CacheExamples, TestWithoutSleeping) {
   clock.Advance(absl::Seconds(30));
   EXPECT_EQ(cache->Get(1), std::nullopt);
 }
+
+void Log(const absl::Status& status) {
+  deeds.push_back(std::string(absl::StatusCodeToString(status.code())));
+}
+
+TEST_F(CacheExamples, Snapshot) {
+  ASSERT_EQ(chdir(::testing::TempDir().c_str()), 0);
+  unlink("users.snapshot");
+  for (int start = 0; start < 2; ++start) {
+    auto cache = Cache<std::string, std::string>::Create({}).value();
+    {
+      auto loaded = wheelcache::LoadSnapshotFile(*cache, "users.snapshot");
+      if (!loaded.ok()) Log(loaded.status());  // NotFound: there is none.
+    }
+    EXPECT_EQ(cache->Get("ada").has_value(), start == 1);
+    cache->Set("ada", "Lovelace");
+    {
+      auto saved = wheelcache::SaveSnapshotFile(*cache, "users.snapshot");
+      if (!saved.ok()) Log(saved.status());
+    }
+  }
+  EXPECT_THAT(deeds, ElementsAre("NOT_FOUND"));
+}
+
+namespace snapshots {
+
+struct User {
+  int visits = 0;
+  std::string name;
+};
+
+struct UserCodec : wheelcache::SnapshotCodec<int64_t, User> {
+  static std::string name() { return "user"; }
+  static uint32_t version() { return 2; }
+  static void EncodeValue(const User& user, std::string* bytes) {
+    absl::StrAppend(bytes, user.visits, " ", user.name);
+  }
+  static absl::StatusOr<User> DecodeValue(absl::string_view bytes) {
+    std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(bytes, absl::MaxSplits(' ', 1));
+    User user;
+    if (!absl::SimpleAtoi(parts.first, &user.visits)) {
+      return absl::DataLossError("must begin with a number of visits");
+    }
+    user.name = std::string(parts.second);
+    return user;
+  }
+};
+
+TEST(SnapshotExamples, Codec) {
+  ASSERT_EQ(chdir(::testing::TempDir().c_str()), 0);
+  auto users = Cache<int64_t, User>::Create({}).value();
+  users->Set(1, User{3, "Ada Lovelace"});
+  auto saved =
+      wheelcache::SaveSnapshotFile(*users, "users.snapshot", UserCodec());
+  EXPECT_TRUE(saved.ok()) << saved.status();
+  users->Clear();
+  EXPECT_TRUE(LoadSnapshotFile(*users, "users.snapshot", UserCodec()).ok());
+  EXPECT_EQ(users->Get(1)->name, "Ada Lovelace");
+  EXPECT_FALSE(UserCodec::DecodeValue("Ada").ok());
+}
+
+}  // namespace snapshots
 
 }  // namespace
 }  // namespace wheelcache

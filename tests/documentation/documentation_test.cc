@@ -230,6 +230,22 @@ TEST(ExampleProgramsTest, EventLoop) {
                                    "c leaves after 3 request(s)", ""));
 }
 
+// Ended by a signal, and by the end of what it reads.
+TEST(ExampleProgramsTest, Snapshot) {
+  const std::string file = ::testing::TempDir() + "visits.snapshot";
+  EXPECT_EQ(OutputOf(absl::StrCat(
+                "file=", file, "; mkfifo $file.in; ",
+                "sh -c 'echo $$; exec examples/snapshot '$file <$file.in | { ",
+                "exec 3>$file.in; read pid; read start; printf aba >&3; ",
+                "read first; read second; read third; kill -TERM $pid; ",
+                "cat; echo $start, $first, $second, $third; }")),
+            "a cold start: NOT_FOUND, a: visit 1, b: visit 1, a: visit 2\n");
+  EXPECT_EQ(OutputOf("printf a | examples/snapshot " + file),
+            "2 user(s) are known\na: visit 3\n");
+  EXPECT_EQ(OutputOf("printf a | examples/snapshot " + file),
+            "2 user(s) are known\na: visit 4\n");
+}
+
 // A page names tools as `tools/package` and `tools/nightly cpus`.
 TEST(PagesTest, ToolsThatTheyNameExist) {
   for (const File& page : FilesLike(".md")) {

@@ -177,6 +177,11 @@ class WHEELCACHE_EXPORT Engine {
   absl::Status SetLimits(int64_t entries, int64_t bytes);
   Room limit() const { return shared_.budget.limit(); }
 
+  // Of a scan-resistant cache, the part of it that the window may take: what it
+  // has learned. 0 of another.
+  double window_part() const;
+  void SetWindowPart(double part);
+
   // Upkeep.
 
   CacheStats stats() const;

@@ -6,6 +6,7 @@
 
 #include "wheelcache/cache/internal/engine/engine.h"
 #include "wheelcache/cache/internal/engine/engine_call.h"
+#include "wheelcache/cache/internal/engine/window_target.h"
 #include "wheelcache/wheel/base/contain.h"
 
 namespace wheelcache::internal {
@@ -130,6 +131,15 @@ CacheStats Engine::stats() const {
   // Evictions, and when they came.
   for (const auto& shard : shards_) shard.eviction_record().AddTo(&stats);
   return stats;
+}
+
+double Engine::window_part() const {
+  const auto& target = shared_.window_target;
+  return target == nullptr ? 0 : target->Get();
+}
+
+void Engine::SetWindowPart(double part) {
+  if (shared_.window_target != nullptr) shared_.window_target->Set(part);
 }
 
 std::optional<CacheAdvice> Engine::Advise() const {

@@ -26,6 +26,10 @@ class WindowTarget {
 
   double Get() const { return part_.load(std::memory_order_relaxed); }
 
+  void Set(double part) {
+    part_.store(std::clamp(part, kLeast, kMost), std::memory_order_relaxed);
+  }
+
   // Moves it by `steps` entries of the cache, for a key that came back to a
   // shard into which `entries` fit. One key counts for no more than a fiftieth
   // of the shard and an entry.
@@ -33,8 +37,7 @@ class WindowTarget {
     constexpr double kMostStep = 0.02;
     const double most = kMostStep * entries + 1;
     const double by = std::clamp(steps, -most, most) / (entries * shards_);
-    part_.store(std::clamp(Get() + by, kLeast, kMost),
-                std::memory_order_relaxed);
+    Set(Get() + by);
   }
 
  private:
