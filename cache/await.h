@@ -1,8 +1,7 @@
 // Loads for coroutines. Needs C++20; no other header includes this one.
 //
 //   auto user = co_await wheelcache::LoadAsync(
-//       *users, id, {.executor = executor},
-//       [&]() -> Task<absl::StatusOr<User>> {
+//       *users, id, {}, executor, [&]() -> Task<absl::StatusOr<User>> {
 //         co_return Parse(co_await database.Read(id));
 //       });
 //   if (!user.ok()) co_return user.status();
@@ -17,9 +16,9 @@
 // threads in FindOrLoad, wait for its result. Each gets a pin of its own.
 //
 // Executor. A coroutine is resumed, and a loader of one that takes over begins,
-// in a task of AwaitOptions::executor, on any thread that that chooses. Without
-// one, on the thread that ends the load; in no case under a lock. A hit does
-// not suspend, and allocates nothing.
+// in a task of the executor that it names, on any thread that that chooses.
+// Without one, on the thread that ends the load; in no case under a lock. A hit
+// does not suspend.
 //
 // Cancelled. If the loader gives kCancelled, or the coroutine that leads is
 // destroyed, the first of those who wait leads instead, with its own loader.
@@ -51,6 +50,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -63,15 +63,20 @@
 
 namespace wheelcache {
 
-struct AwaitOptions {
-  LoadOptions load = {};
-
-  // Runs tasks that resume coroutines. Must not throw; a coroutine whose task
-  // it drops stays suspended. As Hooks::executor.
-  std::function<void(std::function<void()> task)> executor = nullptr;
-};
+// Runs tasks that resume coroutines. Must not throw; a coroutine whose task it
+// drops stays suspended. As Hooks::executor.
+using AwaitExecutor = std::function<void(std::function<void()> task)>;
 
 namespace internal {
+
+// GCC 12 destroys twice what a temporary lambda of a co_await has captured.
+template <typename T>
+inline constexpr bool kMayBeTemporary =
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+    std::is_lvalue_reference_v<T> || std::is_trivially_destructible_v<T>;
+#else
+    true;
+#endif
 
 // Runs a task: one that comes within another on the same thread, after that. So
 // a chain of loads that are cancelled at once takes no stack.
@@ -92,11 +97,13 @@ class [[nodiscard]] LoadAwaiter {
  public:
   using Handle = typename Cache::Handle;
 
-  LoadAwaiter(Cache* cache, const K& key, AwaitOptions options, Loader loader)
+  LoadAwaiter(Cache* cache, const K& key, const LoadOptions& options,
+              AwaitExecutor executor, Loader&& loader)
       : cache_(*cache),
         key_(key),
-        options_(std::move(options)),
-        loader_(std::move(loader)) {}
+        options_(options),
+        executor_(std::move(executor)),
+        loader_(std::forward<Loader>(loader)) {}
   LoadAwaiter(const LoadAwaiter&) = delete;
   LoadAwaiter& operator=(const LoadAwaiter&) = delete;
   ~LoadAwaiter() {
@@ -105,7 +112,7 @@ class [[nodiscard]] LoadAwaiter {
   }
 
   bool await_ready() {
-    asked_ = TypedLoads<Cache>(&cache_).Ask(key_, options_.load);
+    asked_ = TypedLoads<Cache>(&cache_).Ask(key_, options_);
     return asked_.lead.empty() && !asked_.other;
   }
 
@@ -116,7 +123,7 @@ class [[nodiscard]] LoadAwaiter {
     // In the next call, *this may go.
     const std::shared_ptr<Place> place = place_;
     place->number = TypedLoads<Cache>(&cache_).template WaitFor<Lead>(
-        asked_.other, options_.load,
+        asked_.other, options_,
         [place](absl::StatusOr<Handle> result) {
           if (place->leads) return;
           place->result = std::move(result);
@@ -151,7 +158,7 @@ class [[nodiscard]] LoadAwaiter {
     Place(LoadAwaiter* of_awaiter, std::coroutine_handle<> that_awaits)
         : awaiter(of_awaiter),
           coroutine(that_awaits),
-          executor(awaiter->options_.executor) {}
+          executor(std::move(awaiter->executor_)) {}
 
     // Whether it was suspended until now.
     bool Leave(State now) {
@@ -174,7 +181,7 @@ class [[nodiscard]] LoadAwaiter {
     std::atomic<State> state{State::kSuspended};
     LoadAwaiter* const awaiter;
     const std::coroutine_handle<> coroutine;
-    const std::function<void(std::function<void()>)> executor;
+    const AwaitExecutor executor;
     std::atomic<uint64_t> number{0};  // Among those who wait for the load.
     bool leads = false;               // After it has waited.
     absl::StatusOr<Handle> result;
@@ -249,8 +256,9 @@ class [[nodiscard]] LoadAwaiter {
 
   Cache& cache_;
   const K& key_;
-  const AwaitOptions options_;
-  Loader loader_;
+  const LoadOptions options_;
+  AwaitExecutor executor_;
+  Loader loader_;  // A reference to one that is not temporary.
   typename TypedLoads<Cache>::Asked asked_;
   std::exception_ptr exception_;
   std::shared_ptr<Place> place_;
@@ -259,11 +267,25 @@ class [[nodiscard]] LoadAwaiter {
 
 }  // namespace internal
 
+template <typename Cache, typename K, typename Executor, typename Loader>
+internal::LoadAwaiter<Cache, K, Loader> LoadAsync(Cache& cache, const K& key,
+                                                  const LoadOptions& options,
+                                                  Executor&& executor,
+                                                  Loader&& loader) {
+  static_assert(
+      internal::kMayBeTemporary<Executor> && internal::kMayBeTemporary<Loader>,
+      "GCC 12 destroys twice what a lambda within a co_await has "
+      "captured by value: give it a name before, and pass that");
+  return {&cache, key, options, AwaitExecutor(std::forward<Executor>(executor)),
+          std::forward<Loader>(loader)};
+}
+
+// The same without an executor.
 template <typename Cache, typename K, typename Loader>
 internal::LoadAwaiter<Cache, K, Loader> LoadAsync(Cache& cache, const K& key,
-                                                  AwaitOptions options,
-                                                  Loader loader) {
-  return {&cache, key, std::move(options), std::move(loader)};
+                                                  const LoadOptions& options,
+                                                  Loader&& loader) {
+  return LoadAsync(cache, key, options, nullptr, std::forward<Loader>(loader));
 }
 
 }  // namespace wheelcache

@@ -72,21 +72,21 @@ template <typename Cache, typename Key, typename Loader>
 auto Load(asio::any_io_executor executor, Cache& cache, const Key& key,
           wheelcache::LoadOptions options, Loader loader) {
   using Result = absl::StatusOr<typename Cache::Handle>;
-  const wheelcache::AwaitOptions await = {
-      options, [executor](std::function<void()> task) {
-        asio::post(executor, std::move(task));
-      }};
+  const auto post = [executor](std::function<void()> task) {
+    asio::post(executor, std::move(task));
+  };
   return asio::async_initiate<const asio::use_awaitable_t<>, void(Result)>(
-      [](auto handler, auto on, Cache* from, Key of, auto how,
-         Loader by) -> Detached {
+      [](auto handler, auto on, Cache* from, Key of,
+         wheelcache::LoadOptions how, auto by, Loader loads) -> Detached {
         Result result =
-            co_await wheelcache::LoadAsync(*from, of, how, std::move(by));
+            co_await wheelcache::LoadAsync(*from, of, how, by, loads);
         asio::post(on, [handler = std::move(handler),
                         result = std::move(result)]() mutable {
           std::move(handler)(std::move(result));
         });
       },
-      asio::use_awaitable, executor, &cache, key, await, std::move(loader));
+      asio::use_awaitable, executor, &cache, key, options, post,
+      std::move(loader));
 }
 
 int reads = 0;

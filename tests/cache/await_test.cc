@@ -140,14 +140,15 @@ class Await : public Environment {
   Await() {
     options_.shards = 1;
     cache_ = *StringCache::Create(options_);
-    await_.executor = [this](std::function<void()> task) {
+    executor_ = [this](std::function<void()> task) {
       tasks_.push_back(std::move(task));
     };
   }
 
   template <typename Loader>
   Task<std::string> Ask(int key, Loader loader) {
-    co_return TextOf(co_await LoadAsync(*cache_, key, await_, loader));
+    co_return TextOf(
+        co_await LoadAsync(*cache_, key, load_, executor_, loader));
   }
   // One that is suspended until the event comes.
   Task<std::string> Ask(const char* text) {
@@ -182,7 +183,8 @@ class Await : public Environment {
   }
 
   std::unique_ptr<StringCache> cache_;
-  AwaitOptions await_;
+  LoadOptions load_;
+  AwaitExecutor executor_;
   std::deque<std::function<void()>> tasks_;
   Event event_;
   int loads_ = 0;
@@ -219,7 +221,7 @@ TEST_F(AwaitTest, AllThatMissGetTheResultOfOneLoadOnTheirExecutor) {
 }
 
 TEST_F(AwaitTest, WithoutAnExecutorTheThreadThatEndsTheLoadResumes) {
-  await_.executor = nullptr;
+  executor_ = nullptr;
   Start({"first", "second"});
   event_.Set();
   EXPECT_THAT(Answers(), ElementsAre("first", "first"));
@@ -231,7 +233,7 @@ TEST_F(AwaitTest, WithoutAnExecutorTheThreadThatEndsTheLoadResumes) {
 // Each handle pins the value, whatever becomes of the cache.
 TEST_F(AwaitTest, EachCoroutineHasAPinOfItsOwn) {
   const auto keep = [&]() -> Task<absl::StatusOr<Handle>> {
-    co_return co_await LoadAsync(*cache_, 1, await_,
+    co_return co_await LoadAsync(*cache_, 1, load_, executor_,
                                  [&]() -> Task<std::string> {
                                    co_await event_;
                                    co_return "kept";
@@ -249,7 +251,7 @@ TEST_F(AwaitTest, EachCoroutineHasAPinOfItsOwn) {
 }
 
 TEST_F(AwaitTest, LoadersGiveWhateverConvertsToAResult) {
-  await_.executor = nullptr;
+  executor_ = nullptr;
   int key = 0;
   const auto answer = [&](auto loader) {
     auto task = Ask(++key, loader);
@@ -272,6 +274,36 @@ TEST_F(AwaitTest, LoadersGiveWhateverConvertsToAResult) {
     const char* await_resume() const { return "ready"; }
   };
   EXPECT_EQ(answer([] { return Ready(); }), "ready");
+}
+
+Task<std::string> FromFunction() { co_return "of a function"; }
+
+// Keys that are temporary, loaders that only move, and loads within loads.
+TEST_F(AwaitTest, LoadersMayOwnWhatTheyNeedAndLoadOtherKeys) {
+  using Pointers = Cache<std::string, std::unique_ptr<int>>;
+  const auto pointers = *Pointers::Create(options_);
+  const auto load = [&]() -> Task<std::string> {
+    auto loader = [owned = std::make_unique<int>(7),
+                   this]() mutable -> Task<std::unique_ptr<int>> {
+      const auto inner = co_await LoadAsync(*cache_, 1, {}, FromFunction);
+      EXPECT_EQ(TextOf(inner), "of a function");
+      co_return std::move(owned);
+    };
+    const auto pointer =
+        co_await LoadAsync(*pointers, std::string("temporary"), {}, loader);
+    const auto hit = co_await LoadAsync(
+        *pointers, "temporary", {.wait = absl::ZeroDuration()},
+        []() -> Task<std::unique_ptr<int>> { co_return nullptr; });
+    EXPECT_EQ(hit->value().get(), pointer->value().get());
+    for (const short key : {1, 2, 1, 2}) {
+      const auto found = co_await LoadAsync(*cache_, key, {}, FromFunction);
+      EXPECT_EQ(TextOf(found), "of a function");
+    }
+    co_return std::to_string(*pointer->value());
+  };
+  auto task = load();
+  task.Start();
+  EXPECT_EQ(task.Take(), "7");
 }
 
 TEST_F(AwaitTest, ExceptionReachesTheCoroutineThatLeads) {
@@ -347,7 +379,7 @@ TEST_F(AwaitTest, TensOfThousandsOfWaitersMayBeDestroyed) {
 }
 
 TEST_F(AwaitTest, ChainOfCancelledLoadsTakesNoStack) {
-  await_.executor = nullptr;
+  executor_ = nullptr;
   Start({"x"});
   int loads = 0;
   for (int i = 0; i < 5'000; ++i) {
@@ -368,8 +400,8 @@ TEST_F(AwaitInterleavingTest, LoadMayEndWhileTheNextWaiterComes) {
     cache_->Del(1);
     event_ = Event();
     asking_.clear();
-    await_.executor = nullptr;
-    await_.load.wait = absl::Seconds(1);
+    executor_ = nullptr;
+    load_.wait = absl::Seconds(1);
     Start({hands_over ? "x" : "first"});
     auto second = std::make_unique<Task<std::string>>(Ask("second"));
     std::string answer;
@@ -396,9 +428,9 @@ TEST_F(AwaitTest, TaskThatTheExecutorDropsHandsTheLoadOn) {
 
 TEST_F(AwaitTest, WaitEndsByTheClockOfTheCache) {
   Start({"first"});
-  await_.load.wait = absl::Seconds(1);
+  load_.wait = absl::Seconds(1);
   Start({"second"});
-  await_.load.wait = absl::ZeroDuration();
+  load_.wait = absl::ZeroDuration();
   Start({"third"});
   EXPECT_THAT(Answers(),
               ElementsAre("suspended", "suspended", "DEADLINE_EXCEEDED"));
@@ -417,7 +449,7 @@ TEST_F(AwaitTest, WaitEndsByTheClockOfTheCache) {
 
 TEST_F(AwaitTest, DestroyedWaiterLeavesNoDeadline) {
   Start({"first"});
-  await_.load.wait = absl::Seconds(1);
+  load_.wait = absl::Seconds(1);
   Start({"second"});
   EXPECT_EQ(cache_->NextDeadline(), clock_.Now() + absl::Seconds(1));
   asking_.pop_back();
@@ -450,7 +482,7 @@ TEST_F(AwaitTest, LaterWriteSupersedesTheLoad) {
 }
 
 TEST_F(AwaitTest, CacheMayEndWhileCoroutinesWait) {
-  await_.load.wait = absl::Seconds(1);
+  load_.wait = absl::Seconds(1);
   Start({"first", "second", "third"});
   cache_.reset();
   asking_.pop_back();
@@ -460,7 +492,7 @@ TEST_F(AwaitTest, CacheMayEndWhileCoroutinesWait) {
 }
 
 TEST_F(AwaitTest, FailureIsRememberedAndOldValuesAreRefused) {
-  await_.load.error_ttl = absl::Seconds(1);
+  load_.error_ttl = absl::Seconds(1);
   int loads = 0;
   const auto down = [&]() -> Task<Result> {
     ++loads;
@@ -475,7 +507,7 @@ TEST_F(AwaitTest, FailureIsRememberedAndOldValuesAreRefused) {
   EXPECT_EQ(loads, 1);
   cache_->Set(2, "old");
   clock_.Advance(absl::Minutes(1));
-  await_.load.max_age = absl::Seconds(1);
+  load_.max_age = absl::Seconds(1);
   auto task = Ask(2, down);
   task.Start();
   RunTasks();
@@ -485,7 +517,7 @@ TEST_F(AwaitTest, FailureIsRememberedAndOldValuesAreRefused) {
 
 // Promise: Failures leave the cache whole
 TEST_F(AwaitTest, AllocationsThatFailLeaveNoLoadBehind) {
-  await_.executor = nullptr;
+  executor_ = nullptr;
   int failures = 0;
   for (const bool joins : {false, true}) {
     std::optional<StringCache::Ticket> other;
@@ -570,17 +602,15 @@ TEST_F(AwaitTest, CoroutinesOnThreadsSeeValuesOfTheirKeys) {
   std::atomic<int> in_flight[kKeys] = {};
   std::vector<Task<int>> clients;
   std::optional<Pool> pool(4);  // Ends before them.
-  await_.executor = [&](std::function<void()> task) {
-    pool->Add(std::move(task));
-  };
+  executor_ = [&](std::function<void()> task) { pool->Add(std::move(task)); };
   const auto client = [&](int seed) -> Task<int> {
     std::mt19937 random(seed);
     co_await Yield{*pool};
     for (int i = 0; i < rounds; ++i) {
       const int key = static_cast<int>(random() % kKeys);
       const bool cancels = random() % 8 == 0;
-      const auto value =
-          co_await LoadAsync(*cache_, key, await_, [&, key]() -> Task<Result> {
+      const auto value = co_await LoadAsync(
+          *cache_, key, load_, executor_, [&, key]() -> Task<Result> {
             // Of loads that nothing has superseded, there is one at a time.
             EXPECT_EQ(in_flight[key].fetch_add(1), 0);
             co_await Yield{*pool};
@@ -617,7 +647,7 @@ Task<absl::Status> GreetUser(Cache<int, User>* users, int id) {
   const std::function<void(std::function<void()>)> executor =
       [](const std::function<void()>& task) { task(); };
   auto user = co_await wheelcache::LoadAsync(
-      *users, id, {.executor = executor}, [&]() -> Task<absl::StatusOr<User>> {
+      *users, id, {}, executor, [&]() -> Task<absl::StatusOr<User>> {
         co_return Parse(co_await database.Read(id));
       });
   if (!user.ok()) co_return user.status();
