@@ -215,6 +215,7 @@ set(near_SOURCES
   cache/near/store/remote_store.cc)
 
 set(near_HEADERS
+  cache/near/await.h
   cache/near/codec.h
   cache/near/fake_server.h
   cache/near/fake_store.h

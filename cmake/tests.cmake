@@ -13,7 +13,6 @@ if(TARGET wheelcache::wheelcache)
     tests/testing/html_page.cc
     tests/testing/prometheus_text.cc)
   wheelcache_test(arena_test tests/cache/internal/memory/arena_test.cc COPTS -O1)
-  wheelcache_test(await_test tests/cache/await_test.cc COPTS -std=c++20 LINKOPTS -Wl,--wrap=calloc,--wrap=mmap,--wrap=mprotect)
   wheelcache_test(base_test tests/wheel/base/base_test.cc)
   wheelcache_test(block_heap_test tests/cache/internal/memory/block_heap_test.cc COPTS -O1)
   wheelcache_test(bookkeeping_test tests/cache/internal/engine/bookkeeping_test.cc)
@@ -64,6 +63,7 @@ if(TARGET wheelcache::near)
     tests/testing/redis_cluster.cc
     tests/testing/redis_server.cc
     tests/testing/relay.cc)
+  wheelcache_test(await_test tests/cache/await_test.cc COPTS -std=c++20 LINKOPTS -Wl,--wrap=calloc,--wrap=mmap,--wrap=mprotect)
   wheelcache_test(near_cache_test tests/cache/near/near_cache_test.cc)
   wheelcache_test(near_cluster_promise_test tests/cache/near/redis/near_cluster_promise_test.cc)
   wheelcache_test(near_interleaving_test tests/cache/near/near_interleaving_test.cc)

@@ -121,8 +121,9 @@ absl::Status NearCore::LoadWithLock(absl::string_view key,
     }
     const int64_t now = clock_.NowNanos();
     // Whoever has the lock writes; this call only wants the value.
-    if (now >= end || vanished == kMostVanished)
+    if (now >= end || vanished == kMostVanished) {
       return RunLoader(steps).status();
+    }
     waiting.SleepUntil(std::min(
         end, Clock::NanosAfter(now, options.load_lock / kTriesInALife)));
   }

@@ -28,11 +28,16 @@
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/load.h"
+#include "wheelcache/cache/near/await.h"
+#include "wheelcache/cache/near/near_cache.h"
+#include "wheelcache/cache/near/testing/fake_server.h"
+#include "wheelcache/cache/near/testing/fake_store.h"
 #include "wheelcache/tests/testing/cache_environment.h"
 #include "wheelcache/tests/testing/failing_allocations.h"
 #include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/tests/testing/test_environment.h"
 #include "wheelcache/wheel/base/mutex.h"
+#include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache {
 namespace {
@@ -663,6 +668,109 @@ TEST_F(AwaitTest, ExampleOfTheHeaderWorks) {
   task.Start();
   EXPECT_TRUE(task.Take().ok());
   EXPECT_EQ(name, "user 7");
+}
+
+// Reads of a near cache, of which a blocked reader is to be the first.
+class AwaitNearTest : public ::testing::Test {
+ protected:
+  using Near = NearCache<std::string>;
+
+  AwaitNearTest() {
+    NearCacheOptions options;
+    options.local.clock = &clock_;
+    options.local.reaper = nullptr;
+    near_ = *Near::Create(options, &store_);
+    server_.Set("alice", "Alice");
+  }
+
+  Task<std::string> Read() {
+    auto user = co_await GetAsync(*near_, "alice", executor_);
+    co_return user.ok() ? user->value_or("(absent)") : user.status().ToString();
+  }
+
+  // Has `act` run between the answer to a Get and its end.
+  void ReadAndMeanwhile(const std::function<void()>& act) {
+    store_.set_interposer([&](FakeStore::Step step, const FakeStore::Request&) {
+      if (step == FakeStore::Step::kExecuted) act();
+      return absl::OkStatus();
+    });
+    EXPECT_EQ(*near_->Get("alice"), "Alice");
+    store_.set_interposer(nullptr);
+  }
+
+  SimulatedClock clock_;
+  FakeServer server_{&clock_};
+  FakeStore store_{&server_};
+  std::unique_ptr<Near> near_;
+  std::deque<std::function<void()>> tasks_;
+  std::function<void(std::function<void()>)> executor_ =
+      [this](std::function<void()> task) { tasks_.push_back(std::move(task)); };
+};
+
+TEST_F(AwaitNearTest, AReadThatHasItsResultAtOnceDoesNotSuspend) {
+  for (int i = 0; i < 2; ++i) {
+    auto task = Read();
+    task.Start();
+    ASSERT_TRUE(task.done());
+    EXPECT_EQ(task.Take(), "Alice");
+  }
+  EXPECT_TRUE(tasks_.empty());
+  EXPECT_EQ(near_->stats().local_hits, 1);
+}
+
+TEST_F(AwaitNearTest, AReadIsResumedOnItsExecutor) {
+  auto task = Read();
+  ReadAndMeanwhile([&] {
+    task.Start();
+    EXPECT_FALSE(task.done());
+  });
+  EXPECT_FALSE(task.done());
+  ASSERT_EQ(tasks_.size(), 1);
+  tasks_.front()();
+  ASSERT_TRUE(task.done());
+  EXPECT_EQ(task.Take(), "Alice");
+  EXPECT_EQ(near_->stats().joined, 1);
+}
+
+TEST_F(AwaitNearTest, AReadWithoutAnExecutorIsResumedWhereItEnds) {
+  executor_ = nullptr;
+  auto task = Read();
+  ReadAndMeanwhile([&] { task.Start(); });
+  ASSERT_TRUE(task.done());
+  EXPECT_EQ(task.Take(), "Alice");
+}
+
+TEST_F(AwaitNearTest, ACoroutineThatIsDestroyedIsNotResumed) {
+  for (const bool after_the_end : {false, true}) {
+    std::optional<Task<std::string>> task = Read();
+    ReadAndMeanwhile([&] {
+      task->Start();
+      if (!after_the_end) task = std::nullopt;
+    });
+    task = std::nullopt;
+    for (const auto& each : tasks_) each();
+    EXPECT_EQ(tasks_.size(), after_the_end ? 1 : 0);
+    near_->Del("alice").status().IgnoreError();
+    server_.Set("alice", "Alice");
+  }
+}
+
+Task<absl::Status> GreetNearUser(
+    NearCache<std::string>* users, std::string* greeted,
+    std::function<void(std::function<void()>)> executor) {
+  const auto Greet = [&](const std::string& name) { *greeted = name; };
+  auto user = co_await wheelcache::GetAsync(*users, "alice", executor);
+  if (!user.ok()) co_return user.status();
+  if (user->has_value()) Greet(**user);
+  co_return absl::OkStatus();
+}
+
+TEST_F(AwaitNearTest, ExampleOfTheHeaderWorks) {
+  std::string name;
+  auto task = GreetNearUser(near_.get(), &name, executor_);
+  task.Start();
+  EXPECT_TRUE(task.Take().ok());
+  EXPECT_EQ(name, "Alice");
 }
 
 }  // namespace
