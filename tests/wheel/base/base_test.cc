@@ -3,6 +3,7 @@
 // built with --config=tsan, these tests fail as soon as ThreadSanitizer no
 // longer sees the locks.
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -238,6 +239,38 @@ TEST(CondVarTest, WaitWithTimeoutHoldsTheLockOnReturn) {
   MutexLock lock(&mu);
   never.WaitWithTimeout(&mu, absl::ZeroDuration());
   EXPECT_TRUE(IsHeld(&mu));
+}
+
+TEST(CondVarTest, CancelledWaitHoldsTheLockWhileItUnwinds) {
+  for (const absl::Duration limit :
+       {absl::InfiniteDuration(), absl::Hours(1)}) {
+    Mutex mu;
+    CondVar never;
+    std::atomic<bool> waits{false};
+    std::atomic<bool> was_held{false};
+    std::thread thread([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      struct Looks {
+        ~Looks() { was_held = IsHeld(&mu); }
+        Mutex& mu;
+        std::atomic<bool>& was_held;
+      };
+      MutexLock lock(&mu);
+      const Looks looks{mu, was_held};
+      waits = true;
+      for (;;) {
+        if (limit == absl::InfiniteDuration()) {
+          never.Wait(&mu);
+        } else {
+          never.WaitWithTimeout(&mu, limit);
+        }
+      }
+    });
+    while (!waits) std::this_thread::yield();
+    pthread_cancel(thread.native_handle());
+    thread.join();
+    EXPECT_TRUE(was_held);
+    EXPECT_FALSE(IsHeld(&mu));
+  }
 }
 
 TEST(CondVarTest, SignalEndsAWaitWithoutLimit) {
