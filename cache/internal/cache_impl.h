@@ -43,7 +43,7 @@ namespace wheelcache {
 template <typename Key, typename Value, typename Hash, typename Equal>
 absl::StatusOr<std::unique_ptr<Cache<Key, Value, Hash, Equal>>>
 Cache<Key, Value, Hash, Equal>::Create(CacheOptions options, Hooks hooks) {
-  static_assert(Checked<Key>::kAreRight);
+  static_assert(internal::CheckedTypes<Key, Value, Hash, Equal>::kAreRight);
   absl::Status status = internal::Validate(
       options, hooks.reload || hooks.load,
       internal::EntryPool::LeastCharge(Entry::Least(), ChargesOf(hooks)));
@@ -207,7 +207,8 @@ template <typename Key, typename Value, typename Hash, typename Equal>
 template <typename K, typename V>
 inline void Cache<Key, Value, Hash, Equal>::Make(K&& key, V&& value,
                                                  Shard::Write* write) const {
-  static_assert(Checked<std::remove_reference_t<K>>::kAreRight);
+  static_assert(
+      Checked<std::remove_cv_t<std::remove_reference_t<K>>>::kAreRight);
   static_assert(internal::kMakes<Key, K>,
                 "this does not convert to the cache's Key by itself: make a "
                 "Key of it first");

@@ -45,8 +45,7 @@ absl::StatusOr<std::unique_ptr<TraceCache>> CreateTraceCache(
   cache.name = "trace_replay";
   cache.max_entries = options.max_entries;
   // No request fits into less, which Create refuses.
-  cache.max_bytes =
-      std::max<int64_t>(options.max_bytes, int64_t{kEntryOverhead});
+  cache.max_bytes = std::max(options.max_bytes, int64_t{kEntryOverhead});
   cache.policy = options.policy.policy;
   cache.advise = options.advise;
   cache.default_ttl = options.ttl;
