@@ -325,6 +325,30 @@ TEST_P(SnapshotTest, AWallClockThatWentBackShortensLives) {
   EXPECT_EQ(restarted->TimeToLive("endless"), absl::InfiniteDuration());
 }
 
+// Nor does a life that ends before the saving began, by a cache's clock that
+// was turned back meanwhile, become endless.
+TEST_P(SnapshotTest, ACachesClockThatWentBackMakesNoLifeEndless) {
+  struct TurnedClock : Clock {
+    int64_t NowNanos() const override { return now; }
+    int64_t now = 1'000'000'000'000;
+  };
+  TurnedClock clock;
+  options_.clock = &clock;
+  auto cache = New<std::string, std::string>();
+  clock.now -= 10'000'000'000;
+  cache->Set("key", "value", absl::Seconds(1));
+  clock.now += 10'000'000'000;
+  snapshot_.progress = [&](const SnapshotProgress& progress) {
+    if (progress.entries == 0) clock.now -= 10'000'000'000;
+    return true;
+  };
+  const std::string bytes = Saved(*cache);
+  snapshot_.progress = nullptr;
+  wall_ += absl::Nanoseconds(1);
+  auto restarted = Restarted<std::string, std::string>();
+  EXPECT_EQ(Loaded(bytes, *restarted).expired, 1);
+}
+
 TEST_P(SnapshotTest, JitterVariesNoLifeOnceMore) {
   options_.jitter = 1;
   options_.jitter_seed = 7;
