@@ -11,11 +11,12 @@
 //   if (std::optional<User> user = (*cache)->Get("alice")) Greet(*user);
 //   (*cache)->Del("bob");
 //
-// Guarantees. A value is never returned at its deadline or later. At no instant
-// do more than max_entries entries or max_bytes accounted bytes live in the
-// cache. A Set that needs room reclaims expired entries, then evicts the least
-// recently used. The memory of expired entries comes back by itself. One caller
-// loads a missing key for all; no value is stored that was read before a write.
+// Guarantees. A value is never returned at its deadline or later, nor once it
+// was not used for idle_ttl, if that is set. At no instant do more than
+// max_entries entries or max_bytes accounted bytes live in the cache. A Set
+// that needs room reclaims expired entries, then evicts the least recently
+// used. The memory of expired entries comes back by itself. One caller loads a
+// missing key for all; no value is stored that was read before a write.
 //
 // Threads. Thread-safe. No user code runs under a lock, so all of it may call
 // caches; but for the hash and the equality of keys, which must not.
@@ -26,8 +27,9 @@
 //
 // Cost. Every call is O(1) expected, ForEach and EraseIf O(entries), plus what
 // it reclaims and evicts, at most maintenance_budget entries at a time under a
-// lock. An entry takes 40 bytes and its share of the index besides key and
-// value. Strings are shown as a std::string_view; see cache/view.h.
+// lock. An entry takes 40 bytes, 8 more with idle_ttl, and its share of the
+// index besides key and value. Strings are shown as a std::string_view; see
+// cache/view.h.
 //
 // Lifetime. Destroy a cache when no call runs in it. A Handle may outlive it.
 // The child of a fork() may go on using it if no other thread was in a call;
@@ -140,7 +142,8 @@ class Cache final : public AnyCache {
     return Read(key, Use::kIgnore, [](EntryRef, const Entry&) {});
   }
 
-  // Returns how long the live value will live. Counts as no use.
+  // Returns how long the live value will live, unless it is used: then idle_ttl
+  // begins anew. Counts as no use.
   template <typename K>
   std::optional<absl::Duration> TimeToLive(const K& key) const;
 

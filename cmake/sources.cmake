@@ -94,6 +94,7 @@ set(wheelcache_HEADERS
   cache/internal/entry/entry.h
   cache/internal/entry/entry_pool.h
   cache/internal/entry/handle.h
+  cache/internal/entry/idle_ttl.h
   cache/internal/entry/layout.h
   cache/internal/entry/limbo.h
   cache/internal/epoch/epoch.h

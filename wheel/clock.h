@@ -109,18 +109,22 @@ class WHEELCACHE_EXPORT Clock {
 // lag. The clock must outlive it.
 class CoarseClock {
  public:
-  explicit CoarseClock(const Clock& clock)
-      : clock_(clock), lag_nanos_(clock.coarse_lag_nanos()) {}
+  explicit CoarseClock(const Clock& clock, int64_t margin_nanos = 0)
+      : clock_(clock),
+        lag_nanos_(Clock::NanosAfter(clock.coarse_lag_nanos(), margin_nanos)) {}
 
   // Returns whether the clock has reached the deadline.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool HasReached(int64_t deadline_nanos) const {
+    return !IsFarBefore(deadline_nanos) && deadline_nanos <= clock_.NowNanos();
+  }
+
+  // Returns true only if the deadline is more than the margin ahead; false,
+  // too, if the coarse reading does not tell.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool IsFarBefore(int64_t deadline_nanos) const {
     int64_t later;  // Than the exact reading, unless that is close to kNever.
-    if (ABSL_PREDICT_TRUE(!__builtin_add_overflow(clock_.CoarseNowNanos(),
-                                                  lag_nanos_, &later)) &&
-        ABSL_PREDICT_TRUE(deadline_nanos > later)) {
-      return false;
-    }
-    return deadline_nanos <= clock_.NowNanos();
+    return ABSL_PREDICT_TRUE(!__builtin_add_overflow(clock_.CoarseNowNanos(),
+                                                     lag_nanos_, &later)) &&
+           ABSL_PREDICT_TRUE(deadline_nanos > later);
   }
 
  private:

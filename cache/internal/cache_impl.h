@@ -46,7 +46,8 @@ Cache<Key, Value, Hash, Equal>::Create(CacheOptions options, Hooks hooks) {
   static_assert(internal::CheckedTypes<Key, Value, Hash, Equal>::kAreRight);
   absl::Status status = internal::Validate(
       options, hooks.reload || hooks.load,
-      internal::EntryPool::LeastCharge(Entry::Least(), ChargesOf(hooks)));
+      internal::EntryPool::LeastCharge(Entry::Least(), ChargesOf(hooks),
+                                       internal::IdleTtlOf(options)));
   if (!status.ok()) return status;
   return std::unique_ptr<Cache>(
       new Cache(std::move(options), std::move(hooks)));
@@ -89,7 +90,7 @@ bool Cache<Key, Value, Hash, Equal>::Read(const K& key, Use use,
       found.entry = &engine().pool().At(found.ref);
     }
     internal::Interleave("read: between index and deadline");
-    if (found.ref != 0 && engine().IsLive(*found.entry)) {
+    if (found.ref != 0 && engine().IsLive(found, use)) {
       if (use == Use::kCount) {
         engine().CountHit(*section.record());
         shard.RecordUse(found, hash.for_index);
@@ -221,7 +222,7 @@ inline void Cache<Key, Value, Hash, Equal>::Make(K&& key, V&& value,
   write->ref =
       internal::MakeEntry<Key, Value>(&engine().pool(), std::forward<K>(key),
                                       std::forward<V>(value), &footprint);
-  write->SetWeight(internal::EntryPool::MemoryOf(footprint));
+  write->SetWeight(engine().pool().MemoryOf(footprint));
 }
 
 template <typename Key, typename Value, typename Hash, typename Equal>
@@ -269,11 +270,11 @@ Put Cache<Key, Value, Hash, Equal>::SetIf(K&& key, const Handle& expected,
   Shard::Write write;
   write.condition = &condition;
   const int64_t nanos = Clock::NanosAfter(0, deadline.reading);
-  write.ttl_nanos = nanos > engine().clock().NowNanos() ? Clock::kNever : 0;
+  const int64_t now = engine().clock().NowNanos();
+  write.ttl_nanos = nanos > now ? Clock::kNever : 0;
   Make(std::forward<K>(key), std::forward<V>(value), &write);
   // A shard draws none where there is one already.
-  engine().pool().At(write.ref).deadline_nanos.store(nanos,
-                                                     std::memory_order_relaxed);
+  engine().pool().SetDeadline(&engine().pool().At(write.ref), nanos, now);
   return Store(&write);
 }
 
@@ -315,7 +316,11 @@ bool Cache<Key, Value, Hash, Equal>::ForEach(Function&& function) {
   while (const EntryRef ref = iteration.Next()) {
     const Handle handle = HandleOf(ref);
     // Time has passed since it was pinned, in calls of the function.
-    if (engine().HasExpired(At(ref))) continue;
+    const Shard::Found found{ref, &engine().pool().At(ref), true, {}};
+    if (!engine().IsLive(found, Use::kIgnore)) {
+      const auto query = Query(handle.key());
+      if (!engine().ShardOf(query.hash()).Holds(query, ref)) continue;
+    }
     bool go_on;
     if constexpr (std::is_invocable_v<Function&, const Handle&, uint32_t>) {
       go_on = function(handle, iteration.RankOf(ref));

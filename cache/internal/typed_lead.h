@@ -242,7 +242,7 @@ bool TypedLead<Cache>::Store(const Handle& placeholder, Loaded<Value>* loaded,
     write.hash = ending->ended.of_key;
     write.ttl_nanos = TtlNanos(*loaded);
     write.load = ending->ended.placeholder;
-    write.SetWeight(EntryPool::MemoryOf(footprint));
+    write.SetWeight(pool->MemoryOf(footprint));
     stored = cache_->Store(&write) == Put::kStored;
   } else {
     pool->Unpin(ref);

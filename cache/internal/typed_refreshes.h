@@ -82,7 +82,7 @@ class TypedRefreshes {
     const int64_t now = clock().CoarseNowNanos();
     const int64_t age = AgeNanos(entry.created(), now);
     if (age >= Clock::NanosAfter(0, options().refresh_after)) return true;
-    const int64_t deadline = entry.deadline();
+    const int64_t deadline = cache_.engine().pool().HardDeadlineOf(entry);
     if (options().refresh_at >= 1 || deadline == Clock::kNever) return false;
     const auto past = static_cast<double>(age);
     const double left =

@@ -27,6 +27,10 @@ absl::Status ValidateExpiry(const CacheOptions& o) {
     return Broken(o, "default_ttl", absl::FormatDuration(o.default_ttl),
                   "must be more than zero");
   }
+  if (o.idle_ttl < absl::Microseconds(1)) {
+    return Broken(o, "idle_ttl", absl::FormatDuration(o.idle_ttl),
+                  "must be at least 1us");
+  }
   if (!(o.jitter >= 0 && o.jitter <= 1)) {  // Catches a NaN, too.
     return Broken(o, "jitter", o.jitter, "must be from 0 to 1");
   }

@@ -69,6 +69,13 @@ struct CacheOptions {
   // The TTL of a Set that names none. More than zero, or infinite.
   absl::Duration default_ttl = absl::InfiniteDuration();
 
+  // Sliding expiry: an entry also ends once it was not used for so long, by
+  // what makes it the most recently used; never later, and at most a 16th of
+  // this earlier. It still ends with its TTL, however much it is used. Where
+  // that is infinite, what is used often enough is never loaded again. At least
+  // 1 us; infinite for none. Takes 8 bytes an entry.
+  absl::Duration idle_ttl = absl::InfiniteDuration();
+
   // "Unstable" expiry: each finite TTL is varied at random by up to this
   // fraction, so that entries written together do not expire, and miss,
   // together. From 0 (off) to 1.

@@ -26,7 +26,7 @@
 namespace wheelcache {
 
 enum class RemovalCause : uint8_t {
-  kExpired,   // Its TTL ran out.
+  kExpired,   // Its TTL ran out, or it was not used for idle_ttl.
   kEvicted,   // There was no room.
   kDeleted,   // The caller asked: Del, Take, Clear, a TTL of zero or less.
   kReplaced,  // A new value was Set, even one that was then refused.

@@ -18,9 +18,10 @@ namespace wheelcache {
 namespace {
 
 // The time at which a history begins.
-CacheState InitialState(const CacheHistory& history) {
+CacheState InitialState(const CacheHistory& history, int64_t idle_ttl) {
   CacheState state;
   state.now = kForever;
+  state.idle_ttl = idle_ttl;
   for (const auto& recorded : history) {
     state.now = std::min(state.now, recorded.call.time_before);
   }
@@ -45,7 +46,8 @@ TEST_P(CacheLinearizabilityTest, EachHistoryIsThatOfCallsOneAfterTheOther) {
     HistoryStage stage(GetParam());
     const std::vector<CacheHistory> batch = stage.Play(seed, kBatch);
     for (size_t i = 0; i < batch.size(); ++i) {
-      ASSERT_TRUE(IsLinearizable(batch[i], InitialState(batch[i]), AfterCall))
+      const CacheState begin = InitialState(batch[i], GetParam().idle_ttl);
+      ASSERT_TRUE(IsLinearizable(batch[i], begin, AfterCall))
           << "the scripts are those of WHEELCACHE_TEST_SEED=" << seed + i
           << "\n"
           << batch[i];
@@ -63,18 +65,21 @@ TEST_P(CacheLinearizabilityTest, EachHistoryIsThatOfCallsOneAfterTheOther) {
 
 INSTANTIATE_TEST_SUITE_P(
     Setups, CacheLinearizabilityTest,
-    ::testing::Values(HistorySetup{2, 6, 1, 0}, HistorySetup{2, 6, 1, 6, 4},
-                      HistorySetup{3, 5, 1, 0}, HistorySetup{3, 5, 4, 0},
-                      HistorySetup{4, 4, 1, 6},
-                      HistorySetup{4, 4, 8, 0, 4, false, false, false, true, 2},
-                      HistorySetup{2, 6, 1, 0, 0, true},
-                      HistorySetup{3, 5, 1, 6, 4, true},
-                      HistorySetup{4, 4, 4, 0, 0, true},
-                      HistorySetup{2, 6, 1, 0, 0, false, true},
-                      HistorySetup{3, 5, 1, 0, 4, true, true},
-                      HistorySetup{4, 4, 4, 0, 0, false, true},
-                      HistorySetup{3, 5, 1, 6, 4, false, false, true, true, 2},
-                      HistorySetup{3, 5, 4, 0, 0, true, true, true, false, 2}));
+    ::testing::Values(
+        HistorySetup{2, 6, 1, 0}, HistorySetup{2, 6, 1, 6, 4},
+        HistorySetup{3, 5, 1, 0}, HistorySetup{3, 5, 4, 0},
+        HistorySetup{4, 4, 1, 6},
+        HistorySetup{4, 4, 8, 0, 4, false, false, false, true, 2},
+        HistorySetup{2, 6, 1, 0, 0, true}, HistorySetup{3, 5, 1, 6, 4, true},
+        HistorySetup{4, 4, 4, 0, 0, true},
+        HistorySetup{2, 6, 1, 0, 0, false, true},
+        HistorySetup{3, 5, 1, 0, 4, true, true},
+        HistorySetup{4, 4, 4, 0, 0, false, true},
+        HistorySetup{3, 5, 1, 6, 4, false, false, true, true, 2},
+        HistorySetup{3, 5, 4, 0, 0, true, true, true, false, 2},
+        HistorySetup{2, 6, 1, 0, 0, false, false, false, false, 1'000, 2},
+        HistorySetup{4, 4, 4, 0, 4, true, false, false, false, 1'000, 1},
+        HistorySetup{3, 5, 1, 0, 0, true, true, true, true, 2, 2}));
 
 }  // namespace
 }  // namespace wheelcache

@@ -546,6 +546,28 @@ TEST_F(CacheExamples, SharedObjects) {
   EXPECT_GE(profiles->bytes(), 1000);
 }
 
+TEST_F(TimedExamples, KeepSessionsWhileTheyAreUsed) {
+  options.idle_ttl = absl::Minutes(30);   // Log out who does nothing,
+  options.default_ttl = absl::Hours(12);  // and everybody once a day.
+  options.jitter = 0;
+  auto sessions = *wheelcache::Cache<std::string, Session>::Create(options);
+  const std::string cookie = "4711";
+  sessions->Set(cookie, Session());
+  const auto request = [&]() -> absl::Status {
+    auto session = sessions->Find(cookie);  // For half an hour more.
+    if (!session) return absl::UnauthenticatedError("please log in");
+    return absl::OkStatus();
+  };
+  for (int i = 0; i < 36; ++i) {
+    EXPECT_TRUE(request().ok()) << i;
+    clock.Advance(absl::Minutes(20));
+  }
+  EXPECT_FALSE(request().ok());
+  sessions->Set(cookie, Session());
+  clock.Advance(absl::Minutes(30));
+  EXPECT_FALSE(request().ok());
+}
+
 TEST_F(CacheExamples, UseATokenOnce) {
   auto tokens = *Cache<std::string, std::string>::Create({});
   const auto LogIn = [](std::string_view user) { Record("log in", user); };

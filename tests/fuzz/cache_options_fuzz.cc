@@ -21,6 +21,7 @@
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/tests/testing/tape.h"
+#include "wheelcache/wheel/clock.h"
 #include "wheelcache/wheel/reaper.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
@@ -100,7 +101,14 @@ CacheOptions OptionsFrom(Tape& tape) {
   if (tape.OneIn(2)) options.reclaim_delay = DurationFrom(tape);
   if (tape.OneIn(2)) options.maintenance_budget = IntFrom(tape);
   if (tape.OneIn(2)) options.stats_log = [](absl::string_view) {};
+  if (tape.OneIn(2)) options.idle_ttl = DurationFrom(tape);
   return options;
+}
+
+// Of its smallest entry, with the deadline that an idle TTL takes.
+int64_t LeastCharge(const CacheOptions& options) {
+  const bool idles = Clock::NanosAfter(0, options.idle_ttl) != Clock::kNever;
+  return kLeastCharge + (idles ? 8 : 0);
 }
 
 bool IsPowerOfTwoUpTo256(int64_t number) {
@@ -115,8 +123,9 @@ bool IsPowerOfTwoUpTo256(int64_t number) {
 // engine. Empty if none does.
 std::string BrokenField(const CacheOptions& options) {
   if (options.max_entries <= 0) return "max_entries";
-  if (options.max_bytes < kLeastCharge) return "max_bytes";
+  if (options.max_bytes < LeastCharge(options)) return "max_bytes";
   if (!(options.default_ttl > absl::ZeroDuration())) return "default_ttl";
+  if (options.idle_ttl < absl::Nanoseconds(1'000)) return "idle_ttl";
   const bool jitter_is_fraction = options.jitter >= 0 && options.jitter <= 1;
   if (!jitter_is_fraction) return "jitter";
   if (options.tick < absl::Nanoseconds(1)) return "tick";
@@ -167,7 +176,7 @@ void Run(Tape tape) {
   if (!tape.OneIn(8)) options.reaper = tape.OneIn(4) ? &reaper : nullptr;
   const std::string broken = BrokenField(options);
   const absl::Status status =
-      internal::Validate(options, /*has_reload=*/false, kLeastCharge);
+      internal::Validate(options, /*has_reload=*/false, LeastCharge(options));
   Require(status.ok() == broken.empty(),
           absl::StrCat("the rule of '", broken, "'"), status);
   // A cache on the real clock and its thread would not repeat.

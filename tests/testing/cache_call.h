@@ -33,6 +33,7 @@ struct CacheSetup {
 
   bool scan_resistant = false;
   bool advise = false;
+  int64_t idle_ttl_nanos = std::numeric_limits<int64_t>::max();
 
   // Whether the least recently used entry is the victim.
   bool evicts_oldest() const { return shards == 1 && !scan_resistant; }
@@ -151,7 +152,8 @@ inline std::ostream& operator<<(std::ostream& out, const CacheSetup& s) {
              << (s.has_reaper ? "true" : "false") << ", " << s.start_nanos
              << ", " << s.refreshes << ", "
              << (s.scan_resistant ? "true" : "false") << ", "
-             << (s.advise ? "true" : "false") << "}";
+             << (s.advise ? "true" : "false") << ", " << s.idle_ttl_nanos
+             << "}";
 }
 
 inline std::ostream& operator<<(std::ostream& out, const CacheCall& call) {

@@ -30,7 +30,8 @@ CacheDriver::CacheDriver(const CacheSetup& setup)
     : setup_(setup),
       clock_(absl::Nanoseconds(setup.start_nanos),
              absl::Nanoseconds(setup.coarse_lag_nanos)),
-      oracle_(setup.max_entries, setup.max_bytes, setup.tick_nanos),
+      oracle_(setup.max_entries, setup.max_bytes, setup.tick_nanos,
+              setup.idle_ttl_nanos),
       cache_(NewCache()),
       is_served_(setup.has_reaper) {
   oracle_.now = setup.start_nanos;
@@ -67,6 +68,9 @@ auto CacheDriver::NewCache() -> std::unique_ptr<CacheType> {
   options.jitter = 0;
   options.tick = absl::Nanoseconds(setup_.tick_nanos);
   options.default_ttl = absl::Nanoseconds(DefaultTtlNanos());
+  if (setup_.idle_ttl_nanos != CacheOracle::kNever) {
+    options.idle_ttl = absl::Nanoseconds(setup_.idle_ttl_nanos);
+  }
   options.maintenance_budget = setup_.maintenance_budget;
   options.clock = &clock_;
   options.reaper = setup_.has_reaper ? &reaper_ : nullptr;

@@ -36,9 +36,9 @@ bool CacheDriver::IsStaleInOracle(int key) {
   const int64_t now = clock_.CoarseNowNanos();
   const int64_t age = AgeAt(now, entry.created);
   if (age >= RefreshAfterNanos()) return true;
-  if (entry.deadline == CacheOracle::kNever) return false;
+  if (entry.hard_deadline == CacheOracle::kNever) return false;
   const double left =
-      static_cast<double>(entry.deadline) - static_cast<double>(now);
+      static_cast<double>(entry.hard_deadline) - static_cast<double>(now);
   const auto past = static_cast<double>(age);
   return past >= kRefreshAt * (past + left);
 }

@@ -62,8 +62,9 @@ struct HistoryCall {
     kErase,    // The very value, which it has seen.
     kEvict,    // The very value, which may have expired.
     kMissing,  // Of a ForEach that has not shown the key.
+    kShown,    // Of one that has. As kGet, but no use.
     kMove,     // Begins to move entries.
-    kForEach,  // In scripts: recorded as a Get of each key, or kMissing.
+    kForEach,  // In scripts: recorded as kShown of each key, or kMissing.
     kEraseIf,  // In scripts: of one key; the others as for ForEach.
     kBegin,    // Begins a load, perhaps.
     kFinish,   // Ends one with a value.
@@ -111,21 +112,24 @@ struct CacheState {
   struct Slot {
     int value = 0;
     int64_t deadline = 0;
-    int load = 0;            // That is in flight.
-    bool refreshes = false;  // It is a refresh, queued or running.
+    int64_t hard_deadline = 0;  // The other is earlier, for want of uses.
+    int load = 0;               // That is in flight.
+    bool refreshes = false;     // It is a refresh, queued or running.
 
     bool operator==(const Slot& other) const {
       return value == other.value && deadline == other.deadline &&
-             load == other.load && refreshes == other.refreshes;
+             hard_deadline == other.hard_deadline && load == other.load &&
+             refreshes == other.refreshes;
     }
     template <typename H>
     friend H AbslHashValue(H h, const Slot& slot) {
-      return H::combine(std::move(h), slot.value, slot.deadline, slot.load,
-                        slot.refreshes);
+      return H::combine(std::move(h), slot.value, slot.deadline,
+                        slot.hard_deadline, slot.load, slot.refreshes);
     }
   };
 
   int64_t now = 0;
+  int64_t idle_ttl = kForever;  // Always the same.
   std::array<Slot, kHistoryKeys> slots = {};
 
   int Live(int key) const {
@@ -141,16 +145,44 @@ struct CacheState {
   }
 };
 
+// `state` with the deadlines that the value may have if the call has used it,
+// and took effect at the time `now`. It comes no earlier for that.
+inline std::vector<CacheState> AfterUse(int64_t now, const HistoryCall& call,
+                                        CacheState state) {
+  if (state.idle_ttl == kForever) return {state};
+  std::vector<CacheState> states;
+  CacheState::Slot& slot = state.slots[call.key];
+  const int64_t before = slot.deadline;
+  for (int64_t used = call.time_before; used <= now; ++used) {
+    slot.deadline =
+        std::max(before, std::min(slot.hard_deadline, used + state.idle_ttl));
+    states.push_back(state);
+  }
+  return states;
+}
+
+// The same of a value that has got its deadline now.
+inline std::vector<CacheState> WithHardDeadline(int64_t deadline, int64_t now,
+                                                const HistoryCall& call,
+                                                CacheState state) {
+  CacheState::Slot& slot = state.slots[call.key];
+  slot.hard_deadline = deadline;
+  slot.deadline = state.idle_ttl == kForever ? deadline : 0;
+  return AfterUse(now, call, state);
+}
+
 // `state` with the deadlines that the call may have given, if it took effect at
 // the time `now`.
 inline std::vector<CacheState> WithEachDeadline(int64_t now,
                                                 const HistoryCall& call,
-                                                CacheState state) {
+                                                const CacheState& state) {
   std::vector<CacheState> states;
   for (int64_t from = call.time_before; from <= now; ++from) {
     const bool ends = call.ttl != kForever;
-    state.slots[call.key].deadline = ends ? from + call.ttl : kForever;
-    states.push_back(state);
+    for (const CacheState& next : WithHardDeadline(
+             ends ? from + call.ttl : kForever, now, call, state)) {
+      states.push_back(next);
+    }
   }
   return states;
 }
@@ -163,7 +195,11 @@ inline std::vector<CacheState> AfterBegin(const CacheState& before,
   const int live = before.Live(call.key);
   if (call.found == HistoryCall::kValue) {
     if (call.value != (live != 0 ? live : slot.load)) return {};
-    return {after};
+    if (live == 0) return {after};
+    // A value that came while it was about to load is not used.
+    std::vector<CacheState> states = AfterUse(before.now, call, after);
+    states.push_back(after);
+    return states;
   }
   if (live != 0) return {};
   if (call.found == HistoryCall::kAnotherLoad) {
@@ -222,8 +258,8 @@ inline std::vector<CacheState> AfterConditionalSet(const CacheState& before,
   slot.refreshes = false;
   slot.value = call.value;
   if (call.ttl != kKept) return WithEachDeadline(before.now, call, after);
-  if (call.expected == 0) slot.deadline = kForever;
-  return {after};
+  return WithHardDeadline(call.expected == 0 ? kForever : slot.hard_deadline,
+                          before.now, call, after);
 }
 
 // Nothing that is expected and there is nothing that can be deleted: a DelIf
@@ -253,6 +289,10 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
     case HistoryCall::kGet:
     case HistoryCall::kFind:
       if (call.value != live) return {};
+      if (live == 0) return {after};
+      return AfterUse(before.now, call, after);
+    case HistoryCall::kShown:
+      if (call.value != live) return {};
       return {after};
     case HistoryCall::kDel:
       if (call.value != (live != 0 ? 1 : 0)) return {};
@@ -266,7 +306,7 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
       // It supersedes no load.
       if (call.value != slot.value) return {};
       slot.value = 0;
-      slot.deadline = 0;
+      slot.deadline = slot.hard_deadline = 0;
       return {after};
     case HistoryCall::kMissing:
       // What has expired when its turn comes is not shown.
@@ -322,11 +362,11 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
 
 inline std::ostream& operator<<(std::ostream& out, const HistoryCall& call) {
   constexpr const char* kNames[] = {
-      "Set",     "Get",      "Del",          "Touch",   "Clear",
-      "Tick",    "Maintain", "Find",         "SetIf",   "DelIf",
-      "Take",    "Update",   "UpdateDelete", "Erase",   "Evict",
-      "Missing", "Move",     "ForEach",      "EraseIf", "Begin",
-      "Finish",  "Drop",     "Refresh",      "RunTask", "Load"};
+      "Set",          "Get",     "Del",   "Touch",   "Clear", "Tick",
+      "Maintain",     "Find",    "SetIf", "DelIf",   "Take",  "Update",
+      "UpdateDelete", "Erase",   "Evict", "Missing", "Shown", "Move",
+      "ForEach",      "EraseIf", "Begin", "Finish",  "Drop",  "Refresh",
+      "RunTask",      "Load"};
   constexpr const char* kOutcomes[] = {"won", "lost", "refused"};
   constexpr const char* kFound[] = {"a value", "nothing", "another load"};
   out << kNames[call.what] << " key " << call.key << " value " << call.value;

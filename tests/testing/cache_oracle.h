@@ -27,6 +27,7 @@ class CacheOracle {
 
   struct Entry {
     int64_t value, charge, created, deadline, last_use, id;
+    int64_t hard_deadline;  // The other one may be earlier, for want of uses.
   };
   // What is to be stored.
   struct New {
@@ -39,8 +40,12 @@ class CacheOracle {
     RemovalCause cause;
   };
 
-  CacheOracle(int64_t max_entries, int64_t max_bytes, int64_t tick)
-      : max_entries_(max_entries), max_bytes_(max_bytes), tick_(tick) {}
+  CacheOracle(int64_t max_entries, int64_t max_bytes, int64_t tick,
+              int64_t idle_ttl = kNever)
+      : max_entries_(max_entries),
+        max_bytes_(max_bytes),
+        tick_(idle_ttl == kNever ? tick : tick + tick % 2),
+        idle_ttl_(idle_ttl) {}
 
   bool Set(int key, int64_t value, int64_t charge, int64_t ttl) {
     if (ttl <= 0) {
@@ -55,7 +60,8 @@ class CacheOracle {
     if (!Live(key)) Leave(key, RemovalCause::kExpired);
     while (!HasRoom(key, charge)) Leave(Victim(key), RemovalCause::kEvicted);
     Leave(key, RemovalCause::kReplaced);
-    entries[key] = {value, charge, now, Deadline(ttl), ++uses_, ++ids_};
+    entries[key] = {value, charge, now, 0, ++uses_, ++ids_, Deadline(ttl)};
+    BeginIdling(&entries[key]);
     return true;
   }
 
@@ -67,7 +73,8 @@ class CacheOracle {
     Reclaim();
     const int hidden = FailureOf(key);
     while (!HasRoom(hidden, charge)) Leave(Victim(-1), RemovalCause::kEvicted);
-    entries[hidden] = {0, charge, now, Deadline(ttl), ++uses_, ++ids_};
+    entries[hidden] = {0,       charge, now,          Deadline(ttl),
+                       ++uses_, ++ids_, Deadline(ttl)};
   }
   void ForgetFailure(int key) { entries.erase(FailureOf(key)); }
 
@@ -81,9 +88,12 @@ class CacheOracle {
     if (lives && entry.charge <= max_bytes_) {
       Reclaim();
       if (Id(key) != expected) return Put::kLost;
-      const int64_t kept = expected == 0 ? 0 : entries[key].deadline;
+      const int64_t kept = expected == 0 ? 0 : entries[key].hard_deadline;
       Set(key, entry.value, entry.charge, ttl);
-      if (entry.keeps_deadline) entries[key].deadline = kept;
+      if (entry.keeps_deadline) {
+        entries[key].hard_deadline = kept;
+        BeginIdling(&entries[key]);
+      }
       return Put::kStored;
     }
     if (Id(key) != expected) return Put::kLost;
@@ -106,14 +116,21 @@ class CacheOracle {
 
   std::optional<int64_t> Get(int key) {
     if (!Live(key)) return std::nullopt;
-    entries[key].last_use = ++uses_;
-    return entries[key].value;
+    Entry& entry = entries[key];
+    entry.last_use = ++uses_;
+    // Within a 16th after the last time it is not put off; a hard one never is.
+    if (idle_ttl_ != kNever && entry.deadline % 2 == 0 &&
+        entry.deadline - now < idle_ttl_ - idle_ttl_ / 16) {
+      BeginIdling(&entry);
+    }
+    return entry.value;
   }
 
   bool Touch(int key, int64_t ttl) {
     if (ttl <= 0) return Del(key);
     if (!Get(key)) return false;
-    entries[key].deadline = Deadline(ttl);
+    entries[key].hard_deadline = Deadline(ttl);
+    BeginIdling(&entries[key]);
     return true;
   }
 
@@ -203,6 +220,19 @@ class CacheOracle {
     return ttl == kNever || now > kNever - ttl ? kNever : now + ttl;
   }
 
+  // The deadline of an entry that was used now. It is even, or odd where that
+  // is the hard one: so it may come a nanosecond early.
+  void BeginIdling(Entry* entry) const {
+    entry->deadline = entry->hard_deadline;
+    if (idle_ttl_ == kNever) return;
+    const int64_t idle = (now + idle_ttl_) & ~int64_t{1};
+    if (entry->hard_deadline > idle) {
+      entry->deadline = idle;
+    } else if (entry->hard_deadline % 2 == 0) {
+      --entry->deadline;
+    }
+  }
+
   bool HasRoom(int key, int64_t charge) const {
     const auto it = entries.find(key);
     const bool replaces = it != entries.end();
@@ -249,6 +279,7 @@ class CacheOracle {
   int64_t max_entries_;
   int64_t max_bytes_;
   const int64_t tick_;
+  const int64_t idle_ttl_;
   int64_t uses_ = 0;
   int64_t ids_ = 0;
 };

@@ -37,6 +37,9 @@ inline CacheSetup CacheSetupFrom(Tape& tape) {
   setup.refreshes = static_cast<int>(byte / 4 % 3);
   setup.scan_resistant = byte / 12 % 2 == 1;
   setup.advise = byte / 24 % 2 == 1;
+  if (byte / 48 % 2 == 1) {
+    setup.idle_ttl_nanos = std::max<int64_t>(3 * setup.tick_nanos, 1'000);
+  }
   return setup;
 }
 

@@ -30,6 +30,7 @@ struct HistorySetup {
   bool scan_resistant = false;
   bool advise = false;
   int max_entries = 1'000;
+  int64_t idle_ttl = kForever;  // In ticks.
 
   friend std::ostream& operator<<(std::ostream& out,
                                   const HistorySetup& setup) {
@@ -40,7 +41,7 @@ struct HistorySetup {
                << (setup.loads ? ", loads" : "")
                << (setup.scan_resistant ? ", scan-resistant" : "")
                << (setup.advise ? ", advised" : "") << ", at most "
-               << setup.max_entries << " entries";
+               << setup.max_entries << " entries, idle TTL " << setup.idle_ttl;
   }
 };
 
@@ -83,6 +84,13 @@ inline HistoryCall RandomCall(const HistorySetup& setup,
                           : kCalls[(*random)() % std::size(kCalls)];
   if (setup.conditional && (*random)() % 2 == 0) {
     call.what = kConditionalCalls[(*random)() % std::size(kConditionalCalls)];
+  }
+  // An Update uses the value before it takes effect.
+  if (setup.idle_ttl != kForever) {
+    if (call.what == HistoryCall::kUpdate) call.what = HistoryCall::kSetIf;
+    if (call.what == HistoryCall::kUpdateDelete) {
+      call.what = HistoryCall::kDelIf;
+    }
   }
   // Half of the calls meet on one key.
   call.key =

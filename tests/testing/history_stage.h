@@ -64,6 +64,7 @@ class HistoryStage {
     options.advise = setup.advise;
     options.max_entries = setup.max_entries;
     options.tick = kTick;
+    if (setup.idle_ttl != kForever) options.idle_ttl = setup.idle_ttl * kTick;
     Cache<int, int>::Hooks hooks;
     hooks.reload = [](int, int) -> absl::StatusOr<Loaded<int>> {
       return Loaded<int>{std::exchange(value_to_reload, 0)};
@@ -410,7 +411,8 @@ class HistoryStage {
     const int64_t time_after = Time();
     for (int key = 0; key < kHistoryKeys; ++key) {
       HistoryCall of_key = call;
-      of_key.what = seen[key] == 0 ? HistoryCall::kMissing : HistoryCall::kGet;
+      of_key.what =
+          seen[key] == 0 ? HistoryCall::kMissing : HistoryCall::kShown;
       if (key == call.key && erased > 0) of_key.what = HistoryCall::kErase;
       of_key.time_after = time_after;
       of_key.key = key;

@@ -44,6 +44,11 @@ void Advisor::RefuseIfSampled(Hash32 hash) {
   TryRecordIfSampled(hash, [&](uint32_t key) { sample_->Refuse(key); });
 }
 
+void Advisor::ExtendIfSampled(Hash32 hash, int64_t deadline_nanos) {
+  TryRecordIfSampled(
+      hash, [&](uint32_t key) { sample_->Touch(key, deadline_nanos, Now()); });
+}
+
 void Advisor::TouchIfSampled(Hash32 hash, int64_t deadline_nanos) {
   RecordIfSampled(
       hash, [&](uint32_t key) { sample_->Touch(key, deadline_nanos, Now()); });

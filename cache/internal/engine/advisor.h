@@ -54,6 +54,10 @@ class WHEELCACHE_EXPORT Advisor {
   void Refuse(Hash32 hash) {
     if (ABSL_PREDICT_FALSE(on())) RefuseIfSampled(hash);
   }
+  // A key was read, which has given it this deadline.
+  void Extend(Hash32 hash, int64_t deadline_nanos) {
+    if (ABSL_PREDICT_FALSE(on())) ExtendIfSampled(hash, deadline_nanos);
+  }
 
   // Those that follow come under the lock of the key's shard, and so in their
   // order. `untold` is the shard's own count of insertions, beyond what the
@@ -90,6 +94,7 @@ class WHEELCACHE_EXPORT Advisor {
   void TryRecordIfSampled(Hash32 hash, Change change);
   void ReadIfSampled(Hash32 hash, bool hit);
   void RefuseIfSampled(Hash32 hash);
+  void ExtendIfSampled(Hash32 hash, int64_t deadline_nanos);
   void TouchIfSampled(Hash32 hash, int64_t deadline_nanos);
   bool StoreIfSampled(Hash32 hash, const SampledEntry& stored, int64_t* untold);
   void RemoveIfSampled(Hash32 hash, RemovalCause cause, int64_t* untold);

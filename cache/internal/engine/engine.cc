@@ -411,14 +411,16 @@ Room Engine::used() const {
           std::clamp<int64_t>(used.bytes, 0, most.bytes)};
 }
 
-bool Engine::HasExpired(const EntryHeader& entry) const {
-  if (IsLive(entry)) return false;
-  int64_t deadline = entry.deadline();
-  while (deadline <= clock_.NowNanos()) {
-    const int64_t before = std::exchange(deadline, entry.deadline());
-    if (deadline == before) return true;
+// Where the coarse clock did not tell.
+bool Engine::IsStillLive(const Shard::Found& found, Use use) const {
+  const EntryPool& pool = *shared_.pool;
+  int64_t deadline = found.entry->deadline();
+  for (;;) {
+    const int64_t now_nanos = clock_.NowNanos();
+    if (deadline <= now_nanos) return false;
+    if (use == Use::kIgnore || !pool.idle().on()) return true;
+    if (pool.TryExtend(found.entry, &deadline, now_nanos)) return true;
   }
-  return false;
 }
 
 void Engine::SupersedeLoads() {

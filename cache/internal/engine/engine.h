@@ -88,13 +88,15 @@ class WHEELCACHE_EXPORT Engine {
     return shards_[hash.for_shard & shard_mask_];
   }
 
-  // Whether the entry has not expired. Inlined into each hit:
-  // docs/decisions.md.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE bool IsLive(const EntryHeader& entry) const {
-    const int64_t deadline = entry.deadline();
+  // Whether the entry has not expired; a use that counts extends its life, if
+  // there is an idle TTL. Inlined into each hit, which has no register to keep
+  // the entry in while the clock is read: docs/decisions.md.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool IsLive(const Shard::Found& found,
+                                           Use use) const {
+    const int64_t deadline = found.entry->deadline();
     if (deadline == Clock::kNever) return true;
     Interleave("read: between deadline and clock");
-    return !coarse_clock_.HasReached(deadline);
+    return coarse_clock_.IsFarBefore(deadline) || IsStillLive(found, use);
   }
 
   // Whether a miss without a lock is sure, and only to be counted. If it is
@@ -166,9 +168,6 @@ class WHEELCACHE_EXPORT Engine {
     return Iteration(shared_.pool.get(), &shards_,
                      {&clock_, shared_.maintenance_budget});
   }
-  // Whether an entry that the caller has pinned has expired, at some instant of
-  // the call: a Touch that comes meanwhile counts.
-  bool HasExpired(const EntryHeader& entry) const;
   // Supersedes all loads in flight.
   void SupersedeLoads();
 
@@ -212,6 +211,8 @@ class WHEELCACHE_EXPORT Engine {
 
   class Call;  // In engine_call.h.
 
+  ABSL_ATTRIBUTE_NOINLINE bool IsStillLive(const Shard::Found& found,
+                                           Use use) const;
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool SetCharge(Shard::Write* write) const;
   ABSL_ATTRIBUTE_ALWAYS_INLINE Put StoreInShard(const Shard::Write& write);
   ABSL_ATTRIBUTE_NOINLINE Put Refuse(const Shard::Write& write,
@@ -256,7 +257,8 @@ class WHEELCACHE_EXPORT Engine {
   const Tell tell_;
   const int64_t default_ttl_nanos_;
   Clock& clock_;
-  const CoarseClock coarse_clock_{clock_};
+  // With an idle TTL, a hit has to look closer at a deadline that is not fresh.
+  const CoarseClock coarse_clock_{clock_, IdleTtlOf(options_).fresh_nanos()};
   const int64_t reclaim_delay_nanos_;
   const int64_t limbo_delay_nanos_;
 

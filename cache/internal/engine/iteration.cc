@@ -171,7 +171,10 @@ uint64_t Iteration::TakeFromPath(const Index& index) {
 
 void Iteration::TakeIfLive(EntryRef ref) {
   const EntryHeader& entry = pool_.At(ref);
-  if (entry.is_placeholder() || entry.ExpiredAt(now_nanos_)) return;
+  if (entry.is_placeholder()) return;
+  // With an idle TTL, a hit may be about to extend its life: the caller has to
+  // look again in any case.
+  if (entry.ExpiredAt(now_nanos_) && !pool_.idle().on()) return;
   pool_.Pin(ref);
   batch_.push_back(ref);
 }

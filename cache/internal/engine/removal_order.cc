@@ -59,14 +59,28 @@ void RemovalOrder::Use(EntryRef ref) {
                     std::memory_order_relaxed);
 }
 
-void RemovalOrder::SetDeadline(EntryRef ref, int64_t deadline_nanos) {
+bool RemovalOrder::SetDeadline(EntryRef ref, int64_t deadline_nanos,
+                               const Clock& clock) {
   EntryHeader& entry = At(ref);
+  if (pool_.idle().on()) {
+    wheel_.Cancel(ref);
+    const bool lives = pool_.ChangeDeadlines(&entry, deadline_nanos, clock);
+    Schedule(ref);
+    return lives;
+  }
   const bool wheel_finds_out = entry.timer.scheduled() &&
                                deadline_nanos >= entry.deadline() &&
                                deadline_nanos != Clock::kNever;
   if (!wheel_finds_out && entry.timer.scheduled()) wheel_.Cancel(ref);
   entry.deadline_nanos.store(deadline_nanos, std::memory_order_relaxed);
   if (!wheel_finds_out && deadline_nanos != Clock::kNever) Schedule(ref);
+  return true;
+}
+
+bool RemovalOrder::ExpiresNow(EntryRef ref, int64_t now_nanos) {
+  if (EntryPool::TryExpire(&At(ref), now_nanos)) return true;
+  Schedule(ref);
+  return false;
 }
 
 uint64_t RemovalOrder::Advance(int64_t now_nanos, uint64_t budget,

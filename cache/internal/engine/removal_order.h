@@ -134,8 +134,17 @@ class WHEELCACHE_EXPORT RemovalOrder {
     At(ref).stamp.fetch_or(kMark, std::memory_order_relaxed);
   }
 
-  // Gives an entry another deadline.
-  void SetDeadline(EntryRef ref, int64_t deadline_nanos);
+  // Gives an entry another deadline; where there is an idle TTL, another hard
+  // one, by this clock. Returns false if it has expired.
+  bool SetDeadline(EntryRef ref, int64_t deadline_nanos, const Clock& clock);
+
+  // Whether an entry has expired; then it stays so. The second, with an idle
+  // TTL, of one whose timer has fired: if it has not, schedules it again.
+  bool HasExpired(EntryRef ref, int64_t now_nanos) {
+    if (!At(ref).ExpiredAt(now_nanos)) return false;
+    return !pool_.idle().on() || EntryPool::TryExpire(&At(ref), now_nanos);
+  }
+  bool ExpiresNow(EntryRef ref, int64_t now_nanos);
 
   // Returns the entry to evict, but never `keep`, or null. It makes room for
   // `incoming`: the entry of a new key, unless `keep` is to be replaced. Takes

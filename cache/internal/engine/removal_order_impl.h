@@ -105,8 +105,9 @@ inline void RemovalOrder::Unlink(EntryRef ref, int64_t charge) {
 }
 
 inline void RemovalOrder::Schedule(EntryRef ref) {
+  const int64_t deadline = At(ref).deadline();  // A hit may extend it.
   wheel_.Schedule(ref);
-  if (At(ref).deadline() < due_nanos_) SetDue(wheel_.NextWakeup());
+  if (deadline < due_nanos_) SetDue(wheel_.NextWakeup());
 }
 
 inline EntryRef RemovalOrder::FindVictim(EntryRef keep, const Room& incoming,

@@ -38,6 +38,9 @@ void Shard::RecordUseSlowly(const Found& found, Hash32 hash) {
     // Again at once: the Advisor need not know.
     if (before == (now | kMark)) return;
     shared_.advisor.Read(hash, /*hit=*/true);
+    if (pool_.idle().on()) {
+      shared_.advisor.Extend(hash, found.entry->deadline());
+    }
   }
   if (recency_.exact() && TryMoveToFront(found.ref, hash)) return;
   stamp.store(now | (before & kMark), std::memory_order_relaxed);
@@ -64,16 +67,25 @@ inline EntryRef Shard::FindLocked(const Query& key) const {
              : Index::FindBeyondHome(rest, hash, match);
 }
 
-EntryRef Shard::FindLiveLocked(const KeyQuery& key, int64_t now_nanos) const {
+EntryRef Shard::FindLiveLocked(const KeyQuery& key, int64_t now_nanos) {
   const EntryRef ref = FindLocked(key);
-  return ref != 0 && !At(ref).ExpiredAt(now_nanos) ? ref : 0;
+  return ref != 0 && !order_.HasExpired(ref, now_nanos) ? ref : 0;
 }
 
 EntryRef Shard::FindAndPin(const KeyQuery& key, Use use) {
   MutexLock lock(&mu_);
-  const EntryRef ref = FindLiveLocked(key, clock_.NowNanos());
+  const int64_t now_nanos = clock_.NowNanos();
+  const EntryRef ref = FindLiveLocked(key, now_nanos);
   if (ref == 0) return 0;
-  if (use == Use::kCount) order_.Use(ref);
+  if (use == Use::kCount) {
+    order_.Use(ref);
+    if (pool_.idle().on()) {
+      // It cannot expire meanwhile, under the lock.
+      int64_t deadline = At(ref).deadline();
+      while (!pool_.TryExtend(&At(ref), &deadline, now_nanos)) {
+      }
+    }
+  }
   pool_.Pin(ref);
   return ref;
 }
@@ -106,9 +118,8 @@ StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
     }
   }
   if (entry.deadline() == Clock::kNever) {  // Not drawn by a call before.
-    // Relaxed, as charge and key: the index publishes them together.
-    entry.deadline_nanos.store(DeadlineLocked(write.now_nanos, write.ttl_nanos),
-                               std::memory_order_relaxed);
+    pool_.SetDeadline(&entry, DeadlineLocked(write.now_nanos, write.ttl_nanos),
+                      write.now_nanos);
   }
   order_.PrefetchNew(write.hash.for_index);
   departures->AddUnlinked(order_.UnlinkReplacedForSet(write.ref));
@@ -124,7 +135,7 @@ StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
     }
   }
   if (step.old != 0) order_.PrefetchRemoval(step.old);
-  if (step.old != 0 && At(step.old).ExpiredAt(now_nanos)) {
+  if (step.old != 0 && order_.HasExpired(step.old, now_nanos)) {
     RemoveLocked(std::exchange(step.old, 0), RemovalCause::kExpired,
                  departures);
   }
@@ -151,12 +162,11 @@ StoreOutcome Shard::TryStore(const Write& write, Departures* departures) {
 bool Shard::MeetsConditionLocked(const Write& write, EntryRef old,
                                  int64_t now_nanos) {
   const Condition& condition = *write.condition;
-  const bool live = old != 0 && !At(old).ExpiredAt(now_nanos);
+  const bool live = old != 0 && !order_.HasExpired(old, now_nanos);
   if ((live ? old : 0) != condition.entry) return false;
   if (condition.keeps_deadline) {
     // In each call: it may have been touched since the last one.
-    At(write.ref).deadline_nanos.store(At(old).deadline(),
-                                       std::memory_order_relaxed);
+    pool_.SetDeadline(&At(write.ref), pool_.HardDeadlineOf(At(old)), now_nanos);
   }
   return true;
 }
@@ -260,7 +270,7 @@ bool Shard::Remove(const KeyQuery& key, RemovalCause cause,
   if (ref == 0) return false;
   // Not by a reading from before: a load that it supersedes may have begun
   // since, as the value had expired.
-  const bool live = !At(ref).ExpiredAt(clock_.NowNanos());
+  const bool live = !order_.HasExpired(ref, clock_.NowNanos());
   RemoveLocked(ref, live ? cause : RemovalCause::kExpired, departures);
   KeepCreditLocked(&departures->claim);
   ShrinkIndexLocked(Index::kMostCopied);
@@ -311,7 +321,8 @@ bool Shard::Touch(const KeyQuery& key, int64_t ttl_nanos) {
   const EntryRef ref = FindLiveLocked(key, now_nanos);
   if (ref == 0) return false;
   order_.Use(ref);
-  order_.SetDeadline(ref, DeadlineLocked(now_nanos, ttl_nanos));
+  const int64_t deadline = DeadlineLocked(now_nanos, ttl_nanos);
+  if (!order_.SetDeadline(ref, deadline, clock_)) return false;
   shared_.advisor.Touch(key.hash().for_index, At(ref).deadline());
   return true;
 }

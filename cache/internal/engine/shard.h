@@ -333,7 +333,7 @@ class WHEELCACHE_EXPORT Shard {
   template <typename Query>
   ABSL_ATTRIBUTE_ALWAYS_INLINE EntryRef FindLocked(const Query& key) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  EntryRef FindLiveLocked(const KeyQuery& key, int64_t now_nanos) const
+  EntryRef FindLiveLocked(const KeyQuery& key, int64_t now_nanos)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // One call of TryStore.

@@ -46,9 +46,14 @@ uint64_t Shard::ShrinkIndexLocked(uint64_t budget) {
 // REQUIRES: no replaced entry is linked.
 uint64_t Shard::ReclaimDueLocked(int64_t now_nanos, uint64_t budget,
                                  Departures* departures) {
-  return order_.Advance(now_nanos, budget, [&](EntryRef ref) {
+  const auto remove = [&](EntryRef ref) {
     mu_.AssertHeld();
     RemoveLocked(ref, RemovalCause::kExpired, departures);
+  };
+  if (!pool_.idle().on()) return order_.Advance(now_nanos, budget, remove);
+  return order_.Advance(now_nanos, budget, [&](EntryRef ref) {
+    mu_.AssertHeld();
+    if (order_.ExpiresNow(ref, now_nanos)) remove(ref);
   });
 }
 

@@ -21,8 +21,9 @@ uint64_t MostEntries(const CacheOptions& options,
                      const SharedState::Entries& entries) {
   constexpr int64_t kIfUnlimited = int64_t{1} << 20;
   constexpr int64_t kMost = int64_t{1} << 27;
-  const uint64_t least_charge = EntryPool::LeastCharge(
-      {entries.operations->least_bytes, 0}, entries.charges);
+  const uint64_t least_charge =
+      EntryPool::LeastCharge({entries.operations->least_bytes, 0},
+                             entries.charges, IdleTtlOf(options));
   int64_t most = options.max_entries;
   if (options.max_bytes != kUnlimited) {
     const auto charge = static_cast<int64_t>(least_charge);
@@ -30,6 +31,13 @@ uint64_t MostEntries(const CacheOptions& options,
   }
   if (most == kUnlimited) most = kIfUnlimited;
   return static_cast<uint64_t>(std::min(most, kMost));
+}
+
+// Even with an idle TTL: a deadline that becomes final is a nanosecond earlier,
+// and must not be so by a tick, for the wheel.
+int64_t TickNanos(const CacheOptions& options) {
+  const int64_t nanos = absl::ToInt64Nanoseconds(options.tick);
+  return IdleTtlOf(options).on() ? nanos + nanos % 2 : nanos;
 }
 
 }  // namespace
@@ -48,7 +56,7 @@ SharedState::SharedState(const CacheOptions& options, int number_of_shards,
       scan_resistant(options.policy == EvictionPolicy::kScanResistant),
       expected_entries(
           ExpectedEntries({options.max_entries, options.max_bytes})),
-      tick_nanos(absl::ToInt64Nanoseconds(options.tick)),
+      tick_nanos(TickNanos(options)),
       maintenance_budget(static_cast<uint64_t>(options.maintenance_budget)),
       writer_budget(options.reaper == nullptr
                         ? maintenance_budget
@@ -77,8 +85,8 @@ SharedState::SharedState(const CacheOptions& options, int number_of_shards,
           expected_entries > 0 ? Pages::Kind::kHuge : Pages::Kind::kSmall)),
       window_target(scan_resistant ? std::make_unique<WindowTarget>(shards)
                                    : nullptr),
-      pool(
-          new EntryPool(entries.operations, entries.charges, expected_entries)),
+      pool(new EntryPool(entries.operations, entries.charges, expected_entries,
+                         IdleTtlOf(options))),
       limbo(pool.get(), PatienceFor({options.max_entries, options.max_bytes})),
       advisor(options.advise, {options.max_entries, options.max_bytes},
               options.clock) {}

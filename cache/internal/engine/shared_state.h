@@ -22,6 +22,7 @@
 #include "wheelcache/cache/internal/engine/tail_board.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/internal/entry/idle_ttl.h"
 #include "wheelcache/cache/internal/entry/limbo.h"
 #include "wheelcache/cache/internal/memory/pages.h"
 #include "wheelcache/cache/internal/memory/table_memory.h"
@@ -132,6 +133,10 @@ static_assert(ShardPages::kRecord % alignof(EvictionRecord) == 0);
 static_assert(ShardPages::kBytes % alignof(EvictionRecord) == 0);
 static_assert(sizeof(EvictionList::Generations) <=
               ShardPages::kBytes - ShardPages::kGenerations);
+
+inline IdleTtl IdleTtlOf(const CacheOptions& options) {
+  return IdleTtl(Clock::NanosAfter(0, options.idle_ttl));
+}
 
 // How many entries there are in a full cache; 0 where the bytes decide.
 WHEELCACHE_EXPORT uint64_t ExpectedEntries(Room limits);

@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <cstring>
+#include <limits>
 
 #include "wheelcache/cache/internal/epoch/epoch.h"
 #include "wheelcache/cache/internal/threads/interleave.h"
@@ -12,6 +13,14 @@ namespace {
 
 static_assert(kChargeBytes == sizeof(uint32_t));
 
+using HardDeadline = std::atomic<int64_t>;
+static_assert(IdleTtl(1).entry_bytes() == sizeof(HardDeadline));
+// Of the old block of a moved entry.
+constexpr int64_t kExpired =
+    IdleTtl::Final(std::numeric_limits<int64_t>::min() + 1);
+// A block that has room for it behind the charge has that room aligned.
+static_assert(Arena::BlockBytes(1) == alignof(HardDeadline));
+
 // Where the charge of an entry is stored, unaligned, if it is.
 std::byte* ChargeAt(EntryHeader& entry, Footprint footprint) {
   return reinterpret_cast<std::byte*>(&entry) + footprint.inside;
@@ -20,11 +29,13 @@ std::byte* ChargeAt(EntryHeader& entry, Footprint footprint) {
 }  // namespace
 
 EntryPool::EntryPool(const EntryOperations* operations, Charges charges,
-                     uint64_t entries)
+                     uint64_t entries, IdleTtl idle)
     : operations_(*operations),
+      idle_(idle),
       charge_bytes_(charges == Charges::kStored ? kChargeBytes : 0),
+      tail_bytes_(charge_bytes_ + idle.entry_bytes()),
       arena_(entries *
-             Arena::BlockBytes(operations->least_bytes + charge_bytes_)) {
+             Arena::BlockBytes(operations->least_bytes + tail_bytes_)) {
   PrepareHashSeed();
 }
 
@@ -40,11 +51,62 @@ void EntryPool::SetCharge(EntryRef ref, uint32_t charge) {
   std::memcpy(ChargeAt(At(ref), FootprintOf(ref)), &charge, sizeof(charge));
 }
 
+HardDeadline& EntryPool::HardDeadlineAt(const EntryHeader& entry) const {
+  const size_t behind = operations_.footprint(entry).inside + charge_bytes_;
+  auto* const begin =
+      reinterpret_cast<std::byte*>(const_cast<EntryHeader*>(&entry));
+  return *reinterpret_cast<HardDeadline*>(begin + Arena::BlockBytes(behind));
+}
+
+void EntryPool::SetDeadlines(EntryHeader* entry, int64_t hard_deadline,
+                             int64_t now_nanos) const {
+  ::new (&HardDeadlineAt(*entry)) HardDeadline(hard_deadline);
+  entry->deadline_nanos.store(idle_.DeadlineAfterUse(now_nanos, hard_deadline),
+                              std::memory_order_relaxed);
+}
+
+bool EntryPool::ChangeDeadlines(EntryHeader* entry, int64_t hard_deadline,
+                                const Clock& clock) const {
+  HardDeadlineAt(*entry).exchange(hard_deadline);
+  Interleave("touch: between hard deadline and clock");
+  for (;;) {
+    int64_t deadline = entry->deadline();
+    const int64_t now_nanos = clock.NowNanos();
+    if (TryExpire(entry, now_nanos)) return false;
+    if (entry->deadline_nanos.compare_exchange_strong(
+            deadline, idle_.DeadlineAfterUse(now_nanos, hard_deadline))) {
+      return true;
+    }
+  }
+}
+
+bool EntryPool::TryExtend(EntryHeader* entry, int64_t* deadline,
+                          int64_t now_nanos) const {
+  if (idle_.IsFresh(*deadline, now_nanos)) return true;
+  const int64_t hard_deadline = HardDeadlineAt(*entry).load();
+  Interleave("extend: before the deadline changes");
+  return entry->deadline_nanos.compare_exchange_strong(
+      *deadline, idle_.DeadlineAfterUse(now_nanos, hard_deadline));
+}
+
+bool EntryPool::TryExpire(EntryHeader* entry, int64_t now_nanos) {
+  int64_t deadline = entry->deadline();
+  while (deadline <= now_nanos) {
+    if (IdleTtl::IsFinal(deadline)) return true;
+    Interleave("expire: before the deadline is final");
+    if (entry->deadline_nanos.compare_exchange_strong(
+            deadline, IdleTtl::Final(deadline))) {
+      return true;
+    }
+  }
+  return false;
+}
+
 EntryRef EntryPool::Move(EntryRef ref) {
   EntryHeader& old = At(ref);
   const Footprint footprint = FootprintOf(ref);
   if (!operations_.copyable || footprint.outside != 0) return 0;
-  const size_t bytes = footprint.inside + charge_bytes_;
+  const size_t bytes = footprint.inside + tail_bytes_;
   const EntryRef copy = arena_.TryAllocate(bytes);
   if (copy == 0) return 0;
   Interleave("move: before the entry is marked");
@@ -60,13 +122,19 @@ EntryRef EntryPool::Move(EntryRef ref) {
   // Readers may still note uses in the old one: those are lost.
   entry->stamp.store(old.stamp.load(std::memory_order_relaxed),
                      std::memory_order_relaxed);
-  entry->deadline_nanos.store(old.deadline(), std::memory_order_relaxed);
   entry->birth = BirthNow();
   // With the list that it is in.
   entry->created_and_list.store(old.created(), std::memory_order_relaxed);
   std::memcpy(reinterpret_cast<std::byte*>(entry) + sizeof(EntryHeader),
               reinterpret_cast<const std::byte*>(&old) + sizeof(EntryHeader),
               bytes - sizeof(EntryHeader));
+  int64_t deadline = old.deadline();
+  if (idle_.on()) {
+    ::new (&HardDeadlineAt(*entry)) HardDeadline(HardDeadlineAt(old).load());
+    // A hit that is about to extend the old one fails, and finds the new one.
+    deadline = old.deadline_nanos.exchange(kExpired);
+  }
+  entry->deadline_nanos.store(deadline, std::memory_order_relaxed);
   entry->pins.store(1, std::memory_order_relaxed);
   Count(moved_bytes_, footprint, 1);
   return copy;
@@ -101,9 +169,9 @@ void EntryPool::UnpinMovedOrPinned(EntryRef ref) {
 }
 
 void EntryPool::Count(std::atomic<int64_t>& bytes, Footprint footprint,
-                      int sign) {
-  const auto amount = static_cast<int64_t>(Arena::BlockBytes(footprint.inside) +
-                                           footprint.outside);
+                      int sign) const {
+  const auto amount = static_cast<int64_t>(
+      Arena::BlockBytes(footprint.inside + tail_bytes_) + footprint.outside);
   bytes.fetch_add(sign * amount, std::memory_order_relaxed);
 }
 

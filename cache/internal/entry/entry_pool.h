@@ -14,8 +14,9 @@
 // never under a lock.
 //
 // The charge of an entry follows from the sizes of key and value, unless there
-// is a weigher: then the charge is stored, behind them in the same block. That
-// is the same for all entries of a pool.
+// is a weigher: then the charge is stored, behind them in the same block.
+// Behind that is the hard deadline, if there is an idle TTL. Both are the same
+// for all entries of a pool.
 //
 // The end. Entries may outlive the cache. An entry that is still pinned when
 // the cache gives up its own pin is an orphan. The pool counts the orphans, and
@@ -37,11 +38,13 @@
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "wheelcache/cache/internal/entry/entry.h"
+#include "wheelcache/cache/internal/entry/idle_ttl.h"
 #include "wheelcache/cache/internal/entry/layout.h"
 #include "wheelcache/cache/internal/index/key_hash.h"
 #include "wheelcache/cache/internal/memory/arena.h"
 #include "wheelcache/cache/types/weigh.h"
 #include "wheelcache/wheel/base/export.h"
+#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 
@@ -53,7 +56,7 @@ class WHEELCACHE_EXPORT EntryPool {
  public:
   // A pool that will hold about `entries` entries; 0 if unknown.
   EntryPool(const EntryOperations* operations, Charges charges,
-            uint64_t entries = 0);
+            uint64_t entries = 0, IdleTtl idle = IdleTtl(Clock::kNever));
   EntryPool(const EntryPool&) = delete;
   EntryPool& operator=(const EntryPool&) = delete;
 
@@ -66,22 +69,22 @@ class WHEELCACHE_EXPORT EntryPool {
   // Allocate a block for an entry of `bytes`; free one whose entry was not made
   // after all. For MakeEntry, below.
   EntryRef Allocate(size_t bytes) {
-    return arena_.Allocate(bytes + charge_bytes_);
+    return arena_.Allocate(bytes + tail_bytes_);
   }
   void Free(EntryRef ref, size_t bytes) {
-    arena_.Free(ref, bytes + charge_bytes_);
+    arena_.Free(ref, bytes + tail_bytes_);
   }
 
   // The memory that an entry with this footprint takes, its share of the index
   // included.
-  static uint64_t MemoryOf(Footprint footprint) {
-    return Arena::BlockBytes(footprint.inside) + footprint.outside +
-           kIndexBytes;
+  uint64_t MemoryOf(Footprint footprint) const {
+    return MemoryOf(footprint, tail_bytes_);
   }
 
   // The least charge of entries that take at least this.
-  static uint64_t LeastCharge(Footprint least, Charges charges) {
-    return charges == Charges::kStored ? kEntryOverhead : MemoryOf(least);
+  static uint64_t LeastCharge(Footprint least, Charges charges, IdleTtl idle) {
+    return charges == Charges::kStored ? kEntryOverhead
+                                       : MemoryOf(least, idle.entry_bytes());
   }
 
   // Records what a new entry takes outside its block. For MakeEntry, below.
@@ -112,13 +115,52 @@ class WHEELCACHE_EXPORT EntryPool {
   // The load of a placeholder, which owns it. Set once, by MakePlaceholder,
   // below; a stored charge is the least there is then.
   AnyLoad* LoadOf(EntryRef ref) const {
-    return LoadPointer<AnyLoad>(BehindCharge(ref));
+    return LoadPointer<AnyLoad>(BehindTail(ref));
   }
   void SetLoad(EntryRef ref, AnyLoad* load) {
     if (charge_bytes_ != 0) SetCharge(ref, kEntryOverhead);
-    StorePointer(BehindCharge(ref), load);
+    StorePointer(BehindTail(ref), load);
     At(ref).pins.fetch_or(EntryHeader::kPlaceholder, std::memory_order_relaxed);
   }
+
+  // The rest is about deadlines, of an entry that is no placeholder; see
+  // idle_ttl.h.
+
+  const IdleTtl& idle() const { return idle_; }
+
+  // When it ends however much it is used.
+  int64_t HardDeadlineOf(const EntryHeader& entry) const {
+    return idle_.on() ? HardDeadlineAt(entry).load() : entry.deadline();
+  }
+
+  // Gives an entry that is not published yet this deadline, the hard one if
+  // there is an idle TTL. It is used now.
+  void SetDeadline(EntryHeader* entry, int64_t deadline_nanos,
+                   int64_t now_nanos) const {
+    if (ABSL_PREDICT_FALSE(idle_.on())) {
+      SetDeadlines(entry, deadline_nanos, now_nanos);
+      return;
+    }
+    // Relaxed, as charge and key: the index publishes them together.
+    entry->deadline_nanos.store(deadline_nanos, std::memory_order_relaxed);
+  }
+
+  // These require an idle TTL.
+
+  // Gives a published one others, under the lock of the shard, while its timer
+  // is not scheduled. Returns false if it has expired.
+  bool ChangeDeadlines(EntryHeader* entry, int64_t hard_deadline,
+                       const Clock& clock) const;
+
+  // Extends an entry with this deadline, if it is not fresh, for a use at a
+  // time before that. Returns false if it has another deadline meanwhile, which
+  // is then in *deadline.
+  bool TryExtend(EntryHeader* entry, int64_t* deadline,
+                 int64_t now_nanos) const;
+
+  // Whether the entry has expired; nobody extends it then. Under the lock of
+  // the shard.
+  static bool TryExpire(EntryHeader* entry, int64_t now_nanos);
 
   // Whether an entry takes at most `most_bytes`, all of them in its block, and
   // destroying it only frees that.
@@ -187,20 +229,30 @@ class WHEELCACHE_EXPORT EntryPool {
 
   ~EntryPool() = default;
 
-  int64_t StoredCharge(EntryRef ref, Footprint footprint) const;
-  std::byte* BehindCharge(EntryRef ref) const {
-    return reinterpret_cast<std::byte*>(&At(ref)) + FootprintOf(ref).inside +
-           charge_bytes_;
+  static uint64_t MemoryOf(Footprint footprint, size_t tail_bytes) {
+    return Arena::BlockBytes(footprint.inside + tail_bytes) +
+           footprint.outside + kIndexBytes;
   }
+  int64_t StoredCharge(EntryRef ref, Footprint footprint) const;
+  std::byte* BehindTail(EntryRef ref) const {
+    return reinterpret_cast<std::byte*>(&At(ref)) + FootprintOf(ref).inside +
+           tail_bytes_;
+  }
+  void SetDeadlines(EntryHeader* entry, int64_t hard_deadline,
+                    int64_t now_nanos) const;
+  std::atomic<int64_t>& HardDeadlineAt(const EntryHeader& entry) const;
   ABSL_ATTRIBUTE_NOINLINE void UnpinMovedOrPinned(EntryRef ref);
   bool DropPin(EntryRef ref);
-  static void Count(std::atomic<int64_t>& bytes, Footprint footprint, int sign);
+  void Count(std::atomic<int64_t>& bytes, Footprint footprint, int sign) const;
   void Delete(EntryRef ref);
   void DeleteAny(EntryRef ref);
   void DropOwners(int64_t owners);
 
   const EntryOperations& operations_;
-  const size_t charge_bytes_;  // Of each entry's block, for its stored charge.
+  const IdleTtl idle_;
+  // Of each entry's block: for its stored charge, and with the hard deadline.
+  const size_t charge_bytes_;
+  const size_t tail_bytes_;
   Arena arena_;
 
   // The cache, and each orphan. Counted up relaxed, by the cache, which is

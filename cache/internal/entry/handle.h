@@ -81,9 +81,9 @@ class CacheHandle {
   }
 
   // How long the value may still be used; infinite if it does not expire, zero
-  // or less if its deadline has passed. Reflects a later Touch: between two
-  // calls, a result of zero or less may grow again. The cache's clock must
-  // still exist.
+  // or less if its deadline has passed. Reflects a later Touch, or use with
+  // idle_ttl: between two calls, a result of zero or less may grow again. The
+  // cache's clock must still exist.
   absl::Duration TimeToLive() const {
     const int64_t deadline = entry().deadline();
     if (deadline == Clock::kNever) return absl::InfiniteDuration();

@@ -23,6 +23,7 @@
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
+#include "wheelcache/cache/internal/entry/idle_ttl.h"
 #include "wheelcache/cache/internal/entry/layout.h"
 #include "wheelcache/cache/internal/entry/limbo.h"
 #include "wheelcache/cache/internal/epoch/epoch.h"
@@ -33,6 +34,7 @@
 #include "wheelcache/tests/testing/counted.h"
 #include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/tests/testing/typed_pool.h"
+#include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
 namespace {
@@ -78,21 +80,25 @@ TEST(EntryLayoutTest, StringsOfEveryLengthComeOutAsTheyWentIn) {
   }
 }
 
+uint64_t MemoryOf(Footprint footprint) {
+  return EntryPool::LeastCharge(footprint, Charges::kFromSizes,
+                                IdleTtl(Clock::kNever));
+}
+
 TEST(EntryLayoutTest, WhatIsLargeLiesOutsideAndIsCounted) {
   const OneEntry<std::string, std::string> text("key",
                                                 std::string(100'000, 'v'));
   EXPECT_LE(text->footprint().inside, 64u);
-  EXPECT_GT(EntryPool::MemoryOf(text->footprint()), 100'000u);
+  EXPECT_GT(MemoryOf(text->footprint()), 100'000u);
   EXPECT_EQ(text->footprint().outside % Pages::RoundUp(1),
             0u);  // Pages of its own.
-  EXPECT_LT(EntryPool::MemoryOf(text->footprint()),
-            100'200u + Pages::RoundUp(1));
+  EXPECT_LT(MemoryOf(text->footprint()), 100'200u + Pages::RoundUp(1));
   using Large = std::array<char, 100'000>;
   auto large = std::make_unique<Large>();
   large->back() = 'x';
   const OneEntry<int, Large> object(1, *large);
   EXPECT_LE(object->footprint().inside, 64u);
-  EXPECT_GT(EntryPool::MemoryOf(object->footprint()), 100'000u);
+  EXPECT_GT(MemoryOf(object->footprint()), 100'000u);
   EXPECT_EQ(object->value().back(), 'x');
 }
 
