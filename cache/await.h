@@ -1,4 +1,4 @@
-// Loads for coroutines. Needs C++20; no other header includes this one.
+// Loads for coroutines. Needs C++20; no header that does not includes this one.
 //
 //   auto user = co_await wheelcache::LoadAsync(
 //       *users, id, {}, executor, [&]() -> Task<absl::StatusOr<User>> {

@@ -1,5 +1,5 @@
-// Reads of a near cache for coroutines. Needs C++20; no other header includes
-// this one.
+// Reads of a near cache for coroutines, as cache/await.h has loads. Needs
+// C++20.
 //
 //   auto user = co_await wheelcache::GetAsync(*users, "alice", executor);
 //   if (!user.ok()) co_return user.status();
@@ -27,12 +27,12 @@
 
 #include <atomic>
 #include <coroutine>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/string_view.h"
+#include "wheelcache/cache/await.h"
 
 namespace wheelcache {
 namespace internal {
@@ -41,9 +41,7 @@ namespace internal {
 template <typename Near>
 class [[nodiscard]] GetAwaiter {
  public:
-  using Executor = std::function<void(std::function<void()> task)>;
-
-  GetAwaiter(Near* near, absl::string_view key, Executor executor)
+  GetAwaiter(Near* near, absl::string_view key, AwaitExecutor executor)
       : near_(*near), key_(key), executor_(std::move(executor)) {}
   GetAwaiter(const GetAwaiter&) = delete;
   GetAwaiter& operator=(const GetAwaiter&) = delete;
@@ -83,18 +81,26 @@ class [[nodiscard]] GetAwaiter {
 
   Near& near_;
   const absl::string_view key_;
-  Executor executor_;
+  AwaitExecutor executor_;
   const std::shared_ptr<Read> read_ = std::make_shared<Read>();
 };
 
 }  // namespace internal
 
 // Returns what to co_await at once: gives a NearCache::Result. The key lasts
-// until then.
+// until then. The executor may be left out.
+template <typename Near, typename Executor>
+internal::GetAwaiter<Near> GetAsync(Near& near, absl::string_view key,
+                                    Executor&& executor) {
+  static_assert(internal::kMayBeTemporary<Executor>,
+                "GCC 12 destroys twice what a lambda within a co_await has "
+                "captured by value: give it a name before, and pass that");
+  return {&near, key, AwaitExecutor(std::forward<Executor>(executor))};
+}
+
 template <typename Near>
-auto GetAsync(Near& near, absl::string_view key,
-              std::function<void(std::function<void()> task)> executor = {}) {
-  return internal::GetAwaiter<Near>(&near, key, std::move(executor));
+internal::GetAwaiter<Near> GetAsync(Near& near, absl::string_view key) {
+  return {&near, key, nullptr};
 }
 
 }  // namespace wheelcache
