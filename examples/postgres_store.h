@@ -7,9 +7,27 @@
 //   PostgresStore store("dbname=shop");
 //   auto users = wheelcache::NearCache<std::string>::Create(options, &store);
 //
-// The heartbeat deletes what has expired, and notifies a channel of the store's
-// own; when the notification comes, all transactions that were visible before
-// have been told. docs/near_cache.md proves that, and says what is excluded.
+// The proof of docs/near_cache.md holds for PostgreSQL 14 and later, with these
+// in the place of what it says of Redis:
+//
+// - What an answer certifies. The heartbeat is a NOTIFY to a channel of the
+//   store's own, on the connection that listens; its notification is the
+//   answer. A transaction queues its notifications before it becomes visible,
+//   under a lock of all that notify, which it holds until after that; a
+//   listener's process reads the queue in order. So what was visible before the
+//   heartbeat was sent stands before it in the queue, and has been told when it
+//   comes. A query is no heartbeat: if a writer's process is stopped before it
+//   signals the listeners, theirs answer without looking into the queue. A test
+//   stops it there.
+// - Expiry notifies of nothing, so the transaction of the heartbeat first
+//   deletes what has expired.
+// - Sessions. What was visible when LISTEN committed is not told, and a later
+//   fetch sees it. A fetch bears the number of the session only if it went to
+//   the server that notifies, by its time of start.
+//
+// Excluded are disabled triggers, a failover that loses transactions, two
+// primaries at a time, and poolers that give each transaction another
+// connection.
 //
 // Limits. Keys of 3,999 bytes, since a notification has 8,000; a write with a
 // longer one fails. A transaction that notifies waits for others that do to
