@@ -453,11 +453,11 @@ void CheckValues(Scene& scene) {
   const std::string all_bytes("\0\n \xff'\\\"{}%", 10);
   const std::vector<std::string> values = {"", all_bytes,
                                            std::string(200'000, 'x')};
-  std::vector<std::string> names;
-  for (const std::string& value : values) {
-    names.push_back(scene.NewKey() + all_bytes);
-    scene.Write(names.back(), value);
-  }
+  // The first is that of the empty key of a near cache.
+  const std::vector<std::string> names = {scene.witness().prefix(),
+                                          scene.NewKey() + all_bytes,
+                                          scene.NewKey() + all_bytes};
+  for (size_t i = 0; i < names.size(); ++i) scene.Write(names[i], values[i]);
   const std::vector<absl::string_view> keys = {names[2], "check:absent",
                                                names[0], names[1], names[2]};
   const std::vector<std::optional<std::string>> wanted = {
