@@ -49,6 +49,10 @@ set(wheelcache_SOURCES
   cache/types/stats.cc
   wheel/base/background_thread.cc
   wheel/base/mutex.cc
+  wheel/base/platform_linux.cc
+  wheel/base/platform_portable.cc
+  wheel/base/platform_posix.cc
+  wheel/base/platform_windows.cc
   wheel/clock.cc
   wheel/internal/timer_blocks.cc
   wheel/internal/timer_queue.cc
@@ -156,6 +160,7 @@ set(wheelcache_HEADERS
   wheel/base/contain.h
   wheel/base/export.h
   wheel/base/mutex.h
+  wheel/base/platform.h
   wheel/base/prefetch.h
   wheel/base/requirements.h
   wheel/base/version.h

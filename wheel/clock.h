@@ -64,8 +64,9 @@ class WHEELCACHE_EXPORT Clock {
   static Clock& Monotonic();
 
   // The same, but counts the time that the computer is suspended, where the
-  // system has such a clock; Linux has. Every reading is an exact one, which a
-  // hit pays for with some nanoseconds. A Sleeper takes a file descriptor.
+  // system has two clocks: Linux and macOS have; on Windows, both go on. Every
+  // reading is an exact one, which a hit pays for with some nanoseconds. On
+  // Linux, a Sleeper takes a file descriptor.
   static Clock& SinceBoot();
 
   Clock() = default;

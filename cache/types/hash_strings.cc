@@ -2,10 +2,7 @@
 
 #include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
-
-#ifdef __linux__
-#include <sys/auxv.h>
-#endif
+#include "wheelcache/wheel/base/platform.h"
 
 namespace wheelcache::internal {
 namespace {
@@ -18,12 +15,7 @@ uint64_t ChooseSeed() {
   // Differs from run to run where programs are loaded at random addresses.
   const auto address = reinterpret_cast<uintptr_t>(&hash_seed);
   uint64_t words[2] = {address, 0};
-#ifdef __linux__
-  // Sixteen random bytes from the kernel. The C library makes its stack and
-  // pointer guards of them: the product tells neither.
-  const auto* const bytes = reinterpret_cast<const char*>(getauxval(AT_RANDOM));
-  if (bytes != nullptr) std::memcpy(words, bytes, sizeof(words));
-#endif
+  platform::FillWithSecret(words, sizeof(words));  // The product tells neither.
   const uint64_t seed = FoldedProduct(words[0] ^ kFirst, words[1] ^ kSecond);
   return seed == 0 ? kFirst : seed;
 }

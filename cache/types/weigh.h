@@ -16,14 +16,12 @@
 #ifndef WHEELCACHE_CACHE_TYPES_WEIGH_H_
 #define WHEELCACHE_CACHE_TYPES_WEIGH_H_
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "wheelcache/wheel/base/version.h"
+#include "wheelcache/wheel/base/platform.h"
 
 namespace wheelcache {
 
@@ -41,8 +39,7 @@ namespace internal {
 // 16, or to pages where the block is mapped.
 inline uint64_t MallocBytes(uint64_t bytes) {
   constexpr uint64_t kMapped = 128 << 10;
-  const uint64_t unit =
-      bytes < kMapped ? 16 : static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t unit = bytes < kMapped ? 16 : platform::PageBytes();
   return std::max<uint64_t>((bytes + 8 + unit - 1) / unit * unit, 32);
 }
 

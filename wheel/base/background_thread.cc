@@ -1,8 +1,5 @@
 #include "wheelcache/wheel/base/background_thread.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
 #include <new>
@@ -10,6 +7,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "wheelcache/wheel/base/mutex.h"
+#include "wheelcache/wheel/base/platform.h"
 
 namespace wheelcache::internal {
 
@@ -57,7 +55,7 @@ class ForkGuard {
   static inline thread_local bool in_background = false;
 
  private:
-  ForkGuard() { pthread_atfork(&Before, &InParent, &InChild); }
+  ForkGuard() { platform::CallAtFork(&Before, &InParent, &InChild); }
 
   static void Pause() {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -101,10 +99,11 @@ class ForkGuard {
 
   // Keeps the forking thread, and what a handler has started in the child.
   void DropLost() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const int process = platform::ProcessId();
     for (BackgroundThread** link = &first_; *link != nullptr;) {
       BackgroundThread& thread = **link;
-      if (thread.OnThread()) thread.process_ = getpid();
-      if (thread.process_ == getpid()) {
+      if (thread.OnThread()) thread.process_ = process;
+      if (thread.process_ == process) {
         link = &thread.next_;
         continue;
       }
@@ -132,13 +131,9 @@ void BackgroundThread::CallInChild(void (*function)()) {
 int BackgroundThread::StartThread(const char* name) {
   name_ = name;
   ForkGuard::Get().Add(this);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int error = pthread_create(&thread_, nullptr, &ThreadMain, this);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const int error = platform::StartThread(&thread_, &ThreadMain, this);
   if (error == 0) {
-    process_ = getpid();
+    process_ = platform::ProcessId();
   } else {
     ForkGuard::Get().Remove(this);
   }
@@ -149,13 +144,13 @@ void BackgroundThread::EndThread() {
   if (!has_thread()) return;
   // At exit() from Run(), objects with static storage are destroyed by their
   // own thread, which then never comes back to its loop.
-  if (!OnThread()) pthread_join(thread_, nullptr);
+  if (!OnThread()) platform::JoinThread(thread_);
   ForkGuard::Get().Remove(this);
   process_ = 0;
 }
 
 bool BackgroundThread::OnThread() const {
-  return has_thread() && pthread_equal(thread_, pthread_self()) != 0;
+  return has_thread() && platform::IsThisThread(thread_);
 }
 
 void BackgroundThread::StandStillAtFork() {
@@ -182,14 +177,12 @@ struct AtWork {
 
 }  // namespace
 
-void* BackgroundThread::ThreadMain(void* self) {
+platform::ThreadResult BackgroundThread::ThreadMain(void* self) {
   auto* const thread = static_cast<BackgroundThread*>(self);
-#ifdef __linux__
-  pthread_setname_np(pthread_self(), thread->name_);
-#endif
+  platform::NameThisThread(thread->name_);
   thread_local const AtWork at_work;
   thread->Run();
-  return nullptr;
+  return {};
 }
 
 }  // namespace wheelcache::internal

@@ -42,10 +42,8 @@
 #ifndef WHEELCACHE_WHEEL_BASE_BACKGROUND_THREAD_H_
 #define WHEELCACHE_WHEEL_BASE_BACKGROUND_THREAD_H_
 
-#include <pthread.h>
-#include <sys/types.h>
-
 #include "wheelcache/wheel/base/export.h"
+#include "wheelcache/wheel/base/platform.h"
 
 namespace wheelcache::internal {
 
@@ -63,7 +61,7 @@ class WHEELCACHE_EXPORT BackgroundThread {
   ~BackgroundThread() = default;
 
   // Starts a thread with this name, at most 15 bytes, which blocks all signals:
-  // they are the program's own. Returns the error of pthread_create, or 0.
+  // they are the program's own. Returns its error number, or 0.
   // REQUIRES: there is no thread, and no lock is held that WakeForFork takes.
   int StartThread(const char* name);
 
@@ -81,7 +79,7 @@ class WHEELCACHE_EXPORT BackgroundThread {
  private:
   friend class ForkGuard;
 
-  static void* ThreadMain(void* self);
+  static platform::ThreadResult ThreadMain(void* self);
 
   // What the thread does.
   virtual void Run() = 0;
@@ -94,8 +92,8 @@ class WHEELCACHE_EXPORT BackgroundThread {
   virtual void OnThreadLost() = 0;
 
   const char* name_ = nullptr;
-  pthread_t thread_ = {};
-  pid_t process_ = 0;                 // Of the thread; 0 if there is none.
+  platform::Thread thread_ = {};
+  int process_ = 0;                   // Of the thread; 0 if there is none.
   BackgroundThread* next_ = nullptr;  // In the list of all.
 };
 

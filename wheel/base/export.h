@@ -13,7 +13,7 @@
 
 #include "wheelcache/wheel/base/version.h"
 
-#if defined(__GNUC__)
+#if defined(__GNUC__) && !defined(_WIN32)
 #define WHEELCACHE_EXPORT __attribute__((visibility("default")))
 #else
 #define WHEELCACHE_EXPORT

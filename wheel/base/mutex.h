@@ -37,8 +37,6 @@
 #ifndef WHEELCACHE_WHEEL_BASE_MUTEX_H_
 #define WHEELCACHE_WHEEL_BASE_MUTEX_H_
 
-#include <pthread.h>
-
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -51,6 +49,7 @@
 #include "wheelcache/wheel/base/export.h"
 
 #ifdef ABSL_HAVE_THREAD_SANITIZER
+#include <pthread.h>
 #include <sanitizer/tsan_interface.h>
 #include <unistd.h>
 #endif

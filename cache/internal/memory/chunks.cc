@@ -1,13 +1,11 @@
 #include "wheelcache/cache/internal/memory/chunks.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "wheelcache/cache/internal/memory/page_release.h"
 #include "wheelcache/wheel/base/contain.h"
+#include "wheelcache/wheel/base/platform.h"
 
 namespace wheelcache::internal {
 
@@ -63,23 +61,21 @@ bool Chunks::WantsHugePage(Ref begin) const {
 // NOLINTNEXTLINE(readability-make-member-function-const): it changes pages.
 void Chunks::Release(uint32_t begin, uint32_t end, PageRelease* release) {
   const Ref ref = begin * kPage;
-#ifdef MADV_NOHUGEPAGE
   // Otherwise the kernel makes the rest a huge page again.
   for (Ref huge = ref / kHugePage * kHugePage; huge < end * kPage;
        huge += kHugePage) {
     Unit& first = UnitOf(huge);
     if (first.small_pages) continue;
-    madvise(At(huge), kHugePageBytes, MADV_NOHUGEPAGE);
+    platform::RefuseHugePages(At(huge), kHugePageBytes);
     first.small_pages = true;
   }
-#endif
   release->Add(At(ref), size_t{end - begin} * kPage * kGranuleBytes);
 }
 
 uint32_t Chunks::PagesAtOnce() {
   constexpr size_t kPageBytes = kPage * kGranuleBytes;
-  const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return static_cast<uint32_t>(std::max(bytes, kPageBytes) / kPageBytes);
+  return static_cast<uint32_t>(std::max(platform::PageBytes(), kPageBytes) /
+                               kPageBytes);
 }
 
 }  // namespace wheelcache::internal

@@ -1,48 +1,10 @@
 #include "wheelcache/cache/internal/threads/asymmetric_fence.h"
 
-#include <cstdio>
-#include <cstdlib>
-
 #include "absl/base/attributes.h"
-
-#ifdef __linux__
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
+#include "wheelcache/wheel/base/platform.h"
 
 namespace wheelcache::internal {
 namespace {
-
-#if defined(__linux__) && defined(SYS_membarrier)
-
-// From linux/membarrier.h, which older systems lack.
-constexpr int kPrivateExpedited = 1 << 3;
-constexpr int kRegisterPrivateExpedited = 1 << 4;
-
-bool RegisterMembarrier() {
-  return syscall(SYS_membarrier, kRegisterPrivateExpedited, 0, 0) == 0;
-}
-
-void Membarrier() {
-  if (syscall(SYS_membarrier, kPrivateExpedited, 0, 0) == 0) return;
-  // Some kernels forget the registration at a fork.
-  RegisterMembarrier();
-  if (syscall(SYS_membarrier, kPrivateExpedited, 0, 0) == 0) return;
-  // A sandbox has forbidden it since. Readers rely on it: going on without it
-  // would free what they are reading.
-  std::fputs(
-      "wheelcache: membarrier(2), which was allowed when the program began, is "
-      "forbidden now, as by a seccomp filter: add it to what that allows\n",
-      stderr);
-  std::abort();
-}
-
-#else
-
-bool RegisterMembarrier() { return false; }
-void Membarrier() {}
-
-#endif
 
 // At load time, if not earlier. Where a process has several threads, the system
 // waits for all of them, which takes 10 ms and more: not in the first Set.
@@ -59,7 +21,9 @@ void PrepareFences() {
 
 void HeavyFence() {
   FullFence();
-  if (light_fence_is_free.load(std::memory_order_relaxed)) Membarrier();
+  if (light_fence_is_free.load(std::memory_order_relaxed)) {
+    platform::FenceInAllThreads();
+  }
 }
 
 #ifdef ABSL_HAVE_THREAD_SANITIZER
@@ -74,7 +38,7 @@ void UseMembarrier(bool use) {
 #ifdef ABSL_HAVE_THREAD_SANITIZER
   use = false;
 #endif
-  light_fence_is_free.store(use && RegisterMembarrier(),
+  light_fence_is_free.store(use && platform::OffersFenceInAllThreads(),
                             std::memory_order_seq_cst);
 }
 

@@ -5,8 +5,9 @@
 // least one of the two then sees the other's store, as with two sequentially
 // consistent fences.
 //
-// Where Linux offers membarrier(2), HeavyFence() makes every running thread of
-// the process execute a fence, so that LightFence() is a compiler barrier only.
+// Where the system offers that, as Linux by membarrier(2), HeavyFence() makes
+// every running thread of the process execute a fence, so that LightFence() is
+// a compiler barrier only.
 // Elsewhere both are full fences. Under ThreadSanitizer, which knows no fences,
 // read-modify-writes take their place.
 //
