@@ -155,6 +155,18 @@ class PromiseChecker {
     }
   }
 
+  // Through a near cache.
+  void Set(size_t c, PromisedKey& key) {
+    MutexLock lock(&key.writing);
+    const int64_t version = key.NextVersion();
+    if (near_[c]->Set(key.name(), absl::StrCat(version)).ok()) {
+      key.ExecutedBy(c, version);
+      ++operations_;
+    } else {
+      key.Rename();  // It may happen yet.
+    }
+  }
+
   // While nobody writes.
   template <typename Function>
   auto WithoutWrites(Function&& function) ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -251,17 +263,6 @@ class PromiseChecker {
       return absl::StrCat("\"", *value, "\" was never written");
     }
     return key.Judge(claim, version, reads);
-  }
-
-  void Set(size_t c, PromisedKey& key) {
-    MutexLock lock(&key.writing);
-    const int64_t version = key.NextVersion();
-    if (near_[c]->Set(key.name(), absl::StrCat(version)).ok()) {
-      key.ExecutedBy(c, version);
-      ++operations_;
-    } else {
-      key.Rename();  // It may happen yet.
-    }
   }
 
   void WriteAsAnother(const Write& write) {
