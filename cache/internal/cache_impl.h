@@ -180,7 +180,7 @@ size_t Cache<Key, Value, Hash, Equal>::FindMany(const Keys& keys,
     for (size_t i = 0; i < count; ++i) {
       Handle& handle = handles[begin + i];
       handle = Find(keys[begin + i]);
-      found += handle ? 1 : 0;
+      if (handle) ++found;
     }
   }
   return found;

@@ -44,14 +44,14 @@ class Callback<Result(Arguments...)>
   template <
       typename F,
       std::enable_if_t<!std::is_base_of_v<Callback, std::decay_t<F>>, int> = 0>
-  Callback(F&& function) {
+  Callback(F&& callable) {
     constexpr bool kFits =
         std::is_invocable_r_v<Result, std::decay_t<F>&, Arguments...>;
     static_assert(kFits,
                   "this function is called with other arguments, or returns "
                   "something else: see its declaration; strings are shown as "
                   "a std::string_view, not as a const std::string&");
-    if constexpr (kFits) Function::operator=(std::forward<F>(function));
+    if constexpr (kFits) Function::operator=(std::forward<F>(callable));
   }
   // NOLINTEND(google-explicit-constructor)
 };
