@@ -10,14 +10,22 @@ foreach(folder cache lru wheel)
 endforeach()
 
 # wheelcache_add_library(<name> EXPORT_NAME <export name>
-#                        SOURCES ... HEADERS ... LIBRARIES ...)
+#                        FOLDERS ... [EXCEPT <folder>...] LIBRARIES ...)
 #
-# Adds a library that users know as wheelcache::<export name>. All of its
-# dependencies are public: the code of a cache is compiled into its users, from
-# headers.
+# Adds a library that users know as wheelcache::<export name>, of all that is in
+# these folders and below. All of its dependencies are public: the code of a
+# cache is compiled into its users, from headers.
 function(wheelcache_add_library name)
-  cmake_parse_arguments(arg "" "EXPORT_NAME" "SOURCES;HEADERS;LIBRARIES" ${ARGN})
-  add_library(${name} ${arg_SOURCES} ${arg_HEADERS})
+  cmake_parse_arguments(arg "" "EXPORT_NAME" "FOLDERS;EXCEPT;LIBRARIES" ${ARGN})
+  list(TRANSFORM arg_FOLDERS APPEND /*.cc OUTPUT_VARIABLE sources)
+  list(TRANSFORM arg_FOLDERS APPEND /*.h OUTPUT_VARIABLE headers)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${sources})
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${headers})
+  foreach(folder IN LISTS arg_EXCEPT)
+    list(FILTER sources EXCLUDE REGEX "^${folder}/")
+    list(FILTER headers EXCLUDE REGEX "^${folder}/")
+  endforeach()
+  add_library(${name} ${sources} ${headers})
   add_library(wheelcache::${arg_EXPORT_NAME} ALIAS ${name})
 
   # Of the users' warnings, none is about these headers.
@@ -46,6 +54,6 @@ function(wheelcache_add_library name)
   endif()
 
   if(WHEELCACHE_INSTALL)
-    wheelcache_install_library(${name} ${arg_HEADERS})
+    wheelcache_install_library(${name} ${headers})
   endif()
 endfunction()
