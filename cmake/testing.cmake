@@ -1,7 +1,9 @@
 # The unit tests under ctest: those that cmake/tests.cmake lists, each with the
 # name that it has in Bazel. docs/testing.md says what is left to Bazel alone.
 
-find_package(GTest CONFIG REQUIRED)
+if(NOT TARGET GTest::gmock_main)
+  find_package(GTest CONFIG REQUIRED)
+endif()
 
 # Tests include "wheelcache/tests/testing/child.h".
 set(tests_include_dir ${PROJECT_BINARY_DIR}/include_for_tests)
