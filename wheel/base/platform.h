@@ -1,10 +1,9 @@
 // What the library asks of the operating system; nothing else of it does.
 //
-//   platform_linux.cc     what Linux alone offers
-//   platform_portable.cc  the same on other systems: by the C++ library, or not
-//                         at all where that costs speed or memory only
-//   platform_posix.cc     what Linux, macOS and other Unix systems share
-//   platform_windows.cc   the same on Windows
+// platform_linux.cc has what Linux alone offers, platform_portable.cc the same
+// on other systems: by the C++ library, or not at all where that costs speed or
+// memory only. platform_posix.cc has what Unix systems share, among them macOS,
+// and platform_windows.cc the same on Windows.
 //
 // With -DWHEELCACHE_PORTABLE, Linux gets what other Unix systems get, so that
 // its tests run that as well.
