@@ -1,6 +1,8 @@
 """Rules for the tests of symbol visibility."""
 
 load("@rules_cc//cc:defs.bzl", "cc_binary")
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":wheelcache.bzl", "wheelcache_test")
 
 HIDDEN = ["-fvisibility=hidden"]

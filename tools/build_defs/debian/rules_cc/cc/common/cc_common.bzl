@@ -1,0 +1,5 @@
+"""As in @rules_cc."""
+
+load(":builtin.bzl", "builtin_cc_common")
+
+cc_common = builtin_cc_common
