@@ -1,5 +1,5 @@
 // A correct program, of which a sanitizer must report nothing; for
-// tools/sanitized_programs.
+// docs/sanitizers.md.
 
 #include <string>
 #include <thread>

@@ -1,6 +1,6 @@
 // A program with a mistake, which AddressSanitizer reports if it sees into the
 // library: it shows a value that no handle keeps any more. For
-// tools/sanitized_programs.
+// docs/sanitizers.md.
 
 #include <cstdio>
 #include <string>
