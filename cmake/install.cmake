@@ -46,15 +46,9 @@ function(wheelcache_install_package)
   configure_package_config_file(cmake/wheelcacheConfig.cmake.in
     ${PROJECT_BINARY_DIR}/wheelcacheConfig.cmake
     INSTALL_DESTINATION ${wheelcache_CMAKE_DIR})
-  # While the first number is 0, another second one may be incompatible.
-  if(PROJECT_VERSION_MAJOR EQUAL 0)
-    set(compatibility SameMinorVersion)
-  else()
-    set(compatibility SameMajorVersion)
-  endif()
   write_basic_package_version_file(
     ${PROJECT_BINARY_DIR}/wheelcacheConfigVersion.cmake
-    COMPATIBILITY ${compatibility})
+    COMPATIBILITY ${wheelcache_COMPATIBILITY})
   install(FILES ${PROJECT_BINARY_DIR}/wheelcacheConfig.cmake
       ${PROJECT_BINARY_DIR}/wheelcacheConfigVersion.cmake
     COMPONENT development DESTINATION ${wheelcache_CMAKE_DIR})

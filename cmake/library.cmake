@@ -48,7 +48,7 @@ function(wheelcache_add_library name)
     CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON
     VERSION ${PROJECT_VERSION}
-    SOVERSION ${PROJECT_VERSION_MAJOR})
+    SOVERSION ${wheelcache_ABI})
   if(BUILD_SHARED_LIBS)
     target_link_options(${name} PRIVATE -Wl,--no-undefined)
   endif()

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -31,6 +33,7 @@ using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::IsSubsetOf;
 using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
@@ -382,10 +385,38 @@ TEST(VersionTest, AllFilesHaveIt) {
               HasSubstr("newest first.\n\n## " WHEELCACHE_VERSION));
   EXPECT_THAT(ContentOf("tools/packaging/debian/changelog"),
               StartsWith("wheelcache (" WHEELCACHE_VERSION "-"));
+  EXPECT_THAT(ContentOf("docs/building.md"),
+              HasSubstr("GIT_TAG v" WHEELCACHE_VERSION ")"));
+  EXPECT_THAT(ContentOf("tools/packaging/bazel/metadata.json"),
+              HasSubstr("\"versions\": [\"" WHEELCACHE_VERSION "\"]"));
+  EXPECT_THAT(ContentOf("tools/packaging/bazel/source.json"),
+              HasSubstr("\"wheelcache-" WHEELCACHE_VERSION "\""));
+  EXPECT_THAT(ContentOf("tools/packaging/conan/conandata.yml"),
+              HasSubstr("\n  \"" WHEELCACHE_VERSION "\":\n"));
   EXPECT_THAT(ContentOf("tools/packaging/conan/conanfile.py"),
               HasSubstr("\n    version = \"" WHEELCACHE_VERSION "\"\n"));
   EXPECT_THAT(ContentOf("tools/packaging/vcpkg/vcpkg.json"),
               HasSubstr("\n  \"version\": \"" WHEELCACHE_VERSION "\",\n"));
+}
+
+// What pages and recipes set is an option of CMake's, and the other way round.
+TEST(VersionTest, OptionsAreThoseOfCMake) {
+  const auto names_in = [](const std::string& text) {
+    static const auto* const name = new std::regex("WHEELCACHE_[BI][A-Z_]+");
+    std::set<std::string> names;
+    for (std::sregex_iterator it(text.begin(), text.end(), *name), end;
+         it != end; ++it) {
+      names.insert(it->str());
+    }
+    return names;
+  };
+  const std::set<std::string> options = names_in(ContentOf("CMakeLists.txt"));
+  EXPECT_EQ(names_in(ContentOf("docs/building.md")), options);
+  for (const char* file : {"conan/conanfile.py", "vcpkg/portfile.cmake"}) {
+    const std::string path = absl::StrCat("tools/packaging/", file);
+    EXPECT_THAT(names_in(ContentOf(path)), IsSubsetOf(options)) << path;
+    EXPECT_THAT(names_in(ContentOf(path)), SizeIs(3)) << path;
+  }
 }
 
 }  // namespace
