@@ -146,9 +146,6 @@ class Suite:
                 raise MeasurementFailed(f"{result['name']}: {result['error_message']}")
         return results
 
-    def has(self, program):
-        return (self._folder / program).exists()
-
     def list(self, program):
         """Returns the names of the program's benchmarks."""
         return self.output(program, "--benchmark_list_tests").splitlines()

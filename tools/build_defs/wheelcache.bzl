@@ -119,7 +119,7 @@ def wheelcache_fuzz_test(name, srcs = None, corpus = [], copts = [], deps = [], 
         tags = tags + ["fuzz"],
         deps = deps + select({
             "//tools/build_defs:fuzz": [],
-            "//conditions:default": ["//tools/build_defs:fuzz_replay"],
+            "//conditions:default": ["//tests/fuzz:replay"],
         }),
         **kwargs
     )
