@@ -24,16 +24,13 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -48,8 +45,8 @@
 #include "wheelcache/benchmarks/workload.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/load.h"
+#include "wheelcache/tests/testing/thread_pool.h"
 #include "wheelcache/tools/load_testing/latency_histogram.h"
-#include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::benchmarks {
 namespace {
@@ -225,46 +222,10 @@ bool Register() {
              ManyCalls<LoadManyMiss>, ManyCalls<FindEach>,
              ManyCalls<FindMany>>();
 
-// An executor with one thread.
-class Worker {
- public:
-  Worker() : thread_([this] { RunUntilStopped(); }) {}
-  ~Worker() {
-    Add(nullptr);
-    thread_.join();
-  }
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
-
-  void Add(std::function<void()> task) {
-    MutexLock lock(&mu_);
-    tasks_.push_back(std::move(task));
-    added_.Signal();
-  }
-
- private:
-  void RunUntilStopped() {
-    for (;;) {
-      mu_.Lock();
-      while (tasks_.empty()) added_.Wait(&mu_);
-      const std::function<void()> task = std::move(tasks_.front());
-      tasks_.pop_front();
-      mu_.Unlock();
-      if (task == nullptr) return;
-      task();
-    }
-  }
-
-  Mutex mu_;
-  CondVar added_;
-  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mu_);
-  std::thread thread_;
-};
-
 void BM_RefreshStorm(benchmark::State& state) {
   using Clock = std::chrono::steady_clock;
   constexpr int64_t kKeys = kCapacity / 10;
-  Worker worker;
+  testing::ThreadPool worker(1);
   CacheOptions options;
   options.default_ttl = kTtl;
   if (state.range(0) == 1) options.refresh_after = absl::Milliseconds(100);

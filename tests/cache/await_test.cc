@@ -16,11 +16,9 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -36,7 +34,7 @@
 #include "wheelcache/tests/testing/failing_allocations.h"
 #include "wheelcache/tests/testing/interruption.h"
 #include "wheelcache/tests/testing/test_environment.h"
-#include "wheelcache/wheel/base/mutex.h"
+#include "wheelcache/tests/testing/thread_pool.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache {
@@ -551,47 +549,9 @@ TEST_F(AwaitTest, AllocationsThatFailLeaveNoLoadBehind) {
   EXPECT_GT(failures, 5);
 }
 
-// Runs tasks on some threads.
-class Pool {
- public:
-  explicit Pool(int threads) {
-    for (int i = 0; i < threads; ++i) {
-      threads_.emplace_back([this] { Work(); });
-    }
-  }
-  ~Pool() {
-    for (size_t i = 0; i < threads_.size(); ++i) Add(nullptr);
-    for (std::thread& thread : threads_) thread.join();
-  }
-
-  void Add(std::function<void()> task) {
-    MutexLock lock(&mu_);
-    tasks_.push_back(std::move(task));
-    added_.Signal();
-  }
-
- private:
-  void Work() {
-    for (;;) {
-      mu_.Lock();
-      while (tasks_.empty()) added_.Wait(&mu_);
-      const auto task = std::move(tasks_.front());
-      tasks_.pop_front();
-      mu_.Unlock();
-      if (task == nullptr) return;
-      task();
-    }
-  }
-
-  Mutex mu_;
-  CondVar added_;
-  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mu_);
-  std::vector<std::thread> threads_;
-};
-
 // Resumes whoever awaits it on another thread.
 struct Yield {
-  Pool& pool;
+  testing::ThreadPool& pool;
   bool await_ready() const { return false; }
   void await_suspend(std::coroutine_handle<> awaiting) const {
     pool.Add([awaiting] { awaiting.resume(); });
@@ -606,7 +566,7 @@ TEST_F(AwaitTest, CoroutinesOnThreadsSeeValuesOfTheirKeys) {
   std::atomic<int> ended{0};
   std::atomic<int> in_flight[kKeys] = {};
   std::vector<Task<int>> clients;
-  std::optional<Pool> pool(4);  // Ends before them.
+  std::optional<testing::ThreadPool> pool(4);  // Ends before them.
   executor_ = [&](std::function<void()> task) { pool->Add(std::move(task)); };
   const auto client = [&](int seed) -> Task<int> {
     std::mt19937 random(seed);
