@@ -74,7 +74,7 @@ namespace wheelcache::internal {
 //
 // A thread may free much more than it allocates: the first to see that a grace
 // period has ended destroys what all others have retired meanwhile. It hands
-// the blocks over in batches: about 2 KiB of blocks of one size, linked
+// the blocks over in batches: about 6 KiB of blocks of one size, linked
 // through their first words. A thread that has none of a size takes a batch.
 // Either is O(1) and touches one block, where a BlockHeap reads the neighbours
 // of each.
@@ -90,11 +90,11 @@ class Depot {
   // The largest block of a batch, in granules: 512 bytes.
   static constexpr uint32_t kMaxBlock = 64;
 
-  // The number of blocks in a batch: enough for 2 KiB.
+  // The number of blocks in a batch: enough for 6 KiB.
   static constexpr uint32_t ChainBlocks(uint32_t granules) {
     return (kChainGranules + granules - 1) / granules;
   }
-  static constexpr uint32_t kChainGranules = 1 << 8;
+  static constexpr uint32_t kChainGranules = 3 << 8;
 
   explicit Depot(const Chunks* chunks) : chunks_(*chunks) {}
   Depot(const Depot&) = delete;
@@ -272,8 +272,8 @@ class WHEELCACHE_EXPORT Arena {
   // frees, in any sizes, should serve the next Sets.
   static constexpr uint32_t kLeastOfStripe = 1 << 14;
   static constexpr uint32_t kMostOfStripe = 1 << 17;
-  // And what one that has more gives away at a time: 16 KiB.
-  static constexpr uint32_t kTrimGranules = 1 << 11;
+  // And what one that has more gives away at a time: 24 KiB.
+  static constexpr uint32_t kTrimGranules = 3 << 10;
 
   // How much surplus the depot may hold until a thread moves it to the heap (1
   // MiB), in granules.
