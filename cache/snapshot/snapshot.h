@@ -145,7 +145,7 @@ absl::StatusOr<SavedSnapshot> SaveSnapshotFile(
     Cache& cache, const std::string& path, const Codec& codec = {},
     const SnapshotOptions& options = {}) {
   absl::StatusOr<SavedSnapshot> saved;
-  absl::Status status = internal::ReplaceFile(path, [&](SnapshotSink sink) {
+  absl::Status status = internal::OverwriteFile(path, [&](SnapshotSink sink) {
     saved = SaveSnapshot(cache, sink, codec, options);
     return saved.status();
   });

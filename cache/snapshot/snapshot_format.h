@@ -116,7 +116,7 @@ WHEELCACHE_EXPORT absl::StatusOr<LoadedSnapshot> ReadSnapshot(
 // Calls `save(sink)`, and puts what that has got in the place of the file, if
 // both are well. Writes to PATH.part, which is locked meanwhile: what is there
 // without a lock, a crash has left.
-WHEELCACHE_EXPORT absl::Status ReplaceFile(
+WHEELCACHE_EXPORT absl::Status OverwriteFile(
     const std::string& path,
     absl::FunctionRef<absl::Status(SnapshotSink)> save);
 

@@ -20,6 +20,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "wheelcache/wheel/base/mutex.h"
+#include "wheelcache/wheel/base/platform.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
 namespace wheelcache {
@@ -186,7 +187,7 @@ TEST(Sleeper, SleepsOnTheReadingsOfItsOwnClock) {
   EXPECT_EQ(clock.NowNanos(), 101);
 }
 
-#ifdef __linux__
+#ifdef WHEELCACHE_HAS_LINUX_CALLS
 
 TEST(BootTimeClock, CountsAndWakesByTheClockThatGoesOnInASuspendedComputer) {
   Clock& clock = Clock::SinceBoot();

@@ -1,5 +1,11 @@
 #include "wheelcache/wheel/base/mutex.h"
 
+#if defined(__APPLE__) || defined(__MINGW32__)
+#include <pthread.h>
+
+#include <cerrno>
+#endif
+
 namespace wheelcache {
 
 namespace {
@@ -24,10 +30,19 @@ void CondVar::Wait(Mutex* mu) {
 bool CondVar::WaitWithTimeout(Mutex* mu, absl::Duration timeout) {
   // Sums of time points do not saturate. This is as good as forever.
   constexpr absl::Duration kLongest = absl::Hours(24 * 365);
+  timeout = std::min(timeout, kLongest);
+#if defined(__APPLE__) || defined(__MINGW32__)
+  // wait_for would wait until a time of the wall clock.
+  const timespec length =
+      absl::ToTimespec(std::max(timeout, absl::ZeroDuration()));
+  return pthread_cond_timedwait_relative_np(cv_.native_handle(),
+                                            mu->mu_.native_handle(),
+                                            &length) == ETIMEDOUT;
+#else
   Borrowed borrowed(mu->mu_);
-  const std::cv_status status = cv_.wait_for(
-      borrowed.lock, absl::ToChronoNanoseconds(std::min(timeout, kLongest)));
-  return status == std::cv_status::timeout;
+  return cv_.wait_for(borrowed.lock, absl::ToChronoNanoseconds(timeout)) ==
+         std::cv_status::timeout;
+#endif
 }
 
 }  // namespace wheelcache

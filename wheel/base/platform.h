@@ -132,6 +132,37 @@ WHEELCACHE_EXPORT int ProcessId();
 WHEELCACHE_EXPORT bool OffersFenceInAllThreads();
 WHEELCACHE_EXPORT void FenceInAllThreads();
 
+// Files. A call that fails returns kNoFile, false or less than zero, and sets
+// errno.
+
+#ifdef _WIN32
+using File = void*;
+inline constexpr File kNoFile = nullptr;
+#else
+using File = int;
+inline constexpr File kNoFile = -1;
+#endif
+
+WHEELCACHE_EXPORT File OpenToRead(const char* path);
+
+// Opens an empty file for one writer: others get EWOULDBLOCK until it closes.
+// Sets `call` to the name of what failed.
+WHEELCACHE_EXPORT File OpenToWrite(const char* path, const char** call);
+
+// Brings an open file to the disk and to the place of another one.
+WHEELCACHE_EXPORT bool MoveToPlace(File file, const char* from, const char* to,
+                                   const char** call);
+
+// Brings the names in a folder to the disk.
+WHEELCACHE_EXPORT bool SyncFolder(const char* folder, const char** call);
+
+WHEELCACHE_EXPORT int64_t SizeOf(File file);
+WHEELCACHE_EXPORT int64_t ReadAt(File file, void* to, size_t bytes,
+                                 int64_t offset);
+WHEELCACHE_EXPORT int64_t WriteTo(File file, const void* from, size_t bytes);
+WHEELCACHE_EXPORT void CloseFile(File file);
+WHEELCACHE_EXPORT void RemoveFile(const char* path);
+
 // Fills memory with what an attacker cannot guess; `bytes` is at most 16.
 WHEELCACHE_EXPORT void FillWithSecret(void* to, size_t bytes);
 

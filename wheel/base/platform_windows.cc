@@ -2,14 +2,45 @@
 
 #ifdef _WIN32
 
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
 #include <process.h>
 #include <windows.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
+#include <system_error>
 
 namespace wheelcache::platform {
+namespace {
+
+void SetErrno() {
+  const DWORD error = GetLastError();
+  errno = error == ERROR_SHARING_VIOLATION
+              ? EWOULDBLOCK
+              : std::system_category()
+                    .default_error_condition(static_cast<int>(error))
+                    .value();
+}
+
+File Open(const char* path, DWORD access, DWORD sharing, DWORD disposition) {
+  void* const file = CreateFileA(path, access, sharing, nullptr, disposition,
+                                 FILE_ATTRIBUTE_NORMAL, nullptr);
+  if (file != INVALID_HANDLE_VALUE) return file;
+  SetErrno();
+  return kNoFile;
+}
+
+DWORD AtMost4GiB(size_t bytes) {
+  return static_cast<DWORD>(
+      std::min<size_t>(bytes, std::numeric_limits<DWORD>::max()));
+}
+
+}  // namespace
 
 size_t PageBytes() {
   static const size_t bytes = [] {
@@ -76,6 +107,68 @@ bool IsThisThread(Thread thread) { return thread.id == GetCurrentThreadId(); }
 // There is no fork().
 void CallAtFork(void (*)(), void (*)(), void (*)()) {}
 int ProcessId() { return 1; }
+
+File OpenToRead(const char* path) {
+  return Open(path, GENERIC_READ,
+              FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
+              OPEN_EXISTING);
+}
+
+// Whoever opens it cannot write to it, but may move and remove it.
+File OpenToWrite(const char* path, const char** call) {
+  *call = "open";
+  return Open(path, GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_DELETE,
+              CREATE_ALWAYS);
+}
+
+bool MoveToPlace(File file, const char* from, const char* to,
+                 const char** call) {
+  *call = "flush";
+  bool done = FlushFileBuffers(file) != 0;
+  if (done) {
+    *call = "rename";
+    done = MoveFileExA(from, to,
+                       MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) != 0;
+  }
+  if (!done) SetErrno();
+  return done;
+}
+
+// MoveToPlace has done it.
+bool SyncFolder(const char*, const char**) { return true; }
+
+int64_t SizeOf(File file) {
+  LARGE_INTEGER size;
+  if (GetFileSizeEx(file, &size) != 0) return size.QuadPart;
+  SetErrno();
+  return -1;
+}
+
+int64_t ReadAt(File file, void* to, size_t bytes, int64_t offset) {
+  OVERLAPPED at = {};
+  at.Offset = static_cast<DWORD>(offset);
+  at.OffsetHigh = static_cast<DWORD>(offset >> 32);
+  DWORD count = 0;
+  if (ReadFile(file, to, AtMost4GiB(bytes), &count, &at) != 0 ||
+      GetLastError() == ERROR_HANDLE_EOF) {
+    return count;
+  }
+  SetErrno();
+  return -1;
+}
+
+int64_t WriteTo(File file, const void* from, size_t bytes) {
+  DWORD count = 0;
+  if (WriteFile(file, from, AtMost4GiB(bytes), &count, nullptr) != 0) {
+    return count;
+  }
+  SetErrno();
+  return -1;
+}
+
+void CloseFile(File file) { CloseHandle(file); }
+
+void RemoveFile(const char* path) { DeleteFileA(path); }
 
 bool OffersFenceInAllThreads() { return true; }
 void FenceInAllThreads() { FlushProcessWriteBuffers(); }

@@ -1,4 +1,4 @@
-// The version of the library, and the language that it needs.
+// The version of the library, and the language and system that it needs.
 //
 //   std::puts("built with wheelcache " WHEELCACHE_VERSION);
 //
@@ -10,6 +10,10 @@
 
 #if __cplusplus < 201703L
 #error "wheelcache needs C++17: compile with -std=c++17 or a later standard"
+#endif
+
+#if __SIZEOF_POINTER__ < 8
+#error "wheelcache needs a 64-bit CPU and system: compile with -m64, or for one"
 #endif
 
 #define WHEELCACHE_VERSION_MAJOR 0

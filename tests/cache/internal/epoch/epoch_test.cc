@@ -31,6 +31,7 @@
 #include "wheelcache/cache/internal/threads/thread_record.h"
 #include "wheelcache/tests/testing/child.h"
 #include "wheelcache/tests/testing/interruption.h"
+#include "wheelcache/wheel/base/platform.h"
 
 namespace wheelcache::internal {
 namespace {
@@ -267,7 +268,7 @@ TEST_P(EpochTest, AReaderThatComesNeverLooksAtWhatWasReusedForWantOfReaders) {
   readers.join();
 }
 
-#if defined(__linux__) && defined(SYS_membarrier)
+#if defined(WHEELCACHE_HAS_LINUX_CALLS) && defined(SYS_membarrier)
 
 // Enters a sandbox in which membarrier(2) fails. Returns whether it could.
 bool ForbidMembarrier() {

@@ -35,6 +35,7 @@
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/weigh.h"
 #include "wheelcache/tests/testing/arena_blocks.h"
+#include "wheelcache/wheel/base/platform.h"
 
 extern "C" {
 // The names that the linker gives to what --wrap replaces.
@@ -293,10 +294,28 @@ TEST_P(PageReleaseTest, MoreRangesThanItHoldsAreReleased) {
   ExpectEverySecondReleased(kPages / 2);
 }
 
+#ifdef WHEELCACHE_HAS_LINUX_CALLS
 INSTANTIATE_TEST_SUITE_P(Kernels, PageReleaseTest,
                          ::testing::Values(Kernel::kReal, Kernel::kTakesAll,
                                            Kernel::kTakesTheFirst,
                                            Kernel::kTakesNone));
+#else
+INSTANTIATE_TEST_SUITE_P(Portable, PageReleaseTest,
+                         ::testing::Values(Kernel::kReal));
+#endif
+
+// The system does not take them, as after mlockall.
+TEST(PagesTest, LockedOnesBecomeZerosAsWell) {
+  const Pages pages = Pages::Map(2 * Pages::RoundUp(1));
+  if (mlock(pages.begin(), pages.bytes()) != 0) GTEST_SKIP();
+  std::memset(pages.begin(), 1, pages.bytes());
+  {
+    PageRelease release;
+    release.Add(pages.begin(), Pages::RoundUp(1));
+  }
+  EXPECT_TRUE(IsZero(pages.begin(), Pages::RoundUp(1)));
+  EXPECT_EQ(pages.begin()[Pages::RoundUp(1)], std::byte{1});
+}
 
 TEST(PagesTest, AreZeroAndWritable) {
   EXPECT_EQ(Pages().bytes(), 0);
@@ -309,6 +328,8 @@ TEST(PagesTest, AreZeroAndWritable) {
     EXPECT_EQ(std::count(pages.begin(), end, std::byte{1}), bytes);
   }
 }
+
+#ifdef WHEELCACHE_HAS_LINUX_CALLS
 
 // What is asked for when that much of an arena comes into use.
 size_t AskedForArena(size_t bytes, size_t expected_bytes) {
@@ -366,6 +387,8 @@ TEST(HugePagesTest, PagesAskForThemOnRequest) {
   EXPECT_EQ(huge_bytes, 4 * kMiB) << "whole ones";
   EXPECT_EQ(reinterpret_cast<uintptr_t>(huge.begin()) % kHugePageBytes, 0);
 }
+
+#endif  // WHEELCACHE_HAS_LINUX_CALLS
 
 constexpr size_t kTables = 8;
 constexpr size_t kBytes = size_t{1} << 19;
@@ -447,6 +470,7 @@ extern "C" {
 using wheelcache::internal::IsAligned;
 using wheelcache::internal::mapped_bytes;
 using wheelcache::internal::page_bytes;
+using wheelcache::internal::releases;
 using wheelcache::internal::RoundUp;
 
 long __wrap_sysconf(int name) {
@@ -458,6 +482,14 @@ long __wrap_sysconf(int name) {
 
 void* __wrap_mmap(void* at, size_t bytes, int access, int flags, int file,
                   off_t offset) {
+  if ((flags & MAP_FIXED) != 0) {
+    ++releases;  // New pages in the place of others.
+    if (page_bytes == 0 || IsAligned(at)) {
+      return __real_mmap(at, bytes, access, flags, file, offset);
+    }
+    errno = EINVAL;
+    return MAP_FAILED;
+  }
   if (page_bytes == 0) {
     return __real_mmap(at, bytes, access, flags, file, offset);
   }

@@ -31,6 +31,7 @@
 #include "wheelcache/cache/internal/threads/asymmetric_fence.h"
 #include "wheelcache/cache/internal/threads/thread_record.h"
 #include "wheelcache/tests/testing/child.h"
+#include "wheelcache/wheel/base/platform.h"
 
 namespace wheelcache::internal {
 namespace {
@@ -301,7 +302,7 @@ TEST_P(AsymmetricFenceTest, TwoFullFencesLeaveNobodyUnseen) {
   EXPECT_EQ(threads_.CountMisses(FullFence, FullFence), 0);
 }
 
-#if defined(__linux__) && defined(SYS_membarrier) && \
+#if defined(WHEELCACHE_HAS_LINUX_CALLS) && defined(SYS_membarrier) && \
     !defined(ABSL_HAVE_THREAD_SANITIZER)
 
 TEST(MembarrierDeathTest, IsUsedFromLoadTimeOnWhereTheKernelHasIt) {
