@@ -17,9 +17,9 @@ endif()
 
 # wheelcache_example(<name> [<library>...]), in the folder examples of the build.
 function(wheelcache_example name)
-  add_executable(wheelcache_example_${name} examples/${name}.cc)
-  target_link_libraries(wheelcache_example_${name} PRIVATE wheelcache ${ARGN})
-  set_target_properties(wheelcache_example_${name} PROPERTIES
+  add_executable(wheelcache_${name} examples/${name}.cc)
+  target_link_libraries(wheelcache_${name} PRIVATE wheelcache ${ARGN})
+  set_target_properties(wheelcache_${name} PROPERTIES
     OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples)
 endfunction()
 

@@ -57,3 +57,7 @@ if(TARGET wheelcache::near_tls)
 endif()
 
 include(cmake/tests.cmake)
+if(WHEELCACHE_BUILD_EXAMPLES)
+  add_test(NAME hello COMMAND wheelcache_hello)
+  set_tests_properties(hello PROPERTIES PASS_REGULAR_EXPRESSION "^12 apples\n$")
+endif()
