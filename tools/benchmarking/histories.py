@@ -49,7 +49,7 @@ farthest beyond."""
 
 def runs(suite):
     if suite.with_peers:
-        suite.install(*(package for _, package in LIBRARIES.values()))
+        suite.tool("install_packages", *(package for _, package in LIBRARIES.values()))
     yield Run("histories", functools.partial(_measure, suite, "--series"), once=True)
     for allocator, (name, _) in LIBRARIES.items():
         if library := ctypes.util.find_library(name):

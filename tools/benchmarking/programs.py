@@ -154,9 +154,9 @@ class Suite:
         """Runs the program and returns what it writes."""
         return self._call([self._folder / program, *arguments], environment)
 
-    def install(self, *packages):
-        """Installs packages of Debian."""
-        self._call([self._root / "tools" / "install_packages", *packages])
+    def tool(self, name, *arguments):
+        """Runs a tool of the project and returns what it writes."""
+        return self._call([self._root / "tools" / name, *arguments])
 
     def _call(self, command, environment=None):
         """Runs a program and returns its output. If it fails, exits with its error output."""

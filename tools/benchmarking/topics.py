@@ -7,7 +7,7 @@ Each topic is a module and a section of the report. It has
   section(result)  the section (section.Section) made of the measurements of these runs
 """
 
-from . import calls, histories, latencies, memory, near, policy, scaling, throughput, timing_wheel
+from . import calls, histories, latencies, lines, memory, near, policy, scaling, throughput, timing_wheel
 
 # The last has no section: it is measured if it is asked for, and printed.
-ALL = (throughput, policy, calls, latencies, memory, histories, timing_wheel, near, scaling)
+ALL = (throughput, policy, calls, latencies, memory, histories, timing_wheel, near, lines, scaling)
