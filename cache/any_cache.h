@@ -31,6 +31,7 @@ namespace wheelcache {
 
 namespace internal {
 class CachePeer;
+class ShareMember;
 struct SnapshotContext;
 }  // namespace internal
 
@@ -44,6 +45,8 @@ class AnyCache {
 
   // Changes the limits, or returns InvalidArgument. On return the new ones
   // hold; lower ones are approached step by step, by eviction as in a Set.
+  // FailedPrecondition if a MemoryShare (cache/share/memory_share.h) sets the
+  // bytes, and others are given.
   absl::Status SetLimits(int64_t entries, int64_t bytes) {
     return engine_.SetLimits(entries, bytes);
   }
@@ -106,6 +109,7 @@ class AnyCache {
 
  private:
   friend class internal::CachePeer;  // For tests.
+  friend class internal::ShareMember;
   friend struct internal::SnapshotContext;
 
   internal::Engine engine_;

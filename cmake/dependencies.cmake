@@ -12,6 +12,7 @@ set(wheelcache_LIBRARIES
   absl::function_ref
   absl::hash
   absl::int128
+  absl::memory
   absl::random_random
   absl::span
   absl::status

@@ -76,6 +76,7 @@ if(TARGET wheelcache::near)
   wheelcache_test(redis_login_test tests/cache/near/redis/redis_login_test.cc)
   wheelcache_test(redis_store_test tests/cache/near/redis/redis_store_test.cc)
   wheelcache_test(report_test tests/cache/report/report_test.cc)
+  wheelcache_test(share_test tests/cache/share/share_test.cc COPTS -O1 LINKOPTS -Wl,--wrap=calloc,--wrap=mmap,--wrap=mprotect)
 endif()
 
 if(TARGET wheelcache::near_tls)

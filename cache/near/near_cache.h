@@ -168,6 +168,9 @@ class NearCache final {
     return core_.WaitUntilReady(timeout);
   }
 
+  // Limits and maintenance of the local tier, for a MemoryShare as well.
+  AnyCache& local_tier() { return *local_; }
+
   NearCacheStats stats() const { return core_.stats(); }
   const NearCacheOptions& options() const { return core_.options(); }
 

@@ -36,6 +36,7 @@
 #include "wheelcache/cache/prometheus.h"
 #include "wheelcache/cache/registry.h"
 #include "wheelcache/cache/removal.h"
+#include "wheelcache/cache/share/memory_share.h"
 #include "wheelcache/cache/snapshot/snapshot.h"
 #include "wheelcache/cache/stats.h"
 #include "wheelcache/cache/status_page.h"
@@ -612,6 +613,21 @@ TEST_F(CacheExamples, TestWithoutSleeping) {
   cache->Set(1, "one", absl::Seconds(30));
   clock.Advance(absl::Seconds(30));
   EXPECT_EQ(cache->Get(1), std::nullopt);
+}
+
+TEST_F(CacheExamples, Share) {
+  const auto users = Cache<int, int>::Create({}).value();
+  const auto images = Cache<int, std::string>::Create({}).value();
+  wheelcache::MemoryShareOptions options;
+  options.max_bytes = 1 << 30;
+  auto share = *wheelcache::MemoryShare::Create(options);
+  absl::Status status = share->Add(*users);
+  status.Update(share->Add(*images, {/*min_bytes=*/64 << 20}));
+  EXPECT_TRUE(status.ok()) << status;
+  for (const auto& member : share->stats().members) {
+    std::cout << member.name << ": " << member.bytes << " bytes\n";
+  }
+  EXPECT_EQ(images->limits().bytes, 512 << 20);
 }
 
 void Log(const absl::Status& status) {

@@ -66,14 +66,13 @@ void ReuseSample::SetLimits(Limits limits) {
   const bool far_fewer = limits.entries == kUnlimited
                              ? limits.bytes < limits_.bytes / 2 && rate() < 1
                              : ThresholdFor(limits) / 2 > threshold_;
+  FollowLimits(limits);
+  if (far_fewer) Restart();
+}
+
+void ReuseSample::FollowLimits(Limits limits) {
   limits_ = limits;
-  for (Sum& sum : more_hits_) sum.Set(0);
-  sampled_misses_.Set(0);
-  if (far_fewer) {
-    Restart();
-  } else {
-    SetThreshold(threshold_);
-  }
+  SetThreshold(threshold_);
 }
 
 auto ReuseSample::TickOf(int64_t nanos) const -> Tick {

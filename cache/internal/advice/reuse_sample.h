@@ -109,16 +109,17 @@ class WHEELCACHE_EXPORT ReuseSample {
   // All keys were deleted.
   void DeleteAll();
 
-  // The cache has other limits. Estimates of hits begin anew; so does the
-  // sample, if it would hold less than half of the keys that it could.
+  // The cache has other limits. The sample begins anew if it would hold less
+  // than half of the keys that it could; but not where limits change all the
+  // time, for it takes a while until it holds the keys of the cache again.
   void SetLimits(Limits limits);
+  void FollowLimits(Limits limits);
 
-  // How many hits more a cache of this size would have had since the limits
-  // were set; less than zero for fewer.
+  // How many hits more a cache of this size would have had, with the limits
+  // that it had at the time; less than zero for fewer.
   double more_hits(Size size) const { return more_hits_[size].Get(); }
 
-  // The misses since then, as the sample tells them: what more_hits are part
-  // of.
+  // The misses, as the sample tells them: what more_hits are part of.
   double sampled_misses() const { return sampled_misses_.Get(); }
 
   // The misses by their cause, since the beginning.

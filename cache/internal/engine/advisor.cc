@@ -96,33 +96,53 @@ void Advisor::SetLimits(Room limits, Reads until_now) {
   sample_->SetLimits({limits.entries, limits.bytes});
   hits_before_.store(until_now.hits, std::memory_order_relaxed);
   misses_before_.store(until_now.misses, std::memory_order_relaxed);
+  const MoreHits more = *more_hits();
+  half_before_.store(more.half, std::memory_order_relaxed);
+  twice_before_.store(more.twice, std::memory_order_relaxed);
+  four_times_before_.store(more.four_times, std::memory_order_relaxed);
+  sampled_misses_before_.store(more.misses, std::memory_order_relaxed);
   threshold_.store(sample_->threshold(), std::memory_order_relaxed);
+}
+
+void Advisor::FollowLimits(Room limits) {
+  if (!on()) return;
+  MutexLock lock(&mu_);
+  sample_->FollowLimits({limits.entries, limits.bytes});
+}
+
+auto Advisor::more_hits() const -> std::optional<MoreHits> {
+  if (!on()) return std::nullopt;
+  return MoreHits{sample_->more_hits(ReuseSample::kHalf),
+                  sample_->more_hits(ReuseSample::kTwice),
+                  sample_->more_hits(ReuseSample::kFourTimes),
+                  sample_->sampled_misses()};
 }
 
 std::optional<CacheAdvice> Advisor::Advise(Reads now) const {
   if (!on()) return std::nullopt;
-  const auto since = [](int64_t count, const std::atomic<int64_t>& before) {
+  const auto since = [](auto count, const auto& before) {
     return static_cast<double>(count - before.load(std::memory_order_relaxed));
   };
+  const MoreHits sampled = *more_hits();
   const double hits = since(now.hits, hits_before_);
   const double misses = since(now.misses, misses_before_);
+  const double sampled_misses = since(sampled.misses, sampled_misses_before_);
   const double reads = hits + misses;
-  const auto ratio_at = [&](ReuseSample::Size size) {
+  const auto ratio_with = [&](double more) {
     if (reads <= 0) return 0.0;
-    double more = sample_->more_hits(size);
     // As the same part of the misses as of those of the sample, of which there
     // are more or fewer by chance.
-    if (more > 0) more *= misses / std::max(sample_->sampled_misses(), more);
+    if (more > 0) more *= misses / std::max(sampled_misses, more);
     return std::clamp((hits + more) / reads, 0.0, 1.0);
   };
   const auto misses_by = [&](ReuseSample::Cause cause) {
     return static_cast<int64_t>(std::llround(sample_->misses(cause)));
   };
   CacheAdvice advice;
-  advice.half = ratio_at(ReuseSample::kHalf);
-  advice.same = ratio_at(ReuseSample::kSame);
-  advice.twice = ratio_at(ReuseSample::kTwice);
-  advice.four_times = ratio_at(ReuseSample::kFourTimes);
+  advice.half = ratio_with(since(sampled.half, half_before_));
+  advice.same = ratio_with(0);
+  advice.twice = ratio_with(since(sampled.twice, twice_before_));
+  advice.four_times = ratio_with(since(sampled.four_times, four_times_before_));
   advice.first_uses = misses_by(ReuseSample::kFirstUse);
   advice.expired = misses_by(ReuseSample::kExpired);
   advice.evicted = misses_by(ReuseSample::kEvicted);

@@ -82,8 +82,20 @@ class WHEELCACHE_EXPORT Advisor {
   };
   // What is counted until now belongs to other limits.
   void SetLimits(Room limits, Reads until_now);
+  // The same, for limits that change all the time: Advise goes on.
+  void FollowLimits(Room limits);
   // Nothing if it is off.
   std::optional<CacheAdvice> Advise(Reads now) const;
+
+  // Since the beginning, how many hits other limits would have had more, and
+  // the misses that this is part of, as the sample tells them.
+  struct MoreHits {
+    double half = 0;
+    double twice = 0;
+    double four_times = 0;
+    double misses = 0;
+  };
+  std::optional<MoreHits> more_hits() const;
 
  private:
   using Change = absl::FunctionRef<void(uint32_t key)>;
@@ -122,6 +134,10 @@ class WHEELCACHE_EXPORT Advisor {
   // What was counted at the last SetLimits. Relaxed: numbers to look at.
   std::atomic<int64_t> hits_before_{0};
   std::atomic<int64_t> misses_before_{0};
+  std::atomic<double> half_before_{0};
+  std::atomic<double> twice_before_{0};
+  std::atomic<double> four_times_before_{0};
+  std::atomic<double> sampled_misses_before_{0};
 
   Mutex mu_;
 };

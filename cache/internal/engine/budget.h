@@ -431,6 +431,18 @@ class Claim {
   bool calls_in_ = false;
 };
 
+// Sets the limit of bytes of a cache in the place of the user: a MemoryShare.
+class LimitsOwner {
+ public:
+  // The cache ends. Returns when no call of the owner is in it any more.
+  virtual void BeginEnd() = 0;
+  // What was in the cache is gone.
+  virtual void End() = 0;
+
+ protected:
+  ~LimitsOwner() = default;
+};
+
 // The limits of a cache on their way to others.
 //
 //   limits.SetTarget({1, 200});  // What grows has grown.
@@ -454,13 +466,35 @@ class Limits {
   Limits& operator=(const Limits&) = delete;
 
   // Raises each limit that is lower than its target, and leaves the others for
-  // Approach.
-  void SetTarget(Room target) {
+  // Approach. Returns false, and does nothing, where another than the owner of
+  // the bytes would change those.
+  bool SetTarget(Room target) {
     MutexLock lock(&mu_);
-    target_ = target;
-    const Room excess = ExcessLocked();
-    budget_.Raise({std::max<int64_t>(-excess.entries, 0),
-                   std::max<int64_t>(-excess.bytes, 0)});
+    if (owner_ != nullptr && target.bytes != target_.bytes) return false;
+    SetTargetLocked(target);
+    return true;
+  }
+
+  // The same for the bytes alone, by their owner.
+  void SetBytes(int64_t bytes) {
+    MutexLock lock(&mu_);
+    SetTargetLocked({target_.entries, bytes});
+  }
+
+  // Null for none.
+  LimitsOwner* owner() const {
+    MutexLock lock(&mu_);
+    return owner_;
+  }
+  bool BeginOwner(LimitsOwner* owner) {
+    MutexLock lock(&mu_);
+    if (owner_ != nullptr) return false;
+    owner_ = owner;
+    return true;
+  }
+  void EndOwner() {
+    MutexLock lock(&mu_);
+    owner_ = nullptr;
   }
 
   // Lowers the limits by what is free and what the claim holds, at most to the
@@ -482,7 +516,14 @@ class Limits {
   }
 
  private:
-  // Not negative but within SetTarget.
+  void SetTargetLocked(Room target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    target_ = target;
+    const Room excess = ExcessLocked();
+    budget_.Raise({std::max<int64_t>(-excess.entries, 0),
+                   std::max<int64_t>(-excess.bytes, 0)});
+  }
+
+  // Not negative but within SetTargetLocked.
   Room ExcessLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     Room excess = budget_.limit();
     excess -= target_;
@@ -490,8 +531,9 @@ class Limits {
   }
 
   Budget& budget_;
-  Mutex mu_;
+  mutable Mutex mu_;
   Room target_ ABSL_GUARDED_BY(mu_);
+  LimitsOwner* owner_ ABSL_GUARDED_BY(mu_) = nullptr;
 };
 
 }  // namespace wheelcache::internal

@@ -50,6 +50,8 @@ Engine::~Engine() = default;
 void Engine::Close() {
   CheckCopy(shared_.copy);
   Stop();
+  LimitsOwner* const owner = limits_.owner();
+  if (owner != nullptr) owner->BeginEnd();
   load_gates_->whole.Close();
   // From here on only the end of their loads ends the waits.
   while (const auto wait = waits_.TakeLate(Clock::kNever)) {
@@ -69,6 +71,7 @@ void Engine::Close() {
   } while (!shared_.limbo.empty() ||
            std::any_of(shards_.begin(), shards_.end(),
                        [](const Shard& shard) { return !shard.empty(); }));
+  if (owner != nullptr) owner->End();
 }
 
 void Engine::Stop() {

@@ -173,8 +173,18 @@ class WHEELCACHE_EXPORT Engine {
 
   // Changes the limits, and returns when they hold, unless another call has
   // changed them since; or returns InvalidArgument.
+  // FailedPrecondition if another owns the bytes, and they would change.
   absl::Status SetLimits(int64_t entries, int64_t bytes);
   Room limit() const { return shared_.budget.limit(); }
+
+  // Has the limit of bytes an owner, unless it has one. An owner may change it,
+  // as often as it wants, and look at what other limits would do.
+  bool BeginOwner(LimitsOwner* owner) { return limits_.BeginOwner(owner); }
+  void EndOwner() { limits_.EndOwner(); }
+  void SetBytes(int64_t bytes);
+  std::optional<Advisor::MoreHits> more_hits() const {
+    return shared_.advisor.more_hits();
+  }
 
   // Of a scan-resistant cache, the part of it that the window may take: what it
   // has learned. 0 of another.
@@ -241,6 +251,7 @@ class WHEELCACHE_EXPORT Engine {
   void EvictForMemory(const Shard::Write& write);
   Shard& ShardWithOldest(const Shard* but) const;
 
+  void ReachLimits();
   bool LowerLimits(bool* began);
   void GiveMemoryBack();
   void FollowLimits();

@@ -21,7 +21,24 @@ int64_t Engine::MostResident(int64_t max_bytes, bool weighs) {
 absl::Status Engine::SetLimits(int64_t entries, int64_t bytes) {
   absl::Status status = ValidateLimits(options_.name, entries, bytes);
   if (!status.ok()) return status;
-  limits_.SetTarget({entries, bytes});
+  if (!limits_.SetTarget({entries, bytes})) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "SetLimits of cache \"", options_.name, "\": max_bytes = ", bytes,
+        " must be what it is, for a MemoryShare sets it"));
+  }
+  ReachLimits();
+  shared_.advisor.SetLimits(limit(), {shared_.counters.Sum(Count::kHits),
+                                      shared_.counters.Sum(Count::kMisses)});
+  return status;
+}
+
+void Engine::SetBytes(int64_t bytes) {
+  limits_.SetBytes(bytes);
+  ReachLimits();
+  shared_.advisor.FollowLimits(limit());
+}
+
+void Engine::ReachLimits() {
   FollowLimits();
   bool lowers = false;
   while (LowerLimits(&lowers)) {
@@ -34,9 +51,6 @@ absl::Status Engine::SetLimits(int64_t entries, int64_t bytes) {
   if (lowers) GiveMemoryBack();
   // Only now: a Set that finds too much memory in use has to move entries.
   FollowLimits();
-  shared_.advisor.SetLimits(limit(), {shared_.counters.Sum(Count::kHits),
-                                      shared_.counters.Sum(Count::kMisses)});
-  return status;
 }
 
 // Makes room, if the limits are above their target, and lowers them by that:

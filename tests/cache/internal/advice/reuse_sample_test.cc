@@ -153,22 +153,12 @@ TEST_F(ReuseSampleTest, DeleteAllDeletesEachKey) {
   EXPECT_EQ(More(ReuseSample::kHalf), 0);
 }
 
-TEST_F(ReuseSampleTest, OtherLimitsBeginAnew) {
-  Load(1);
-  Load(2);
-  Load(3);
-  Hit(1);
-  EXPECT_EQ(More(ReuseSample::kHalf), -1);
-  sample_->SetLimits({/*entries=*/8, kUnlimited});
-  EXPECT_EQ(More(ReuseSample::kHalf), 0);
-  Hit(2);
-  EXPECT_EQ(More(ReuseSample::kHalf), 0);
-}
-
 TEST_F(ReuseSampleTest, FarLowerLimitsSampleMoreKeys) {
   sample_ = Make(/*entries=*/1'000'000);
   EXPECT_LT(sample_->rate(), 0.001);
   sample_->SetLimits({/*entries=*/600'000, kUnlimited});
+  EXPECT_LT(sample_->rate(), 0.001);
+  sample_->FollowLimits({/*entries=*/100, kUnlimited});
   EXPECT_LT(sample_->rate(), 0.001);
   sample_->SetLimits({/*entries=*/100, kUnlimited});
   EXPECT_EQ(sample_->rate(), 1);

@@ -1,0 +1,696 @@
+// One budget for many caches: it is never exceeded, and its bytes go where they
+// bring hits.
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "wheelcache/cache/cache.h"
+#include "wheelcache/cache/near/fake_server.h"
+#include "wheelcache/cache/near/fake_store.h"
+#include "wheelcache/cache/near/near_cache.h"
+#include "wheelcache/cache/options.h"
+#include "wheelcache/cache/removal.h"
+#include "wheelcache/cache/share/memory_share.h"
+#include "wheelcache/tests/testing/failing_allocations.h"
+#include "wheelcache/wheel/reaper.h"
+#include "wheelcache/wheel/simulated_clock.h"
+
+namespace wheelcache {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Each value is charged what it says.
+using Sized = Cache<int64_t, int64_t>;
+
+constexpr int64_t kMax = 1'000'000;
+
+absl::string_view Message(const absl::Status& status) {
+  return status.message();
+}
+
+class ShareTest : public ::testing::Test {
+ protected:
+  ~ShareTest() override { share_.reset(); }
+
+  MemoryShareOptions ShareOptions(int64_t max_bytes = kMax) {
+    MemoryShareOptions options;
+    options.max_bytes = max_bytes;
+    options.clock = &clock_;
+    options.reaper = nullptr;
+    return options;
+  }
+  void MakeShare(int64_t max_bytes = kMax) {
+    share_ = MemoryShare::Create(ShareOptions(max_bytes)).value();
+  }
+
+  std::unique_ptr<Sized> MakeCache(const std::string& name, bool advise = true,
+                                   std::function<void()> told = nullptr) {
+    CacheOptions options;
+    options.name = name;
+    options.clock = &clock_;
+    options.reaper = nullptr;
+    options.advise = advise;
+    options.shards = 1;
+    Sized::Hooks hooks;
+    hooks.weigher = [](const int64_t&, const int64_t& value) { return value; };
+    if (told != nullptr) {
+      hooks.on_removal = [told = std::move(told)](int64_t, int64_t,
+                                                  RemovalCause) { told(); };
+    }
+    return Sized::Create(std::move(options), std::move(hooks)).value();
+  }
+  Sized& Join(const std::string& name, ShareMemberOptions options = {1000},
+              bool advise = true) {
+    caches_.push_back(MakeCache(name, advise, [this] { Check(); }));
+    const absl::Status status = share_->Add(*caches_.back(), options);
+    EXPECT_TRUE(status.ok()) << status;
+    return *caches_.back();
+  }
+
+  // The invariant, at any instant.
+  void Check() const {
+    int64_t sum = 0;
+    for (const auto& cache : caches_) {
+      const int64_t bytes = cache->limits().bytes;
+      if (bytes != kUnlimited) sum += bytes;  // Not a member yet.
+    }
+    most_ = std::max(most_, sum);
+  }
+
+  // A read of one of so many keys, by a power law as in caches; loads a miss.
+  bool ReadOne(Sized& cache, int64_t keys, int64_t bytes = 200) {
+    const double u = std::uniform_real_distribution<double>(0, 1)(random_);
+    const auto key =
+        static_cast<int64_t>(std::pow(static_cast<double>(keys), u));
+    if (cache.Get(key).has_value()) return true;
+    cache.Set(key, bytes);
+    return false;
+  }
+
+  // Time that passes, in which `reads` come in each 100 ms to each cache.
+  struct Load {
+    Sized* cache;
+    int reads;
+    int64_t keys = 100'000;
+  };
+  void Run(absl::Duration time, const std::vector<Load>& loads) {
+    for (; time > absl::ZeroDuration(); time -= absl::Milliseconds(100)) {
+      for (const Load& load : loads) {
+        for (int i = 0; i < load.reads; ++i) {
+          hits_ += ReadOne(*load.cache, load.keys) ? 1 : 0;
+        }
+      }
+      clock_.Advance(absl::Milliseconds(100));
+      share_->RunMaintenance();
+      Check();
+    }
+  }
+
+  int64_t SumOfLimits() const {
+    int64_t sum = 0;
+    for (const auto& cache : caches_) sum += cache->limits().bytes;
+    return sum;
+  }
+
+  SimulatedClock clock_;
+  std::vector<std::unique_ptr<Sized>> caches_;
+  std::unique_ptr<MemoryShare> share_;
+  mutable int64_t most_ = 0;
+  int64_t hits_ = 0;
+  std::mt19937_64 random_{1};
+};
+
+TEST_F(ShareTest, CreateNamesWhatIsWrong) {
+  MemoryShareOptions options = ShareOptions(0);
+  options.name = "all";
+  EXPECT_EQ(Message(MemoryShare::Create(options).status()),
+            "share \"all\": max_bytes = 0 must be at least 1");
+  options = ShareOptions();
+  options.clock = nullptr;
+  EXPECT_EQ(Message(MemoryShare::Create(options).status()),
+            "share \"share\": clock = null must be a clock");
+  options = ShareOptions();
+  options.reaper = &Reaper::Shared();
+  EXPECT_EQ(
+      Message(MemoryShare::Create(options).status()),
+      "share \"share\": reaper = of another clock must run on the share's "
+      "clock, or be null");
+}
+
+TEST_F(ShareTest, AddNamesWhatIsWrong) {
+  MakeShare();
+  const auto cache = MakeCache("users");
+  const auto error = [&](ShareMemberOptions options) {
+    const absl::Status status = share_->Add(*cache, std::move(options));
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  EXPECT_EQ(error({0}),
+            "share \"share\": min_bytes of \"users\" = 0 must be at least 1");
+  EXPECT_EQ(error({1, 0, "U"}),
+            "share \"share\": weight of \"U\" = 0 must be more than 0, and "
+            "finite");
+  EXPECT_THAT(error({1, std::nan("")}), HasSubstr("weight of \"users\" = nan"));
+  EXPECT_THAT(error({1, std::numeric_limits<double>::infinity()}),
+              HasSubstr("= inf must be more than 0, and finite"));
+  EXPECT_EQ(error({kMax + 1}),
+            "share \"share\": min_bytes of \"users\" = 1000001 must be at most "
+            "1000000, what the floors of others leave");
+  EXPECT_EQ(cache->limits().bytes, kUnlimited);
+  ASSERT_TRUE(share_->Add(*cache, {kMax - 1}).ok());
+  const auto other = MakeCache("images");
+  EXPECT_THAT(Message(share_->Add(*other, {2})),
+              HasSubstr("must be at most 1, what the floors"));
+  EXPECT_TRUE(share_->Add(*other, {1}).ok());
+}
+
+TEST_F(ShareTest, ACacheIsInOneShareAtMost) {
+  MakeShare();
+  const auto other = MemoryShare::Create(ShareOptions()).value();
+  Sized& cache = Join("users");
+  EXPECT_TRUE(absl::IsFailedPrecondition(share_->Add(cache, {1})));
+  EXPECT_EQ(Message(other->Add(cache, {1})),
+            "share \"share\": cache \"users\" is in a share already");
+  // Nobody's bytes have gone.
+  EXPECT_EQ(share_->stats().free_bytes, 0);
+  EXPECT_EQ(other->stats().free_bytes, kMax);
+}
+
+TEST_F(ShareTest, MembersBeginWithEqualParts) {
+  MakeShare();
+  Sized& first = Join("first");
+  EXPECT_EQ(first.limits().bytes, kMax);
+  for (int64_t i = 0; i < 900; ++i) first.Set(i, 1000);
+  Sized& second = Join("second");
+  EXPECT_EQ(first.limits().bytes, kMax / 2);
+  EXPECT_LE(first.bytes(), kMax / 2);
+  EXPECT_EQ(second.limits().bytes, kMax / 2);
+  Sized& third = Join("third");
+  EXPECT_EQ(third.limits().bytes, kMax / 3);
+  EXPECT_EQ(SumOfLimits() + share_->stats().free_bytes, kMax);
+  EXPECT_LE(most_, kMax);
+}
+
+TEST_F(ShareTest, FloorsOfOthersBoundTheFirstPart) {
+  MakeShare();
+  Sized& first = Join("first", {900'000});
+  Sized& second = Join("second", {1000});
+  EXPECT_EQ(first.limits().bytes, 900'000);
+  EXPECT_EQ(second.limits().bytes, 100'000);
+}
+
+// Promise: One budget for many caches
+TEST_F(ShareTest, TheSumOfLimitsNeverExceedsTheBudget) {
+  MakeShare();
+  Sized& a = Join("a");
+  Sized& b = Join("b");
+  Sized& c = Join("c", {200'000}, /*advise=*/false);
+  for (int i = 0; i < 6; ++i) {
+    Run(absl::Seconds(8), {{&a, i % 2 * 100}, {&b, i % 3 * 60}, {&c, 40}});
+    EXPECT_GE(c.limits().bytes, 200'000);
+    EXPECT_EQ(SumOfLimits() + share_->stats().free_bytes, kMax);
+  }
+  EXPECT_EQ(most_, kMax);
+  EXPECT_GT(share_->stats().moved_bytes, kMax);
+}
+
+TEST_F(ShareTest, AStepMovesASixtyFourthOfAllBytesAtMost) {
+  MakeShare();
+  Sized& busy = Join("busy");
+  Sized& idle = Join("idle");
+  int64_t before = busy.limits().bytes;
+  int64_t most = 0;
+  for (int i = 0; i < 300; ++i) {
+    Run(absl::Milliseconds(100), {{&busy, 100}});
+    // Not yet time for another.
+    clock_.Advance(absl::Milliseconds(1));
+    const int64_t now = busy.limits().bytes;
+    share_->RunMaintenance();
+    EXPECT_EQ(busy.limits().bytes, now);
+    most = std::max(most, now - before);
+    before = now;
+  }
+  EXPECT_GT(most, kMax / 100);
+  EXPECT_LE(most, kMax / 64);
+  EXPECT_LT(idle.limits().bytes, kMax / 100);
+}
+
+TEST_F(ShareTest, TheIdleGiveWithinAMinuteAndGetBackWithinTenSeconds) {
+  for (const bool advise : {true, false}) {
+    SCOPED_TRACE(advise);
+    share_.reset();
+    caches_.clear();
+    MakeShare();
+    Sized& a = Join("a", {5000}, advise);
+    Sized& b = Join("b", {5000}, advise);
+    Run(absl::Seconds(60), {{&a, 100}, {&b, 100}});
+    EXPECT_GT(b.limits().bytes, kMax * 2 / 5);
+    Run(absl::Seconds(60), {{&a, 100}});
+    EXPECT_LT(b.limits().bytes, kMax / 50);
+    Run(absl::Seconds(10), {{&a, 100}, {&b, 100}});
+    EXPECT_GT(b.limits().bytes, kMax / 4);
+  }
+}
+
+TEST_F(ShareTest, EqualCachesDoNotTradeForEver) {
+  MakeShare();
+  Sized& a = Join("a");
+  Sized& b = Join("b");
+  Run(absl::Seconds(30), {{&a, 50}, {&b, 50}});
+  const int64_t before = share_->stats().moved_bytes;
+  Run(absl::Seconds(120), {{&a, 50}, {&b, 50}});
+  EXPECT_LT(share_->stats().moved_bytes - before, kMax / 10);
+  EXPECT_NEAR(static_cast<double>(a.limits().bytes), kMax / 2, kMax / 10);
+}
+
+TEST_F(ShareTest, AWeightIsWhatAHitIsWorth) {
+  MakeShare();
+  Sized& cheap = Join("cheap");
+  Sized& dear = Join("dear", {1000, /*weight=*/3});
+  Run(absl::Seconds(60), {{&cheap, 100}, {&dear, 100}});
+  // Where the hits grow with the logarithm, the parts are as the weights.
+  EXPECT_NEAR(static_cast<double>(dear.limits().bytes), kMax * .75, kMax / 10);
+  (void)cheap;
+}
+
+TEST_F(ShareTest, ALoopLongerThanItsCacheGetsWhatItNeeds) {
+  MakeShare();
+  Sized& loop = Join("loop");
+  Sized& other = Join("other");
+  int64_t next = 0;
+  for (int i = 0; i < 600; ++i) {
+    for (int j = 0; j < 100; ++j) {
+      const int64_t key = next++ % 3500;
+      if (!loop.Get(key).has_value()) loop.Set(key, 200);
+    }
+    Run(absl::Milliseconds(100), {{&other, 20}});
+  }
+  EXPECT_GT(loop.limits().bytes, 700'000);
+}
+
+TEST_F(ShareTest, WhatACacheDoesNotUseIsForOthers) {
+  MakeShare();
+  Sized& small = Join("small");
+  Sized& large = Join("large");
+  Run(absl::Seconds(60), {{&small, 200, /*keys=*/100}, {&large, 100}});
+  EXPECT_GT(large.limits().bytes, kMax * 8 / 10);
+  // It keeps what it uses.
+  EXPECT_EQ(small.size(), 99);
+}
+
+TEST_F(ShareTest, AMemberHasItsLimitOfBytesFromTheShareAlone) {
+  MakeShare();
+  Sized& cache = Join("users");
+  const absl::Status status = cache.SetLimits(10, 500);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_EQ(Message(status),
+            "SetLimits of cache \"users\": max_bytes = 500 must be what it is, "
+            "for a MemoryShare sets it");
+  EXPECT_EQ(cache.limits().bytes, kMax);
+  EXPECT_TRUE(absl::IsInvalidArgument(cache.SetLimits(0, kMax)));
+  // That of entries is its own, and remains.
+  EXPECT_TRUE(cache.SetLimits(10, kMax).ok());
+  Join("other");
+  EXPECT_EQ(cache.limits().entries, 10);
+  EXPECT_EQ(cache.limits().bytes, kMax / 2);
+}
+
+TEST_F(ShareTest, ACacheThatEndsGivesItsBytesBack) {
+  MakeShare();
+  Sized& a = Join("a");
+  Join("b");
+  caches_.pop_back();
+  EXPECT_EQ(share_->stats().free_bytes, kMax / 2);
+  EXPECT_EQ(share_->stats().members.size(), 1);
+  Run(absl::Seconds(30), {{&a, 100}});
+  EXPECT_EQ(a.limits().bytes, kMax);
+  EXPECT_EQ(share_->stats().free_bytes, 0);
+}
+
+// The bytes are free only once the entries are gone.
+TEST_F(ShareTest, ItsBytesAreNotFreeBeforeItsEntriesAreGone) {
+  struct Probe {
+    std::function<void()> end;
+    explicit Probe(std::function<void()> at_end) : end(std::move(at_end)) {}
+    Probe(Probe&&) = default;
+    ~Probe() {
+      if (end != nullptr) end();
+    }
+  };
+  MakeShare();
+  CacheOptions options;
+  options.clock = &clock_;
+  options.reaper = nullptr;
+  auto cache = Cache<int, std::unique_ptr<Probe>>::Create(options).value();
+  ASSERT_TRUE(share_->Add(*cache, {100'000}).ok());
+  int64_t free = -1;
+  cache->Set(
+      1, std::make_unique<Probe>([&] { free = share_->stats().free_bytes; }));
+  cache.reset();
+  EXPECT_EQ(free, 0);
+  EXPECT_EQ(share_->stats().free_bytes, kMax);
+}
+
+TEST_F(ShareTest, MembersOfAShareThatEndsAreFree) {
+  MakeShare();
+  Sized& a = Join("a");
+  Join("b");
+  share_.reset();
+  EXPECT_EQ(a.limits().bytes, kMax / 2);
+  EXPECT_TRUE(a.SetLimits(kUnlimited, 5000).ok());
+  MakeShare();
+  EXPECT_TRUE(share_->Add(a, {1}).ok());
+}
+
+TEST_F(ShareTest, SetMaxBytesHoldsOnReturn) {
+  MakeShare();
+  Sized& a = Join("a", {100'000});
+  Sized& b = Join("b", {300'000});
+  for (int64_t i = 0; i < 400; ++i) a.Set(i, 1000);
+  EXPECT_TRUE(share_->SetMaxBytes(600'000).ok());
+  // Each a half of what it had above its floor: 400,000 and 200,000.
+  EXPECT_NEAR(static_cast<double>(a.limits().bytes), 233'333, 1);
+  EXPECT_NEAR(static_cast<double>(b.limits().bytes), 366'667, 1);
+  EXPECT_EQ(SumOfLimits(), 600'000);
+  EXPECT_LE(a.bytes(), a.limits().bytes);
+  EXPECT_EQ(Message(share_->SetMaxBytes(399'999)),
+            "share \"share\": max_bytes = 399999 must be at least 400000, the "
+            "sum of the floors");
+  EXPECT_EQ(share_->stats().max_bytes, 600'000);
+  EXPECT_TRUE(share_->SetMaxBytes(400'000).ok());
+  EXPECT_EQ(a.limits().bytes, 100'000);
+  EXPECT_TRUE(share_->SetMaxBytes(2 * kMax).ok());
+  EXPECT_EQ(share_->stats().free_bytes, 2 * kMax - 400'000);
+  EXPECT_THAT(
+      Message(MemoryShare::Create(ShareOptions()).value()->SetMaxBytes(0)),
+      HasSubstr("max_bytes = 0 must be at least 1"));
+}
+
+TEST_F(ShareTest, HugeNumbersDoNotOverflow) {
+  constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
+  MakeShare(kHuge);
+  Sized& a = Join("a", {kHuge / 2});
+  Sized& b = Join("b", {kHuge / 4});
+  EXPECT_LE(a.limits().bytes, kHuge - b.limits().bytes);
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(share_->Add(*MakeCache("c"), {kHuge / 2})));
+  Run(absl::Seconds(2), {{&a, 10}});
+  EXPECT_TRUE(share_->SetMaxBytes(kHuge / 4 * 3 + 10).ok());
+  EXPECT_LE(a.limits().bytes, kHuge / 4 * 3 + 10 - b.limits().bytes);
+}
+
+TEST_F(ShareTest, TheSameCallsMoveTheSameBytes) {
+  std::vector<std::vector<int64_t>> runs;
+  for (int run = 0; run < 2; ++run) {
+    share_.reset();
+    caches_.clear();
+    random_.seed(7);
+    clock_.Advance(absl::Hours(1));
+    MakeShare();
+    Sized& a = Join("a");
+    Sized& b = Join("b", {1000}, /*advise=*/false);
+    std::vector<int64_t>& limits = runs.emplace_back();
+    for (int i = 0; i < 100; ++i) {
+      Run(absl::Milliseconds(300), {{&a, i}, {&b, 50}});
+      limits.push_back(a.limits().bytes);
+    }
+  }
+  EXPECT_EQ(runs[0], runs[1]);
+  EXPECT_GT(share_->stats().moved_bytes, 0);
+}
+
+TEST_F(ShareTest, TellsWhoHasWhatAndWhyItMoved) {
+  MakeShare();
+  Sized& busy = Join("busy", {1000, 2, "B"});
+  Sized& idle = Join("idle");
+  Run(absl::Seconds(20), {{&busy, 100}});
+  const ShareStats stats = share_->stats();
+  ASSERT_EQ(stats.members.size(), 2);
+  const ShareStats::Member& to = stats.members[0];
+  EXPECT_EQ(to.name, "B");
+  EXPECT_EQ(to.bytes, busy.limits().bytes);
+  EXPECT_EQ(to.used, busy.bytes());
+  EXPECT_EQ(to.min_bytes, 1000);
+  EXPECT_EQ(to.weight, 2);
+  EXPECT_GT(to.gain, 0);
+  EXPECT_EQ(to.taken_bytes, to.bytes - kMax / 2);
+  EXPECT_EQ(stats.members[1].given_bytes, to.taken_bytes);
+  EXPECT_EQ(stats.moved_bytes, to.taken_bytes);
+  EXPECT_EQ(stats.members[1].name, "idle");
+  EXPECT_EQ(stats.members[1].loss, 0);
+  // One way all the time is one move.
+  ASSERT_EQ(stats.latest.size(), 1);
+  EXPECT_EQ(stats.latest[0].from, "idle");
+  EXPECT_EQ(stats.latest[0].to, "B");
+  EXPECT_EQ(stats.latest[0].bytes, stats.moved_bytes);
+  EXPECT_GT(stats.latest[0].gain, stats.latest[0].loss);
+  EXPECT_GT(stats.latest[0].time, absl::ZeroDuration());
+  EXPECT_EQ(stats.max_bytes, kMax);
+  EXPECT_EQ(stats.limit, kMax);
+  (void)idle;
+}
+
+TEST_F(ShareTest, KeepsTheLatestSixteenMoves) {
+  MakeShare();
+  Sized& a = Join("a");
+  Sized& b = Join("b");
+  for (int i = 0; i < 20; ++i) {
+    Run(absl::Seconds(20), {{i % 2 == 0 ? &a : &b, 30}});
+  }
+  const ShareStats stats = share_->stats();
+  ASSERT_EQ(stats.latest.size(), 16);
+  EXPECT_EQ(stats.latest.back().to, "b");
+  EXPECT_LT(stats.latest[0].time, stats.latest[15].time);
+}
+
+TEST_F(ShareTest, RunsByTheReaper) {
+  Reaper reaper(clock_);
+  MemoryShareOptions options = ShareOptions();
+  options.reaper = &reaper;
+  share_ = MemoryShare::Create(options).value();
+  Sized& busy = Join("busy");
+  Join("idle");
+  for (int i = 0; i < 200; ++i) {
+    for (int j = 0; j < 100; ++j) ReadOne(busy, 100'000);
+    clock_.RunFor(absl::Milliseconds(100));
+  }
+  EXPECT_GT(busy.limits().bytes, kMax * 9 / 10);
+  // Where nobody reads, it looks once a second.
+  clock_.RunFor(absl::Seconds(2));
+  const int64_t before = clock_.wake_ups();
+  clock_.RunFor(absl::Seconds(60));
+  EXPECT_LE(clock_.wake_ups() - before, 61);
+  share_.reset();
+}
+
+TEST_F(ShareTest, NextDeadlineIsWhenItLooks) {
+  MakeShare();
+  EXPECT_EQ(share_->NextDeadline(), clock_.Now() + absl::Milliseconds(100));
+  Sized& a = Join("a");
+  a.Get(1);
+  clock_.Advance(absl::Milliseconds(150));
+  share_->RunMaintenance();
+  EXPECT_EQ(share_->NextDeadline(), clock_.Now() + absl::Milliseconds(100));
+  clock_.Advance(absl::Milliseconds(100));
+  share_->RunMaintenance();
+  EXPECT_EQ(share_->NextDeadline(), clock_.Now() + absl::Seconds(1));
+}
+
+// Between the parts of a large move others get their turn.
+TEST_F(ShareTest, ATurnOfTheReaperIsShort) {
+  struct Other : Reaper::Client {
+    std::function<int64_t(int64_t)> run;
+    int64_t RunDue(int64_t now) override { return run(now); }
+  };
+  constexpr int64_t kMiB = 1 << 20;
+  Reaper reaper(clock_);
+  MemoryShareOptions options = ShareOptions(8192 * kMiB);
+  options.reaper = &reaper;
+  share_ = MemoryShare::Create(options).value();
+  Sized& busy = Join("busy", {kMiB});
+  Join("idle", {kMiB});
+  int64_t before = busy.limits().bytes;
+  int64_t most = 0;
+  int turns = 0;
+  Other other;
+  other.run = [&](int64_t now) {
+    const int64_t limit = busy.limits().bytes;
+    most = std::max(most, limit - std::exchange(before, limit));
+    return ++turns % 64 > 0 ? now : Clock::kNever;
+  };
+  ASSERT_TRUE(reaper.Register(&other).ok());
+  for (int i = 0; i < 100; ++i) {
+    for (int j = 0; j < 100; ++j) ReadOne(busy, 1'000'000, kMiB);
+    reaper.WakeAt(&other, absl::ToInt64Nanoseconds(share_->NextDeadline()));
+    clock_.RunFor(absl::Milliseconds(101));
+  }
+  EXPECT_GT(share_->stats().moved_bytes, 100 * kMiB);
+  EXPECT_EQ(most, 16 * kMiB);
+  reaper.Unregister(&other);
+  share_.reset();
+}
+
+TEST_F(ShareTest, AListenerMayEndOtherMembersAndLook) {
+  MakeShare();
+  auto victim = MakeCache("b");
+  bool told = false;
+  absl::Status added;
+  absl::Status set;
+  auto cache = MakeCache("a", true, [&] {
+    if (std::exchange(told, true)) return;
+    victim.reset();
+    auto other = MakeCache("c");
+    added = share_->Add(*other, {1});
+    set = share_->SetMaxBytes(kMax);
+    share_->RunMaintenance();
+    EXPECT_EQ(share_->stats().members.size(), 1);
+  });
+  ASSERT_TRUE(share_->Add(*cache, {1}).ok());
+  ASSERT_TRUE(share_->Add(*victim, {1}).ok());
+  for (int64_t i = 0; i < 400; ++i) cache->Set(i, 1000);
+  EXPECT_TRUE(share_->SetMaxBytes(kMax / 2).ok());
+  EXPECT_EQ(victim, nullptr);
+  EXPECT_EQ(cache->limits().bytes + share_->stats().free_bytes, kMax / 2);
+  EXPECT_TRUE(absl::IsFailedPrecondition(added)) << added;
+  EXPECT_THAT(Message(set), HasSubstr("called by a listener"));
+}
+
+TEST_F(ShareTest, TakesTheLocalTierOfANearCache) {
+  FakeServer server(&clock_);
+  FakeStore store(&server);
+  NearCacheOptions options;
+  options.local.clock = &clock_;
+  options.local.reaper = nullptr;
+  options.local.name = "near";
+  auto near = NearCache<std::string>::Create(options, &store).value();
+  MakeShare();
+  ASSERT_TRUE(share_->Add(near->local_tier(), {1000}).ok());
+  Join("other");
+  EXPECT_EQ(near->local_tier().limits().bytes, kMax / 2);
+  near.reset();
+  EXPECT_EQ(share_->stats().free_bytes, kMax / 2);
+}
+
+TEST_F(ShareTest, AMemberIsAdvisedWhileItsLimitMoves) {
+  MakeShare();
+  Sized& a = Join("a");
+  Sized& b = Join("b");
+  Run(absl::Seconds(30), {{&a, 100}, {&b, 100}});
+  const CacheAdvice before = *a.Advise();
+  EXPECT_GT(before.twice, before.same);
+  Run(absl::Seconds(30), {{&a, 100}, {&b, 10}});
+  EXPECT_GT(a.Advise()->same, 0);
+  EXPECT_NEAR(a.Advise()->same, a.stats().hit_ratio(), 1e-9);
+}
+
+TEST_F(ShareTest, WithoutMemoryNothingIsLost) {
+  MakeShare();
+  Sized& a = Join("a");
+  auto b = MakeCache("b");
+  for (int i = 0;; ++i) {
+    SCOPED_TRACE(i);
+    ASSERT_LT(i, 100);
+    bool added = false;
+    const bool failed = testing::ThrowsWithoutMemory(
+        i, /*all_that_follow=*/true,
+        [&] { added = share_->Add(*b, {1000}).ok(); });
+    const ShareStats stats = share_->stats();
+    EXPECT_EQ(stats.members.size(), added ? 2 : 1);
+    int64_t sum = stats.free_bytes;
+    for (const auto& member : stats.members) sum += member.bytes;
+    EXPECT_EQ(sum, kMax);
+    EXPECT_LE(a.limits().bytes, stats.members[0].bytes);
+    if (!failed) break;
+    EXPECT_TRUE(b->SetLimits(kUnlimited, kUnlimited).ok());
+  }
+  EXPECT_EQ(b->limits().bytes, kMax / 2);
+  caches_.push_back(std::move(b));
+  // Looks that cannot move.
+  for (int i = 0; i < 400; ++i) {
+    for (int j = 0; j < 50; ++j) ReadOne(a, 100'000);
+    clock_.Advance(absl::Milliseconds(100));
+    testing::ThrowsWithoutMemory(i % 40, /*all_that_follow=*/i % 3 == 0,
+                                 [&] { share_->RunMaintenance(); });
+    Check();
+    ASSERT_LE(SumOfLimits(), kMax);
+  }
+  EXPECT_GT(a.limits().bytes, kMax * 3 / 4);
+  EXPECT_EQ(share_->stats().members.size(), 2);
+}
+
+// Threads read, caches come and go, limits change, and others look.
+TEST_F(ShareTest, HoldsWithManyThreads) {
+  Reaper reaper(Clock::Monotonic());
+  MemoryShareOptions options;
+  options.max_bytes = kMax;
+  options.reaper = &reaper;
+  share_ = MemoryShare::Create(options).value();
+  const auto make = [&](const std::string& name) {
+    CacheOptions cache;
+    cache.name = name;
+    cache.reaper = &reaper;
+    cache.advise = true;
+    cache.max_bytes = 1000;
+    Sized::Hooks hooks;
+    hooks.weigher = [](const int64_t&, const int64_t& value) { return value; };
+    return Sized::Create(cache, std::move(hooks)).value();
+  };
+  auto a = make("a");
+  auto b = make("b");
+  ASSERT_TRUE(share_->Add(*a, {1000}).ok());
+  ASSERT_TRUE(share_->Add(*b, {1000}).ok());
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  for (Sized* const cache : {a.get(), b.get()}) {
+    threads.emplace_back([cache, &done] {
+      for (int64_t i = 0; !done.load(); ++i) {
+        const int64_t key = i * i % 5003;
+        if (!cache->Get(key).has_value()) cache->Set(key, 300);
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    while (!done.load()) {
+      share_->RunMaintenance();
+      // One after the other: a reading of both is none of one instant.
+      const ShareStats stats = share_->stats();
+      int64_t sum = stats.free_bytes;
+      for (const auto& member : stats.members) sum += member.bytes;
+      EXPECT_LE(std::min(sum, kMax), stats.max_bytes);
+    }
+  });
+  for (int i = 0; i < 40; ++i) {
+    auto c = make("c");
+    const absl::Status status = share_->Add(*c, {1000});
+    EXPECT_TRUE(status.ok()) << status;
+    for (int64_t j = 0; j < 200; ++j) c->Set(j, 300);
+    EXPECT_TRUE(share_->SetMaxBytes(kMax - i * 1000).ok());
+    EXPECT_LE(a->limits().bytes + b->limits().bytes + c->limits().bytes,
+              kMax - i * 1000);
+  }
+  done.store(true);
+  for (auto& thread : threads) thread.join();
+  share_.reset();
+}
+
+}  // namespace
+}  // namespace wheelcache
