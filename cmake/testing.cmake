@@ -20,8 +20,8 @@ endif()
 # wheelcache_test(<name> <source>... [COPTS <option>...] [LINKOPTS <option>...])
 function(wheelcache_test name)
   cmake_parse_arguments(arg "" "" "COPTS;LINKOPTS" ${ARGN})
-  # They replace functions of the system, in what is linked statically.
-  if(BUILD_SHARED_LIBS AND arg_LINKOPTS)
+  # They replace functions of Unix, by GNU ld, in what is linked statically.
+  if(arg_LINKOPTS AND (BUILD_SHARED_LIBS OR APPLE OR WIN32))
     return()
   endif()
   add_executable(wheelcache_${name} ${arg_UNPARSED_ARGUMENTS})

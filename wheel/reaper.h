@@ -78,8 +78,8 @@ class WHEELCACHE_EXPORT Reaper final : private internal::BackgroundThread {
   ~Reaper();
 
   // Registers `client`, with nothing planned. If there is no thread and none
-  // can be created, registers nothing and returns the error of pthread_create,
-  // for instance kUnavailable; or kResourceExhausted if there is no memory.
+  // can be created, registers nothing and returns the system's error, for
+  // instance kUnavailable; or kResourceExhausted if there is no memory.
   // REQUIRES: `client` is not registered, here or elsewhere.
   absl::Status Register(Client* client);
 

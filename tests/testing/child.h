@@ -3,12 +3,21 @@
 #ifndef WHEELCACHE_TESTS_TESTING_CHILD_H_
 #define WHEELCACHE_TESTS_TESTING_CHILD_H_
 
-#include <pthread.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "absl/base/config.h"
+
+#ifndef _WIN32
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#endif
+
+#ifdef _WIN32
+namespace wheelcache {
+inline int fork() { return -1; }
+}  // namespace wheelcache
+#endif
 
 namespace wheelcache::testing {
 
@@ -18,6 +27,33 @@ inline constexpr bool kChildMayStartThreads = false;
 #else
 inline constexpr bool kChildMayStartThreads = true;
 #endif
+
+// What the other threads do at a fork().
+enum class Others {
+  kSleep,  // Nothing, before long.
+  kRun,    // Their work, in which no other than the library's allocate.
+};
+
+// Returns once no other thread runs, so that none is in AddressSanitizer's
+// allocator, which would then be locked for ever in the child. Other
+// allocators take care of themselves.
+#ifdef ABSL_HAVE_ADDRESS_SANITIZER
+void AwaitSleepOfOthers();
+#else
+inline void AwaitSleepOfOthers() {}
+#endif
+
+#ifdef _WIN32
+
+// There is no fork(), and so nothing that fails in a child.
+inline void EndInAMinute() {}
+inline bool EndedWell(int) { return true; }
+template <typename Predicate>
+bool HoldsInChild(Predicate&&, Others = Others::kSleep) {
+  return true;
+}
+
+#else
 
 // In a child: ends it in a minute, whatever it waits for. Of use on threads
 // that take no signals, too, as the reaper's.
@@ -36,21 +72,6 @@ inline bool EndedWell(pid_t child) {
          WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// What the other threads do at a fork().
-enum class Others {
-  kSleep,  // Nothing, before long.
-  kRun,    // Their work, in which no other than the library's allocate.
-};
-
-// Returns once no other thread runs, so that none is in AddressSanitizer's
-// allocator, which would then be locked for ever in the child. Other
-// allocators take care of themselves.
-#ifdef ABSL_HAVE_ADDRESS_SANITIZER
-void AwaitSleepOfOthers();
-#else
-inline void AwaitSleepOfOthers() {}
-#endif
-
 // Returns whether the child of a fork() came to an end within a minute, and
 // `holds` returned true there.
 template <typename Predicate>
@@ -63,6 +84,8 @@ bool HoldsInChild(Predicate&& holds, Others others = Others::kSleep) {
   }
   return EndedWell(child);
 }
+
+#endif
 
 }  // namespace wheelcache::testing
 

@@ -241,6 +241,7 @@ TEST(CondVarTest, WaitWithTimeoutHoldsTheLockOnReturn) {
   EXPECT_TRUE(IsHeld(&mu));
 }
 
+#ifdef __GLIBC__  // Elsewhere, cancelled threads unwind nothing.
 TEST(CondVarTest, CancelledWaitHoldsTheLockWhileItUnwinds) {
   for (const absl::Duration limit :
        {absl::InfiniteDuration(), absl::Hours(1)}) {
@@ -272,6 +273,7 @@ TEST(CondVarTest, CancelledWaitHoldsTheLockWhileItUnwinds) {
     EXPECT_FALSE(IsHeld(&mu));
   }
 }
+#endif
 
 TEST(CondVarTest, SignalEndsAWaitWithoutLimit) {
   Mutex mu;

@@ -7,7 +7,6 @@
 
 #include "wheelcache/cache/internal/epoch/epoch.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #ifdef __linux__
@@ -189,10 +188,7 @@ TEST_P(EpochTest, AThreadThatForksAtItsVeryEndKeepsItsSectionsInTheChild) {
     (void)&late;
     const ReadSection section;
   }).join();
-  int status = 0;
-  ASSERT_EQ(waitpid(LateForker::child, &status, 0), LateForker::child);
-  ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_TRUE(testing::EndedWell(LateForker::child));
   EXPECT_TRUE(NobodyReads());
 }
 

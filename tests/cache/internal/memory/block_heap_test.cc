@@ -5,7 +5,9 @@
 
 #include "wheelcache/cache/internal/memory/block_heap.h"
 
+#ifdef __linux__
 #include <sys/resource.h>
+#endif
 
 #include <algorithm>
 #include <cstddef>
@@ -89,12 +91,14 @@ class BlockHeapTest : public ::testing::Test {
   uint32_t fills_ = 0;
 };
 
+#ifdef __linux__
 // Of this thread, without a look at a disk.
 long PageFaults() {
   rusage usage;
   getrusage(RUSAGE_THREAD, &usage);
   return usage.ru_minflt;
 }
+#endif
 
 constexpr uint32_t kMiB = (1 << 20) / Chunks::kGranuleBytes;
 
@@ -170,6 +174,7 @@ TEST_F(BlockHeapTest, TheUnitsOfARoundGoBackInFewCalls) {
   EXPECT_LT(heap_.releases() - releases, 8 * moved / (2 * kMiB) + 4);
 }
 
+#ifdef __linux__
 // A page that is read before it is written to is mapped twice, and the second
 // time interrupts all threads.
 TEST_F(BlockHeapTest, ThePagesOfBitsAreMappedOnceAndAsTheyAreUsed) {
@@ -187,6 +192,7 @@ TEST_F(BlockHeapTest, ThePagesOfBitsAreMappedOnceAndAsTheyAreUsed) {
   EXPECT_GT(faults, kPages / 32);  // Pages of the system may be larger.
   ExpectNoBrokenInvariant();
 }
+#endif
 
 // What was released before lies between, in many pieces.
 TEST_F(BlockHeapTest, WhatIsFreeTogetherGoesBackInOneCall) {
