@@ -269,12 +269,20 @@ Put Cache<Key, Value, Hash, Equal>::SetIf(K&& key, const Handle& expected,
   }
   Shard::Write write;
   write.condition = &condition;
+  const internal::EntryPool& pool = engine().pool();
   const int64_t nanos = Clock::NanosAfter(0, deadline.reading);
   const int64_t now = engine().clock().NowNanos();
-  write.ttl_nanos = nanos > now ? Clock::kNever : 0;
+  int64_t end = nanos;
+  int64_t used = now;
+  if (pool.idle().on()) {
+    const int64_t unused = Clock::NanosAfter(0, deadline.if_unused);
+    end = std::min(end, unused);
+    used = std::min(used, pool.idle().UseBefore(unused));
+  }
+  write.ttl_nanos = end > now ? Clock::kNever : 0;
   Make(std::forward<K>(key), std::forward<V>(value), &write);
   // A shard draws none where there is one already.
-  engine().pool().SetDeadline(&engine().pool().At(write.ref), nanos, now);
+  pool.SetDeadline(&engine().pool().At(write.ref), nanos, used);
   return Store(&write);
 }
 

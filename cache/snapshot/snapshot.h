@@ -103,7 +103,7 @@ absl::StatusOr<SavedSnapshot> SaveSnapshot(
       codec.EncodeKey(handle.key(), &key);
       value.clear();
       codec.EncodeValue(handle.value(), &value);
-      return add({key, value, now + left, rank});
+      return add({key, value, now + left, now + handle.HardTimeToLive(), rank});
     });
   });
 }
@@ -129,7 +129,7 @@ absl::StatusOr<LoadedSnapshot> LoadSnapshot(
       return;
     }
     const Put put = cache.SetIf(*std::move(key), {}, *std::move(value),
-                                Deadline(entry.deadline));
+                                Deadline(entry.hard_deadline, entry.deadline));
     ++(put == Put::kStored ? loaded->stored
        : put == Put::kLost ? loaded->present
                            : loaded->refused);

@@ -11,11 +11,15 @@
 #include "absl/numeric/bits.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace wheelcache::internal {
 namespace {
 
 constexpr double kWhole = 1e6;
+
+// Begins the kind of a snapshot whose entries have a hard deadline as well.
+constexpr absl::string_view kWithIdle = "idle_ttl, ";
 
 constexpr size_t kMostBlockBytes = size_t{64} << 10;
 constexpr size_t kMostEntryBytes = size_t{256} << 20;
@@ -122,6 +126,7 @@ class Writer {
     std::string header;
     Append(static_cast<uint64_t>(absl::ToUnixNanos(wall_start_)), &header);
     Append(static_cast<uint64_t>(context_.window_part() * kWhole), &header);
+    if (context_.has_idle_ttl()) absl::StrAppend(&header, kWithIdle);
     return Write(kHeader, header + KindOf(context_));
   }
 
@@ -130,15 +135,11 @@ class Writer {
       ++saved_.left_out;
       return absl::OkStatus();
     }
-    int64_t left = 0;
-    if (entry.deadline != absl::InfiniteDuration()) {
-      left = absl::ToInt64Nanoseconds(entry.deadline - start_);
-      left = std::max<int64_t>(left, 1);
-    }
     std::string bytes;
     Append(entry.key.size(), &bytes);
     Append(entry.value.size(), &bytes);
-    Append(static_cast<uint64_t>(left), &bytes);
+    Append(LeftUntil(entry.deadline), &bytes);
+    if (context_.has_idle_ttl()) Append(LeftUntil(entry.hard_deadline), &bytes);
     absl::StrAppend(&bytes, entry.key, entry.value);
     const uint32_t rank = ClassOf(entry.rank);
     if (blocks_[rank].size + bytes.size() > kMostBlockBytes) {
@@ -164,6 +165,13 @@ class Writer {
   }
 
  private:
+  // In nanoseconds; 0 for ever.
+  uint64_t LeftUntil(absl::Duration deadline) const {
+    if (deadline == absl::InfiniteDuration()) return 0;
+    const int64_t left = absl::ToInt64Nanoseconds(deadline - start_);
+    return static_cast<uint64_t>(std::max<int64_t>(left, 1));
+  }
+
   struct Block {
     size_t size = 0;
     std::vector<std::pair<uint32_t, std::string>> entries;  // By exact rank.
@@ -252,32 +260,42 @@ class Reader {
   std::string bytes_;
 };
 
-// Finds what precedes all else, and how long ago saving began.
-absl::StatusOr<Place> ReadHeader(const SnapshotContext& context, Reader* reader,
-                                 absl::Duration* elapsed) {
+// What a snapshot says of itself: how long ago saving began, and whether its
+// entries have hard deadlines.
+struct Header {
+  Place place;
+  absl::Duration elapsed = absl::ZeroDuration();
+  bool with_idle = false;
+};
+
+absl::StatusOr<Header> ReadHeader(const SnapshotContext& context,
+                                  Reader* reader) {
   const absl::Time now = context.options.wall_clock();
   absl::StatusOr<Place> header = reader->Find(0);
   if (absl::IsDataLoss(header.status()) ||
       (header.ok() && header->head.rank != kHeader)) {
     return absl::InvalidArgumentError("this is no snapshot of a cache");
   }
-  if (!header.ok()) return header;
+  if (!header.ok()) return header.status();
   absl::StatusOr<absl::string_view> contents = reader->ContentsOf(*header);
   if (!contents.ok()) return contents.status();
+  Header result = {*header};
   uint64_t wall_nanos = 0;
   uint64_t window = 0;
   const std::string kind = KindOf(context);
-  if (!Take(&*contents, &wall_nanos) || !Take(&*contents, &window) ||
-      *contents != kind) {
+  const bool has_numbers =
+      Take(&*contents, &wall_nanos) && Take(&*contents, &window);
+  result.with_idle = absl::ConsumePrefix(&*contents, kWithIdle);
+  if (!has_numbers || *contents != kind) {
     return absl::FailedPreconditionError(
         absl::StrCat("the snapshot is of ", absl::CHexEscape(*contents),
                      "; this cache loads ", kind));
   }
   const int64_t saved = static_cast<int64_t>(wall_nanos);
   // If the clock has gone back, lives are shortened all the same.
-  *elapsed = absl::AbsDuration(now - absl::FromUnixNanos(saved));
+  result.elapsed = absl::AbsDuration(now - absl::FromUnixNanos(saved));
   if (window != 0) context.SetWindowPart(static_cast<double>(window) / kWhole);
-  return header;
+  return result;
 }
 
 // Finds the blocks of entries that follow the header, in the order in which
@@ -301,21 +319,28 @@ absl::Status FindBlocks(Place last, Reader* reader, std::vector<Place>* blocks,
   return absl::OkStatus();
 }
 
-// Takes an entry away, and turns its deadline into one by the cache's clock.
-bool TakeEntry(absl::Duration saved, absl::string_view* from,
+// Takes an entry away, and turns its deadlines into those by the cache's clock.
+// `saved` is when saving began.
+bool TakeEntry(absl::Duration saved, bool with_idle, absl::string_view* from,
                SnapshotEntry* entry) {
-  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
   uint64_t key_size = 0;
   uint64_t value_size = 0;
   uint64_t left = 0;
+  uint64_t hard_left = 0;
   if (!Take(from, &key_size) || !Take(from, &value_size) ||
-      !Take(from, &left) || !Take(key_size, from, &entry->key) ||
+      !Take(from, &left) || (with_idle && !Take(from, &hard_left)) ||
+      !Take(key_size, from, &entry->key) ||
       !Take(value_size, from, &entry->value)) {
     return false;
   }
-  const auto nanos = static_cast<int64_t>(std::min(left, kMost));
-  entry->deadline =
-      left == 0 ? absl::InfiniteDuration() : saved + absl::Nanoseconds(nanos);
+  const auto at = [&](uint64_t nanos) {
+    constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+    return nanos == 0 ? absl::InfiniteDuration()
+                      : saved + absl::Nanoseconds(static_cast<int64_t>(
+                                    std::min(nanos, kMost)));
+  };
+  entry->deadline = at(left);
+  entry->hard_deadline = with_idle ? at(hard_left) : entry->deadline;
   return true;
 }
 
@@ -342,12 +367,11 @@ absl::StatusOr<LoadedSnapshot> ReadSnapshot(
   // The clocks in this order: as in Writer.
   const absl::Duration start = context.clock().Now();
   Reader reader(source);
-  absl::Duration elapsed;
-  absl::StatusOr<Place> header = ReadHeader(context, &reader, &elapsed);
+  const absl::StatusOr<Header> header = ReadHeader(context, &reader);
   if (!header.ok()) return header.status();
   std::vector<Place> blocks;
   uint64_t counted = 0;
-  absl::Status status = FindBlocks(*header, &reader, &blocks, &counted);
+  absl::Status status = FindBlocks(header->place, &reader, &blocks, &counted);
   LoadedSnapshot loaded;
   SnapshotProgress progress;
   for (const Place& block : blocks) {
@@ -355,7 +379,8 @@ absl::StatusOr<LoadedSnapshot> ReadSnapshot(
     status.Update(rest.status());
     while (rest.ok() && !rest->empty()) {
       SnapshotEntry entry;
-      if (!TakeEntry(start - elapsed, &*rest, &entry)) {
+      if (!TakeEntry(start - header->elapsed, header->with_idle, &*rest,
+                     &entry)) {
         rest = Broken(block, "has half an entry");
         status.Update(rest.status());
         continue;

@@ -85,8 +85,9 @@ namespace internal {
 struct SnapshotEntry {
   absl::string_view key;
   absl::string_view value;
-  absl::Duration deadline;  // By the cache's clock.
-  uint32_t rank = 0;        // As Cache::ForEach tells. Only when saving.
+  absl::Duration deadline;       // By the cache's clock, if it is not used.
+  absl::Duration hard_deadline;  // However much it is used.
+  uint32_t rank = 0;             // As Cache::ForEach tells. Only when saving.
 };
 
 // What the two below have in common.
@@ -96,6 +97,9 @@ struct SnapshotContext {
   AnyCache& cache;
 
   const Clock& clock() const { return *cache.options().clock; }
+  bool has_idle_ttl() const {
+    return cache.options().idle_ttl != absl::InfiniteDuration();
+  }
   double window_part() const { return cache.engine_.window_part(); }
   void SetWindowPart(double part) const { cache.engine_.SetWindowPart(part); }
 };

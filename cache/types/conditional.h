@@ -82,9 +82,15 @@ enum class Put {
 //   sessions->SetIf(token, {}, user,
 //                   wheelcache::Deadline(clock.Now() + until_logout));
 struct Deadline {
-  explicit Deadline(absl::Duration clock_reading) : reading(clock_reading) {}
+  explicit Deadline(absl::Duration clock_reading,
+                    absl::Duration end_if_unused = absl::InfiniteDuration())
+      : reading(clock_reading), if_unused(end_if_unused) {}
 
   absl::Duration reading;
+
+  // With idle_ttl: when it ends unless it is used, if that is earlier than by a
+  // use now; as if it had been used before. Ignored without.
+  absl::Duration if_unused;
 };
 
 // What the function of Update decides about its key.

@@ -84,10 +84,11 @@ class CacheHandle {
   // or less if its deadline has passed. Reflects a later Touch, or use with
   // idle_ttl: between two calls, a result of zero or less may grow again. The
   // cache's clock must still exist.
-  absl::Duration TimeToLive() const {
-    const int64_t deadline = entry().deadline();
-    if (deadline == Clock::kNever) return absl::InfiniteDuration();
-    return absl::Nanoseconds(deadline) - clock_->Now();
+  absl::Duration TimeToLive() const { return Until(entry().deadline()); }
+
+  // The same, however much it is used: with idle_ttl, what is left of its TTL.
+  absl::Duration HardTimeToLive() const {
+    return Until(pool().HardDeadlineOf(entry()));
   }
 
   // How long ago the value was Set, or stored by a load; a Touch does not
@@ -130,6 +131,11 @@ class CacheHandle {
   CacheHandle Share(internal::EntryRef other) const {
     pool_->Pin(other);
     return CacheHandle(pool_, other, clock_);
+  }
+
+  absl::Duration Until(int64_t deadline) const {
+    if (deadline == Clock::kNever) return absl::InfiniteDuration();
+    return absl::Nanoseconds(deadline) - clock_->Now();
   }
 
   const Pool& pool() const {

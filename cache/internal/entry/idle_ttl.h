@@ -31,6 +31,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "wheelcache/wheel/clock.h"
 
@@ -65,6 +66,13 @@ class IdleTtl {
         std::min(Clock::NanosAfter(now_nanos, nanos_), Clock::kNever - 1) &
         ~int64_t{1};
     return hard_deadline <= idle ? Final(hard_deadline) : idle;
+  }
+
+  // When an entry was used that ends at this time for want of another use.
+  // REQUIRES: on().
+  constexpr int64_t UseBefore(int64_t deadline) const {
+    constexpr int64_t kFirst = std::numeric_limits<int64_t>::min();
+    return deadline < kFirst + nanos_ ? kFirst : deadline - nanos_;
   }
 
   static constexpr bool IsFinal(int64_t deadline) {

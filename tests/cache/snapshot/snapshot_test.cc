@@ -349,6 +349,65 @@ TEST_P(SnapshotTest, ACachesClockThatWentBackMakesNoLifeEndless) {
   EXPECT_EQ(Loaded(bytes, *restarted).expired, 1);
 }
 
+// A session lives on as it would have: it ends by its TTL, and for want of use.
+TEST_P(SnapshotTest, AnIdleTtlGoesOnWhereItWas) {
+  options_.idle_ttl = absl::Seconds(64);
+  auto cache = New<std::string, std::string>();
+  cache->Set("used", "1", absl::Seconds(300));
+  cache->Set("unused", "2");
+  cache->Set("short", "3", absl::Seconds(30));
+  cache->Set("gone", "4");
+  clock_.Advance(absl::Seconds(20));
+  cache->Get("used");
+  cache->Get("unused");
+  const std::string bytes = Saved(*cache);
+  for (const absl::Duration down : {absl::Seconds(0), absl::Seconds(50)}) {
+    SCOPED_TRACE(down);
+    wall_ += down;
+    const absl::Duration saved = later_.Now() - down;
+    auto restarted = Restarted<std::string, std::string>();
+    const bool all = down == absl::ZeroDuration();
+    EXPECT_EQ(Loaded(bytes, *restarted).expired, all ? 0 : 2);
+    EXPECT_EQ(restarted->Contains("short"), all);
+    EXPECT_EQ(restarted->Contains("gone"), all);
+    // Loading was no use.
+    EXPECT_EQ(restarted->TimeToLive("unused"), absl::Seconds(64) - down);
+    // Uses extend it up to what was its TTL.
+    for (int second = 60; second < 280; second += 50) {
+      later_.AdvanceTo(saved + absl::Seconds(second));
+      EXPECT_TRUE(restarted->Get("used").has_value()) << second;
+    }
+    EXPECT_FALSE(restarted->Contains("unused"));
+    later_.AdvanceTo(saved + absl::Seconds(280) - absl::Nanoseconds(2));
+    EXPECT_TRUE(restarted->Contains("used"));
+    later_.AdvanceTo(saved + absl::Seconds(280));
+    EXPECT_FALSE(restarted->Contains("used"));
+  }
+}
+
+// Of a cache without an idle TTL, and for one.
+TEST_P(SnapshotTest, AnIdleTtlMayComeAndGo) {
+  auto without = New<std::string, std::string>();
+  without->Set("a", "1", absl::Seconds(100));
+  without->Set("b", "2");
+  const std::string bytes = Saved(*without);
+  options_.idle_ttl = absl::Seconds(10);
+  auto with = Restarted<std::string, std::string>();
+  EXPECT_EQ(Loaded(bytes, *with).stored, 2);
+  EXPECT_EQ(with->TimeToLive("a"), absl::Seconds(10));
+  EXPECT_EQ(with->TimeToLive("b"), absl::Seconds(10));
+  EXPECT_EQ(with->Find("b").HardTimeToLive(), absl::InfiniteDuration());
+  EXPECT_EQ(with->Find("a").HardTimeToLive(), absl::Seconds(100));
+  options_.clock = &later_;
+  auto other = New<std::string, std::string>();
+  other->Set("c", "3", absl::Seconds(100));
+  const std::string more = Saved(*other);
+  options_.idle_ttl = absl::InfiniteDuration();
+  without = Restarted<std::string, std::string>();
+  EXPECT_EQ(Loaded(more, *without).stored, 1);
+  EXPECT_EQ(without->TimeToLive("c"), absl::Seconds(100));
+}
+
 TEST_P(SnapshotTest, JitterVariesNoLifeOnceMore) {
   options_.jitter = 1;
   options_.jitter_seed = 7;
