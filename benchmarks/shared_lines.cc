@@ -5,7 +5,7 @@
 // A thread stands for each core. They take turns: one operation after the
 // other, on a core drawn at random. So every run counts nearly the same. The
 // cache has the default options but for max_bytes, and is full of values of 16
-// to 400 bytes.
+// to 400 bytes. The timer service has 30,000 timers.
 //
 // Prints for each kind of operation and number of cores how many lines one
 // operation fetches from other cores, by what they belong to:
@@ -61,6 +61,7 @@
 #include "wheelcache/tests/testing/cache_peer.h"
 #include "wheelcache/wheel/reaper.h"
 #include "wheelcache/wheel/simulated_clock.h"
+#include "wheelcache/wheel/timer_service.h"
 
 ABSL_FLAG(std::vector<std::string>, cores,
           (std::vector<std::string>{"2", "8", "64"}),
@@ -222,6 +223,10 @@ class Ledger {
     options.clock = &clock_;
     options.reaper = &reaper_;
     cache_ = *StringCache::Create(options);
+    Timers::Options timers;
+    timers.execute = [](int64_t, int64_t) {};
+    timers.reaper = &reaper_;
+    timers_ = *Timers::Create(std::move(timers));
   }
 
   // Whether an address is in one of the cache's shards.
@@ -248,17 +253,27 @@ class Ledger {
         for (int64_t i = 0; i < kAtATime; ++i) Set(kSetNew);
       });
     }
+    for (int64_t key = 0; key < kTimers; key += kAtATime) {
+      crew_.Run(AnyCore(), [&] {
+        for (int64_t i = 0; i < kAtATime; ++i) SetTimer(key + i);
+      });
+    }
     return {CountOne("hit", kHit),
             CountOne("hit, a Set to nine", kHit, kSetNew),
             CountOne("Set of a new key", kSetNew),
-            CountOne("Set of a resident key", kSetResident)};
+            CountOne("Set of a resident key", kSetResident),
+            CountOne("Set of a timer again", kSetTimer)};
   }
 
  private:
-  enum Operation { kNone, kHit, kSetNew, kSetResident };
+  using Timers = TimerService<int64_t, int64_t>;
+
+  enum Operation { kNone, kHit, kSetNew, kSetResident, kSetTimer };
 
   // Of a value and its key, with what belongs to them.
   static constexpr int64_t kMeanBytes = 290;
+
+  static constexpr int64_t kTimers = 30'000;
 
   static constexpr int64_t kAtATime = 50;
 
@@ -267,6 +282,11 @@ class Ledger {
   void Set(Operation operation) {
     Draw(operation);
     cache_->Set(key_, value_, absl::Hours(1));
+  }
+
+  void SetTimer(int64_t key) {
+    const absl::Duration delay = absl::Minutes(60 + dice_.Below(60));
+    timers_->Set(key, 0, delay).IgnoreError();
   }
 
   // Key and value are there before the operation, as in a service.
@@ -281,6 +301,8 @@ class Ledger {
     crew_.Run(AnyCore(), [&] {
       if (operation == kHit) {
         cache_->Visit(key_, [](const auto&) {});
+      } else if (operation == kSetTimer) {
+        SetTimer(dice_.Below(kTimers));
       } else {
         cache_->Set(key_, value_, absl::Hours(1));
       }
@@ -321,6 +343,7 @@ class Ledger {
   std::string key_;
   std::string value_;
   std::unique_ptr<StringCache> cache_;
+  std::unique_ptr<Timers> timers_;
   Crew crew_;
 };
 
@@ -343,6 +366,9 @@ Owner OwnerOf(const std::set<std::string>& files) {
       {"block_heap.cc", kMemory},
       {"block_heap.h", kMemory},
       {"striped_counters.h", kCounters},
+      {"timer_table.h", kEntry},
+      {"timer_queue.cc", kShard},
+      {"timer_blocks.cc", kShard},
   };
   for (const auto& [file, owner] : kOwnerOf) {
     if (files.count(file) > 0) return owner;

@@ -287,6 +287,8 @@ void LogOut(const std::string& user, Session /*session*/) {
   FAIL() << user << " is still here";
 }
 
+void Report() {}
+
 TEST(WheelExamples, TimerService) {
   using Sessions = wheelcache::TimerService<std::string, Session>;
   Sessions::Options options;
@@ -301,6 +303,7 @@ TEST(WheelExamples, TimerService) {
   (*sessions)->Set("ada", session, absl::Minutes(30)).IgnoreError();
   (*sessions)->Move("ada", absl::Minutes(30)).IgnoreError();  // Still there.
   (*sessions)->Remove("ada").IgnoreError();  // Logged out by hand.
+  (*sessions)->Every(absl::Minutes(1), [] { Report(); }).IgnoreError();
   EXPECT_EQ((*sessions)->size(), 0u);
 }
 

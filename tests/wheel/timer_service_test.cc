@@ -1,5 +1,5 @@
-// What users of a keyed timing wheel know: set, move, remove, drain, stop; and
-// when timers fire, at all phases and against a model.
+// What users of a keyed timing wheel know: set, move, remove, drain, stop;
+// periodic timers; and when timers fire, at all phases and against a model.
 
 #include "wheelcache/wheel/timer_service.h"
 
@@ -141,6 +141,19 @@ TEST_F(TimerServiceTest, MovedByOneIntervalOrMoreItFiresAtAnEnd) {
   EXPECT_THAT(TakeFired(), ElementsAre(Fired{"k", 1, 12}, Fired{"j", 2, 13}));
 }
 
+TEST_F(TimerServiceTest, SetIfAbsentLeavesTheTimerThatIsThere) {
+  Start();
+  ASSERT_TRUE(service_->SetIfAbsent("k", 1, absl::Seconds(5)).ok());
+  const absl::Status status = service_->SetIfAbsent("k", 2, absl::Seconds(1));
+  EXPECT_TRUE(absl::IsAlreadyExists(status));
+  EXPECT_EQ(status.message(), "the key has a timer");
+  RunFor(100);
+  EXPECT_THAT(TakeFired(), ElementsAre(Fired{"k", 1, 5}));
+  EXPECT_TRUE(service_->SetIfAbsent("k", 3, absl::Seconds(1)).ok());
+  RunFor(1);
+  EXPECT_THAT(TakeFired(), ElementsAre(Fired{"k", 3, 101}));
+}
+
 TEST_F(TimerServiceTest, AnUnknownKeyIsNotFound) {
   Start();
   EXPECT_TRUE(absl::IsNotFound(service_->Move("k", absl::Seconds(1))));
@@ -156,6 +169,9 @@ TEST_F(TimerServiceTest, ANegativeDelayIsRefusedAndChangesNothing) {
   EXPECT_EQ(status.message(), "delay is -3s: it must not be negative");
   EXPECT_TRUE(
       absl::IsInvalidArgument(service_->Move("k", -absl::InfiniteDuration())));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      service_->SetIfAbsent("j", 2, absl::Seconds(-3))));
+  EXPECT_EQ(service_->size(), 1);
   EXPECT_TRUE(absl::IsInvalidArgument(
       service_->After(absl::Nanoseconds(-1), [] {}).status()));
   RunFor(100);
@@ -196,12 +212,14 @@ TEST_F(TimerServiceTest, ATimerWithoutAKeyCallsItsOwnFunction) {
   EXPECT_EQ(service_->size(), 0);
 }
 
-TEST_F(TimerServiceTest, AfterWantsAFunction) {
+TEST_F(TimerServiceTest, AfterAndEveryWantAFunction) {
   Start();
-  const absl::Status status =
-      service_->After(absl::Seconds(5), nullptr).status();
-  EXPECT_TRUE(absl::IsInvalidArgument(status));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("callback is empty"));
+  for (const absl::Status& status :
+       {service_->After(absl::Seconds(5), nullptr).status(),
+        service_->Every(absl::Seconds(5), nullptr).status()}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(status));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("callback is empty"));
+  }
 }
 
 TEST_F(TimerServiceTest, DrainLeavesTimersWithoutAKeyAlone) {
@@ -221,6 +239,9 @@ TEST_F(TimerServiceTest, AfterStopEveryCallSaysThatItIsClosed) {
   const absl::Status closed =
       absl::FailedPreconditionError("the timer service is closed");
   EXPECT_EQ(service_->Set("k", 1, absl::Seconds(1)), closed);
+  EXPECT_EQ(service_->SetIfAbsent("k", 1, absl::Seconds(1)), closed);
+  EXPECT_EQ(service_->SetEvery("k", 1, absl::Seconds(1)), closed);
+  EXPECT_EQ(service_->Every(absl::Seconds(1), [] {}).status(), closed);
   EXPECT_EQ(service_->Move("k", absl::Seconds(1)), closed);
   EXPECT_EQ(service_->Remove("k"), closed);
   EXPECT_EQ(service_->Drain([](const std::string&, int) {}).status(), closed);
@@ -389,6 +410,238 @@ TEST(TimerService, KeysAndValuesNeedOnlyBeMovable) {
             1);
 }
 
+class TimerServicePeriodTest : public TimerServiceTestBase {
+ protected:
+  void SetEvery(const std::string& key, int value, double seconds) {
+    const absl::Status status =
+        service_->SetEvery(key, value, absl::Seconds(seconds));
+    EXPECT_TRUE(status.ok()) << status;
+  }
+
+  // When the callbacks were since the last call of this.
+  std::vector<double> TakeTimes() {
+    std::vector<double> times;
+    for (const Fired& fired : TakeFired()) times.push_back(fired.at);
+    return times;
+  }
+};
+
+TEST_F(TimerServicePeriodTest, APeriodicTimerFiresWithoutDrift) {
+  Start();
+  RunFor(0.25);
+  SetEvery("k", 7, 2.5);
+  ASSERT_TRUE(service_->Every(absl::Seconds(3), [this] { Note("e", 0); }).ok());
+  RunFor(10);
+  // Due at 2.75, 5.25, 7.75, 10.25; and at 3.25, 6.25, 9.25.
+  EXPECT_THAT(TakeFired(),
+              UnorderedElementsAre(Fired{"k", 7, 3}, Fired{"e", 0, 4},
+                                   Fired{"k", 7, 6}, Fired{"e", 0, 7},
+                                   Fired{"k", 7, 8}, Fired{"e", 0, 10}));
+  EXPECT_EQ(service_->size(), 1);
+  RunFor(1);
+  EXPECT_THAT(TakeFired(), ElementsAre(Fired{"k", 7, 11}));
+}
+
+// Promise: Timers fire once
+TEST_F(TimerServicePeriodTest, EachTimeIsKeptAtEveryPhaseAndPeriod) {
+  constexpr int kInterval = 7;
+  for (int phase = 0; phase < kInterval; ++phase) {
+    for (int period = 1; period <= 3 * kInterval; ++period) {
+      Service::Options options = DefaultOptions();
+      options.interval = absl::Nanoseconds(kInterval);
+      Start(std::move(options));
+      clock_.RunFor(absl::Nanoseconds(phase));
+      const double begin = now();
+      SetEvery("k", 1, period * 1e-9);
+      clock_.RunFor(absl::Nanoseconds(10 * period + kInterval));
+      const std::vector<double> times = TakeTimes();
+      ASSERT_GE(times.size(), 10u);
+      for (size_t i = 0; i < 10; ++i) {
+        const double due = static_cast<double>((i + 1) * period) * 1e-9;
+        const double late = times[i] - begin - due;
+        EXPECT_GE(late, -1e-12);
+        EXPECT_LT(late, (kInterval - 0.5) * 1e-9);
+      }
+    }
+  }
+}
+
+TEST_F(TimerServicePeriodTest, TimesThatPassDuringAPauseCountAsOne) {
+  Start();
+  SetEvery("k", 1, 2);
+  clock_.Advance(absl::Seconds(9));
+  clock_.WaitUntilAsleep();
+  EXPECT_THAT(TakeTimes(), ElementsAre(9));
+  RunFor(3);
+  EXPECT_THAT(TakeTimes(), ElementsAre(10, 12));
+}
+
+TEST_F(TimerServicePeriodTest, TimesThatPassDuringACallbackCountAsOne) {
+  bool is_slow = true;
+  StartWith([&](const std::string&, int) {
+    if (std::exchange(is_slow, false)) clock_.Advance(absl::Seconds(5));
+  });
+  SetEvery("k", 1, 2);
+  RunFor(5);  // The callback at 2 ends at 7.
+  RunFor(3);
+  EXPECT_THAT(TakeTimes(), ElementsAre(2, 7, 8, 10));
+}
+
+TEST_F(TimerServicePeriodTest, WhatTheCallbackDoesToItsValueStaysThere) {
+  using Service = TimerService<int, std::string>;
+  Service::Options options;
+  std::vector<std::string> values;
+  options.execute = [&](int, std::string value) {
+    values.push_back(value);
+    value.clear();
+  };
+  options.clock = &clock_;
+  const auto service = *Service::Create(std::move(options));
+  ASSERT_TRUE(
+      service->SetEvery(1, std::string(50, 'v'), absl::Seconds(1)).ok());
+  clock_.RunFor(absl::Seconds(2));
+  EXPECT_THAT(values, ElementsAre(std::string(50, 'v'), std::string(50, 'v')));
+}
+
+TEST_F(TimerServicePeriodTest, TheFunctionOfEveryKeepsWhatItCounts) {
+  Start();
+  std::vector<int> counts;
+  ASSERT_TRUE(service_
+                  ->Every(absl::Seconds(1),
+                          [&counts, n = 0]() mutable { counts.push_back(++n); })
+                  .ok());
+  RunFor(3);
+  EXPECT_THAT(counts, ElementsAre(1, 2, 3));
+}
+
+TEST_F(TimerServicePeriodTest, ItsOwnCallbackMayEndOrChangeIt) {
+  TimerId id{};
+  const struct {
+    std::string name;
+    std::function<void()> change;
+    std::vector<double> times;  // With one at 2 before.
+  } changes[] = {
+      {"Remove", [this] { Remove("k"); }, {}},
+      {"Drain",
+       [this] {
+         EXPECT_EQ(*service_->Drain([](const std::string&, int) {}), 0);
+       },
+       {}},
+      {"Stop", [this] { service_->Stop(); }, {}},
+      {"Cancel", [&] { EXPECT_TRUE(service_->Cancel(id).ok()); }, {4, 6, 8}},
+      {"Move", [this] { Move("k", 3); }, {5, 7, 9}},
+      {"Move to less than an interval",
+       [this] { Move("k", .5); },
+       {2.5, 5, 7, 9}},
+      {"Set", [this] { Set("k", 2, 3); }, {5}},
+      {"SetEvery", [this] { SetEvery("k", 2, 3); }, {5, 8}},
+      {"SetIfAbsent",
+       [this] {
+         EXPECT_TRUE(absl::IsAlreadyExists(
+             service_->SetIfAbsent("k", 2, absl::Seconds(1))));
+       },
+       {4, 6, 8}},
+  };
+  for (const auto& [name, change, expected] : changes) {
+    SCOPED_TRACE(name);
+    bool is_first = true;
+    const double start = now();
+    StartWith([&, &change = change](const std::string&, int) {
+      if (std::exchange(is_first, false)) change();
+    });
+    id = *service_->Every(absl::Hours(1), [] {});
+    SetEvery("k", 1, 2);
+    RunFor(9);
+    std::vector<double> times = TakeTimes();
+    for (double& time : times) time -= start;
+    ASSERT_FALSE(times.empty());
+    EXPECT_EQ(times[0], 2);
+    times.erase(times.begin());
+    EXPECT_EQ(times, expected);
+    EXPECT_EQ(service_->size(), expected.size() > 1 ? 1 : 0);
+  }
+}
+
+TEST_F(TimerServicePeriodTest, ACallOfEveryMayCancelItself) {
+  Start();
+  int calls = 0;
+  TimerId id{};
+  id = *service_->Every(absl::Seconds(1), [&] {
+    if (++calls < 3) return;
+    EXPECT_TRUE(service_->Cancel(id).ok());
+  });
+  RunFor(10);
+  EXPECT_EQ(calls, 3);
+  EXPECT_TRUE(absl::IsNotFound(service_->Cancel(id)));
+}
+
+TEST_F(TimerServicePeriodTest, OtherCallsEndAndChangeItAsAnyTimer) {
+  Start();
+  SetEvery("removed", 1, 2);
+  SetEvery("moved", 2, 5);
+  SetEvery("replaced", 3, 2);
+  Set("made periodic", 4, 9);
+  SetEvery("drained", 5, 50);
+  EXPECT_EQ(service_->size(), 5);
+  Remove("removed");
+  Move("moved", 3);
+  Set("replaced", 6, 4);
+  SetEvery("made periodic", 7, 6);
+  RunFor(12);
+  EXPECT_THAT(
+      TakeFired(),
+      UnorderedElementsAre(Fired{"moved", 2, 3}, Fired{"replaced", 6, 4},
+                           Fired{"made periodic", 7, 6}, Fired{"moved", 2, 8},
+                           Fired{"made periodic", 7, 12}));
+  std::map<std::string, int> drained;
+  ASSERT_TRUE(service_
+                  ->Drain([&](const std::string& key, int value) {
+                    drained[key] = value;
+                  })
+                  .ok());
+  EXPECT_THAT(drained, UnorderedElementsAre(std::pair("drained", 5),
+                                            std::pair("moved", 2),
+                                            std::pair("made periodic", 7)));
+  RunFor(100);
+  EXPECT_THAT(TakeFired(), IsEmpty());
+}
+
+TEST_F(TimerServicePeriodTest, DrainLeavesEveryAlone) {
+  Start();
+  ASSERT_TRUE(service_->Every(absl::Seconds(1), [this] { Note("e", 1); }).ok());
+  EXPECT_EQ(*service_->Drain([](const std::string&, int) {}), 0);
+  RunFor(2);
+  EXPECT_THAT(TakeTimes(), ElementsAre(1, 2));
+}
+
+TEST_F(TimerServicePeriodTest, ABadPeriodIsRefusedAndChangesNothing) {
+  Start();
+  Set("k", 1, 5);
+  for (const absl::Duration period :
+       {absl::ZeroDuration(), absl::Seconds(-1), absl::InfiniteDuration(),
+        absl::Nanoseconds(1) / 4}) {
+    const absl::Status status = service_->SetEvery("k", 2, period);
+    EXPECT_TRUE(absl::IsInvalidArgument(status));
+    EXPECT_EQ(status.message(),
+              absl::StrCat("period is ", absl::FormatDuration(period),
+                           ": it must be positive and finite"));
+    EXPECT_EQ(service_->Every(period, [] {}).status(), status);
+  }
+  RunFor(100);
+  EXPECT_THAT(TakeFired(), ElementsAre(Fired{"k", 1, 5}));
+}
+
+TEST_F(TimerServicePeriodTest, APeriodOfManyYearsEndsAtTheEndOfTime) {
+  Start();
+  const absl::Duration period = absl::Hours(24) * 365 * 200;
+  ASSERT_TRUE(service_->SetEvery("k", 1, period).ok());
+  clock_.RunFor(period);
+  EXPECT_EQ(TakeFired().size(), 1);
+  clock_.RunFor(absl::InfiniteDuration());
+  EXPECT_THAT(TakeFired(), IsEmpty());
+  EXPECT_EQ(service_->size(), 1);
+}
+
 class TimerServiceTimeTest : public TimerServiceTestBase {
  protected:
   void SetUp() override { Start(); }
@@ -507,9 +760,11 @@ TEST_F(TimerServiceTimeTest, AClockThatIsSetBackDelaysAndLosesNothing) {
 // The same as the service, as plainly as can be: key to value and due tick.
 class Model {
  public:
-  void Set(const std::string& key, int value, int64_t tick) {
-    timers_[key] = {value, tick};
+  void Set(const std::string& key, int value, int64_t tick,
+           int64_t period = 0) {
+    timers_[key] = {value, tick, period};
   }
+  bool Has(const std::string& key) const { return timers_.count(key) > 0; }
   bool Move(const std::string& key, int64_t tick) {
     if (timers_.count(key) == 0) return false;
     timers_[key].tick = tick;
@@ -522,9 +777,11 @@ class Model {
   std::map<std::string, int> Fire(int64_t tick) {
     std::map<std::string, int> fired;
     for (auto it = timers_.begin(); it != timers_.end();) {
-      const bool due = it->second.tick <= tick;
-      if (due) fired[it->first] = it->second.value;
-      it = due ? timers_.erase(it) : std::next(it);
+      Timer& timer = it->second;
+      const bool due = timer.tick <= tick;
+      if (due) fired[it->first] = timer.value;
+      while (timer.period > 0 && timer.tick <= tick) timer.tick += timer.period;
+      it = due && timer.period == 0 ? timers_.erase(it) : std::next(it);
     }
     return fired;
   }
@@ -533,6 +790,7 @@ class Model {
   struct Timer {
     int value;
     int64_t tick;
+    int64_t period;
   };
   std::map<std::string, Timer> timers_;
 };
@@ -551,9 +809,15 @@ TEST_F(TimerServiceTimeTest, AgreesWithAModelUnderRandomOperations) {
     const int64_t delay = 1 + pick(1 << (1 + pick(14)));
     const absl::Duration after = absl::Nanoseconds(delay);
     const int operation = pick(100);
-    if (operation < 40) {
+    if (operation < 25) {
       ASSERT_TRUE(service_->Set(key, i, after).ok());
       model.Set(key, i, tick + delay);
+    } else if (operation < 32) {
+      ASSERT_TRUE(service_->SetEvery(key, i, after).ok());
+      model.Set(key, i, tick + delay, delay);
+    } else if (operation < 40) {
+      ASSERT_EQ(service_->SetIfAbsent(key, i, after).ok(), !model.Has(key));
+      if (!model.Has(key)) model.Set(key, i, tick + delay);
     } else if (operation < 70) {
       ASSERT_EQ(service_->Move(key, after).ok(), model.Move(key, tick + delay));
     } else if (operation < 80) {

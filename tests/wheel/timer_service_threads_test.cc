@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -142,9 +143,10 @@ TEST_F(TimerServiceCallbackTest, AnExceptionIsCountedAndStopsNoOther) {
   Set("good", 2, 5);
   Set("worse", 3, 6);
   ASSERT_TRUE(service_->After(absl::Seconds(7), [] { throw 7; }).ok());
+  ASSERT_TRUE(service_->Every(absl::Seconds(4), [] { throw 7; }).ok());
   RunFor(8);
   EXPECT_EQ(TakeFired().size(), 3);
-  EXPECT_EQ(service_->exceptions(), 3);
+  EXPECT_EQ(service_->exceptions(), 5);
   Set("good", 4, 1);
   RunFor(100);
   EXPECT_THAT(TakeFired(), ElementsAre(Fired{"good", 4, 9}));
@@ -422,15 +424,70 @@ TEST_F(TimerServiceExecutorTest, AChangeWinsAgainstATaskThatHasNotRun) {
 
 TEST_F(TimerServiceExecutorTest, AFreedTaskServesTheNextOneThatIsDue) {
   StartWithTasks();
-  for (const char* key : {"a", "b", "c"}) Set(key, 1, 5);
+  Set("k", 1, 5);
   RunFor(5);
-  Remove("a");
-  Remove("b");
-  Set("d", 2, 1);
+  Remove("k");
+  Set("k", 2, 1);
   RunFor(1);
-  EXPECT_EQ(tasks_.size(), 3);  // Those of a and b serve c and d.
+  EXPECT_EQ(tasks_.size(), 1);  // That of the first serves the second.
   tasks_.RunAll();
-  EXPECT_THAT(TakeFired(), ElementsAre(Fired{"c", 1, 6}, Fired{"d", 2, 6}));
+  EXPECT_THAT(TakeFired(), ElementsAre(Fired{"k", 2, 6}));
+}
+
+TEST_F(TimerServiceExecutorTest, APeriodicTimerWaitsForItsTask) {
+  StartWithTasks();
+  ASSERT_TRUE(service_->SetEvery("k", 1, absl::Seconds(2)).ok());
+  RunFor(7);
+  EXPECT_EQ(tasks_.size(), 1);
+  tasks_.RunAll();
+  EXPECT_EQ(tasks_.size(), 0);
+  RunFor(1);
+  EXPECT_EQ(tasks_.size(), 1);
+  tasks_.RunAll();
+  EXPECT_THAT(TakeFired(), ElementsAre(Fired{"k", 1, 7}, Fired{"k", 1, 8}));
+}
+
+// While its callback runs on an executor's thread.
+TEST_F(TimerServiceExecutorTest, APeriodicTimerThatRunsIsEndedByAnotherThread) {
+  const struct {
+    std::string name;
+    std::function<void()> change;
+    std::vector<Fired> later;
+  } changes[] = {
+      {"Set", [this] { Set("k", 2, 10); }, {{"k", 2, 13}}},
+      {"Move", [this] { Move("k", 10); }, {{"k", 1, 13}}},
+      {"Remove", [this] { Remove("k"); }, {}},
+      {"Drain",
+       [this] { EXPECT_EQ(*service_->Drain([](auto&, int) {}), 0); },
+       {}},
+  };
+  for (const auto& [name, change, later] : changes) {
+    SCOPED_TRACE(name);
+    Notification started, go_on;
+    bool is_first = true;
+    Service::Options options = OptionsWithTasks();
+    options.execute = [&](const std::string& key, int value) {
+      if (!std::exchange(is_first, false)) return Note(key, value);
+      started.Notify();
+      go_on.Wait();
+    };
+    Start(std::move(options));
+    const double start = now();
+    ASSERT_TRUE(service_->SetEvery("k", 1, absl::Seconds(2)).ok());
+    RunFor(2);
+    std::thread executor(tasks_.Take());
+    started.Wait();
+    change();
+    RunFor(3);
+    EXPECT_EQ(tasks_.size(), 0);  // Its callbacks do not overlap.
+    go_on.Notify();
+    executor.join();
+    RunFor(8);
+    tasks_.RunAll();
+    std::vector<Fired> fired = TakeFired();
+    for (Fired& f : fired) f.at -= start;
+    EXPECT_EQ(fired, later);
+  }
 }
 
 TEST_F(TimerServiceExecutorTest, ATaskMayOutliveTheService) {
@@ -633,6 +690,22 @@ TEST_F(TimerServiceFork, TheTimersGoOnInTheChildWithItsFirstSet) {
   EXPECT_EQ(fired_, 100);
 }
 
+TEST_F(TimerServiceFork, PeriodicTimersGoOnInTheChild) {
+  if (!kChildMayStartThreads) GTEST_SKIP();
+  Start([this](int, int value) { fired_ += value; });
+  ASSERT_TRUE(service_->SetEvery(1, 100, absl::Seconds(5)).ok());
+  EXPECT_TRUE(HoldsInChild([&] {
+    if (!Set(2, 10, absl::Seconds(60))) return false;
+    clock_.RunFor(absl::Seconds(11));
+    if (fired_ != 200) return false;
+    service_ = nullptr;
+    return true;
+  }));
+  EXPECT_EQ(fired_, 0);
+  clock_.RunFor(absl::Seconds(5));
+  EXPECT_EQ(fired_, 100);
+}
+
 TEST_F(TimerServiceFork, TasksThatWaitAreTheChildsAsWell) {
   if (!kChildMayStartThreads) GTEST_SKIP();
   StartWithTasks([this](int, int value) { fired_ += value; });
@@ -711,6 +784,8 @@ class CountedValue {
   CountedValue(int key, std::atomic<int>& alive) : key_(key), alive_(&alive) {
     ++*alive_;
   }
+  CountedValue(const CountedValue& other)
+      : CountedValue(other.key_, *other.alive_) {}
   CountedValue(CountedValue&& other) noexcept
       : key_(other.key_), alive_(std::exchange(other.alive_, nullptr)) {}
   CountedValue& operator=(CountedValue&&) = delete;
@@ -796,9 +871,15 @@ class TimerServiceRaceTest : public ::testing::TestWithParam<bool> {
       switch (random() % 10) {
         case 0:
         case 1:
-        case 2:
-        case 3:
           service_->Set(key, CountedValue(key, alive_), delay).IgnoreError();
+          break;
+        case 2:
+          service_->SetIfAbsent(key, CountedValue(key, alive_), delay)
+              .IgnoreError();
+          break;
+        case 3:
+          service_->SetEvery(key, CountedValue(key, alive_), delay)
+              .IgnoreError();
           break;
         case 4:
         case 5:
@@ -843,11 +924,15 @@ class TimerServiceRaceTest : public ::testing::TestWithParam<bool> {
 
 TEST_P(TimerServiceRaceTest, AllTimersFireInTheEnd) {
   RunThreads([] {});
-  // The threads may have drained all of theirs.
+  for (int key = 0; key < kKeys; ++key) {
+    // Ends the periodic ones; a task may take one that is due before it.
+    service_->Set(key, CountedValue(key, alive_), {}).IgnoreError();
+  }
   EXPECT_TRUE(
       service_->After(absl::Nanoseconds(50), [this] { ++calls_; }).ok());
-  clock_.RunFor(absl::Nanoseconds(100));
-  while (service_->size() > 0 || calls_ == 0) std::this_thread::yield();
+  while (service_->size() > 0 || calls_ == 0) {
+    clock_.RunFor(absl::Nanoseconds(100));
+  }
   service_->Stop();
   EXPECT_EQ(alive_, 0);
   EXPECT_GT(ended_, 0);
@@ -866,6 +951,44 @@ TEST_P(TimerServiceRaceTest, AfterStopNothingRunsAndNothingIsLeft) {
   EXPECT_EQ(calls_, ended);
   EXPECT_EQ(service_->size(), 0);
   EXPECT_EQ(alive_, 0);
+}
+
+// The keys are in different shards, in most cases.
+TEST(TimerServiceShards, NoCallSeesAPartOfTheKeysBeforeAndOfOthersAfter) {
+  SimulatedClock clock;
+  TimerService<int, int>::Options options;
+  options.execute = [](int, int) {};
+  options.clock = &clock;
+  const auto service = *TimerService<int, int>::Create(std::move(options));
+  ASSERT_TRUE(service->Set(0, 0, absl::Seconds(1)).ok());
+  std::thread setter([&] {
+    for (int i = 1;; ++i) {
+      // After a call that found the service closed, none finds it open.
+      if (!service->Set(i, i, absl::Seconds(1)).ok()) {
+        for (int j = 1; j <= 50; ++j) {
+          EXPECT_FALSE(service->Set(i + j, i, absl::Seconds(1)).ok());
+        }
+        return;
+      }
+      service->Remove(i - 1).IgnoreError();
+    }
+  });
+  for (int i = 0; i < 20'000; ++i) {
+    const size_t size = service->size();
+    EXPECT_TRUE(size == 1 || size == 2) << size;
+  }
+  for (int i = 0; i < 2'000; ++i) {
+    std::vector<int> drained;
+    ASSERT_TRUE(
+        service->Drain([&](int key, int) { drained.push_back(key); }).ok());
+    EXPECT_LE(drained.size(), 2u);
+    if (drained.size() == 2) {
+      EXPECT_EQ(std::abs(drained[0] - drained[1]), 1);
+    }
+    std::this_thread::yield();
+  }
+  service->Stop();
+  setter.join();
 }
 
 INSTANTIATE_TEST_SUITE_P(WithAndWithoutExecutor, TimerServiceRaceTest,

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "wheelcache/cache/internal/threads/thread_record.h"
+#include "wheelcache/wheel/base/contain.h"
 #include "wheelcache/wheel/base/prefetch.h"
 
 namespace wheelcache::internal {

@@ -1,11 +1,10 @@
 #include "wheelcache/cache/internal/memory/pages.h"
 
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "wheelcache/cache/internal/memory/page_release.h"
+#include "wheelcache/wheel/base/contain.h"
 #include "wheelcache/wheel/base/platform.h"
 
 namespace wheelcache::internal {
@@ -16,14 +15,6 @@ uintptr_t RoundUpTo(size_t alignment, uintptr_t value) {
 }
 
 }  // namespace
-
-void ThrowBadAlloc() {
-#ifdef ABSL_HAVE_EXCEPTIONS
-  throw std::bad_alloc();
-#else
-  std::abort();
-#endif
-}
 
 Pages Pages::Map(size_t bytes, Kind kind) {
   Pages pages = TryMap(bytes, kind);

@@ -58,9 +58,6 @@ inline void RemoveLeakRoot(void*, size_t) {}
 
 inline constexpr size_t kHugePageBytes = 2 << 20;
 
-// Reports that there is no memory, in builds with and without exceptions.
-[[noreturn]] WHEELCACHE_EXPORT void ThrowBadAlloc();
-
 class WHEELCACHE_EXPORT Pages {
  public:
   enum class Kind {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "wheelcache/wheel/base/contain.h"
+
 namespace wheelcache::internal {
 namespace {
 
