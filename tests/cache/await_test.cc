@@ -1,6 +1,5 @@
 // Loads of coroutines: who runs the loader, who gets what, where they are
-// resumed, and what happens to those that are destroyed meanwhile. In C++20, as
-// no other test.
+// resumed, and what happens to those that are destroyed meanwhile. In C++20.
 
 #include "wheelcache/cache/await.h"
 

@@ -15,9 +15,9 @@
 // No two calls store the same value, so that a value tells which entry a handle
 // pins.
 //
-// ForEach and EraseIf are no calls of one instant. A history has a call for
-// each key in their place: what ForEach shows of a key, or that it shows
-// nothing, was true at an instant of its own.
+// FindMany, ForEach and EraseIf are no calls of one instant. A history has a
+// call for each key in their place: what ForEach shows of a key, or that it
+// shows nothing, was true at an instant of its own.
 //
 // What a limit evicts is a call of its own, of the thread whose call evicted
 // it.
@@ -59,19 +59,21 @@ struct HistoryCall {
     kTake,
     kUpdate,
     kUpdateDelete,
-    kErase,    // The very value, which it has seen.
-    kEvict,    // The very value, which may have expired.
-    kMissing,  // Of a ForEach that has not shown the key.
-    kShown,    // Of one that has. As kGet, but no use.
-    kMove,     // Begins to move entries.
-    kForEach,  // In scripts: recorded as kShown of each key, or kMissing.
-    kEraseIf,  // In scripts: of one key; the others as for ForEach.
-    kBegin,    // Begins a load, perhaps.
-    kFinish,   // Ends one with a value.
-    kDrop,     // Ends one without, or a refresh.
-    kRefresh,  // Queues one, perhaps.
-    kRunTask,  // Runs that.
-    kLoad,     // In scripts: kBegin and kFinish in one.
+    kErase,      // The very value, which it has seen.
+    kEvict,      // The very value, which may have expired.
+    kMissing,    // Of a ForEach that has not shown the key.
+    kShown,      // Of one that has. As kGet, but no use.
+    kMove,       // Begins to move entries.
+    kForEach,    // In scripts: recorded as kShown of each key, or kMissing.
+    kEraseIf,    // In scripts: of one key; the others as for ForEach.
+    kBegin,      // Begins a load, perhaps.
+    kFinish,     // Ends one with a value.
+    kDrop,       // Ends one without, or a refresh.
+    kRefresh,    // Queues one, perhaps.
+    kRunTask,    // Runs that.
+    kLoad,       // In scripts: kBegin and kFinish in one.
+    kLoadAsync,  // In scripts: the same by a coroutine, in C++20.
+    kFindMany,   // In scripts: of all keys; recorded as kGet of each.
   };
 
   // What kBegin has found: a value, perhaps of another load that ended then;
@@ -355,6 +357,8 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
     case HistoryCall::kForEach:
     case HistoryCall::kEraseIf:
     case HistoryCall::kLoad:
+    case HistoryCall::kLoadAsync:
+    case HistoryCall::kFindMany:
       break;
   }
   return {};
@@ -362,11 +366,11 @@ inline std::vector<CacheState> AfterCall(const CacheState& before,
 
 inline std::ostream& operator<<(std::ostream& out, const HistoryCall& call) {
   constexpr const char* kNames[] = {
-      "Set",          "Get",     "Del",   "Touch",   "Clear", "Tick",
-      "Maintain",     "Find",    "SetIf", "DelIf",   "Take",  "Update",
-      "UpdateDelete", "Erase",   "Evict", "Missing", "Shown", "Move",
-      "ForEach",      "EraseIf", "Begin", "Finish",  "Drop",  "Refresh",
-      "RunTask",      "Load"};
+      "Set",          "Get",     "Del",       "Touch",   "Clear", "Tick",
+      "Maintain",     "Find",    "SetIf",     "DelIf",   "Take",  "Update",
+      "UpdateDelete", "Erase",   "Evict",     "Missing", "Shown", "Move",
+      "ForEach",      "EraseIf", "Begin",     "Finish",  "Drop",  "Refresh",
+      "RunTask",      "Load",    "LoadAsync", "FindMany"};
   constexpr const char* kOutcomes[] = {"won", "lost", "refused"};
   constexpr const char* kFound[] = {"a value", "nothing", "another load"};
   out << kNames[call.what] << " key " << call.key << " value " << call.value;

@@ -63,21 +63,23 @@ inline HistoryCall RandomCall(const HistorySetup& setup,
       HistoryCall::kGet,     HistoryCall::kDel,      HistoryCall::kTouch,
       HistoryCall::kClear,   HistoryCall::kTick,     HistoryCall::kTick,
       HistoryCall::kTouch,   HistoryCall::kMaintain, HistoryCall::kForEach,
-      HistoryCall::kEraseIf, HistoryCall::kMove,     HistoryCall::kMove};
+      HistoryCall::kEraseIf, HistoryCall::kMove,     HistoryCall::kMove,
+      HistoryCall::kFindMany};
   constexpr HistoryCall::What kConditionalCalls[] = {
       HistoryCall::kFind,        HistoryCall::kFind,   HistoryCall::kSetIf,
       HistoryCall::kSetIf,       HistoryCall::kSetIf,  HistoryCall::kDelIf,
       HistoryCall::kTake,        HistoryCall::kUpdate, HistoryCall::kUpdate,
       HistoryCall::kUpdateDelete};
   constexpr HistoryCall::What kLoads[] = {
-      HistoryCall::kBegin,   HistoryCall::kBegin,   HistoryCall::kBegin,
-      HistoryCall::kFinish,  HistoryCall::kFinish,  HistoryCall::kDrop,
-      HistoryCall::kRefresh, HistoryCall::kRefresh, HistoryCall::kRunTask,
-      HistoryCall::kRunTask, HistoryCall::kLoad,    HistoryCall::kLoad,
-      HistoryCall::kSet,     HistoryCall::kSet,     HistoryCall::kDel,
-      HistoryCall::kGet,     HistoryCall::kClear,   HistoryCall::kTick,
-      HistoryCall::kFind,    HistoryCall::kSetIf,   HistoryCall::kUpdate,
-      HistoryCall::kTake,    HistoryCall::kDelIf};
+      HistoryCall::kBegin,     HistoryCall::kBegin,   HistoryCall::kBegin,
+      HistoryCall::kFinish,    HistoryCall::kFinish,  HistoryCall::kDrop,
+      HistoryCall::kRefresh,   HistoryCall::kRefresh, HistoryCall::kRunTask,
+      HistoryCall::kRunTask,   HistoryCall::kLoad,    HistoryCall::kLoad,
+      HistoryCall::kSet,       HistoryCall::kSet,     HistoryCall::kDel,
+      HistoryCall::kGet,       HistoryCall::kClear,   HistoryCall::kTick,
+      HistoryCall::kFind,      HistoryCall::kSetIf,   HistoryCall::kUpdate,
+      HistoryCall::kTake,      HistoryCall::kDelIf,   HistoryCall::kLoadAsync,
+      HistoryCall::kLoadAsync, HistoryCall::kFindMany};
   constexpr int64_t kTtls[] = {0, 1, 1, 2, 2, 3, kForever, kForever};
   HistoryCall call;
   call.what = setup.loads ? kLoads[(*random)() % std::size(kLoads)]
@@ -97,7 +99,8 @@ inline HistoryCall RandomCall(const HistorySetup& setup,
       static_cast<int>((*random)() % (size_t{2} * kHistoryKeys)) % kHistoryKeys;
   if ((*random)() % 2 == 0) call.key = 0;
   if (Stores(call) || call.what == HistoryCall::kTouch ||
-      call.what == HistoryCall::kFinish || call.what == HistoryCall::kLoad) {
+      call.what == HistoryCall::kFinish || call.what == HistoryCall::kLoad ||
+      call.what == HistoryCall::kLoadAsync) {
     call.ttl = kTtls[(*random)() % std::size(kTtls)];
   }
   if (Stores(call) && call.what != HistoryCall::kSet && (*random)() % 2 == 0) {

@@ -21,6 +21,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <thread>
@@ -30,6 +31,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "gtest/gtest.h"
 #include "wheelcache/cache/cache.h"
 #include "wheelcache/cache/conditional.h"
@@ -41,6 +43,13 @@
 #include "wheelcache/tests/testing/history_script.h"
 #include "wheelcache/tests/testing/spin_barrier.h"
 #include "wheelcache/wheel/simulated_clock.h"
+
+#ifdef __cpp_impl_coroutine
+#include <coroutine>
+#include <exception>
+
+#include "wheelcache/cache/await.h"
+#endif
 
 namespace wheelcache {
 
@@ -157,6 +166,7 @@ class HistoryStage {
     std::deque<Pending> tickets;
     std::deque<Pending> tasks;
     Handles found;
+    int dropped = 0;  // The load whose ticket goes, unless a coroutine loads.
   };
 
   // Of this thread, while it plays a script: its performance, when it yields,
@@ -209,6 +219,12 @@ class HistoryStage {
       case HistoryCall::kLoad:
         Load(call, performance);
         break;
+      case HistoryCall::kLoadAsync:
+        LoadAsCoroutine(call, performance);
+        break;
+      case HistoryCall::kFindMany:
+        FindMany(call, performance);
+        break;
       case HistoryCall::kForEach:
       case HistoryCall::kEraseIf: {
         HistoryCall iterated = call;
@@ -257,11 +273,16 @@ class HistoryStage {
     end.ttl = call.ttl;
     Record(end, performance, [&](HistoryCall* made) {
       if (call.what == HistoryCall::kDrop) {
+        performance->dropped = made->load;
         pending.ticket = {};
       } else {
         made->value = pending.ticket.Finish(LoadedBy(*made)) ? 1 : 0;
       }
     });
+    const bool was_dropped = std::exchange(performance->dropped, 0) != 0;
+    if (call.what == HistoryCall::kDrop && !was_dropped) {
+      performance->history.pop_back();  // The load went on.
+    }
   }
   static Loaded<int> LoadedBy(const HistoryCall& call) {
     return {call.load,
@@ -315,6 +336,111 @@ class HistoryStage {
       call.value = result.ok() ? **result : 0;
     }
     performance->history.push_back({call, began, ticks_.fetch_add(1)});
+  }
+
+#ifdef __cpp_impl_coroutine
+  // A load of a coroutine. If that has to wait for another load, it is resumed
+  // by the thread that ends that one, or that drops its ticket: then it loads
+  // in its place, which gives the value of that load.
+  struct AwaitedLoad {
+    HistoryCall call;
+    uint64_t began;
+    Performance* performance;
+    bool is_recorded = false;
+    bool has_returned = false;  // To the call that started it.
+
+    bool IsWithinTheCall() const {
+      return performing == performance && !has_returned;
+    }
+  };
+
+  struct Detached {
+    struct promise_type {
+      Detached get_return_object() { return {}; }
+      std::suspend_never initial_suspend() noexcept { return {}; }
+      std::suspend_never final_suspend() noexcept { return {}; }
+      void return_void() {}
+      void unhandled_exception() { std::terminate(); }
+    };
+  };
+
+  struct ReadyLoad {
+    bool await_ready() const { return true; }
+    void await_suspend(std::coroutine_handle<>) const {}
+    Loaded<int> await_resume() const { return loaded; }
+    Loaded<int> loaded;
+  };
+
+  Detached Await(std::shared_ptr<AwaitedLoad> load) {
+    HistoryCall call = load->call;
+    uint64_t began = load->began;
+    const auto loader = [&] {
+      if (load->IsWithinTheCall()) {
+        load->is_recorded = true;
+        call.found = HistoryCall::kNothing;
+        performing->history.push_back({call, began, ticks_.fetch_add(1)});
+      } else {
+        call.load = std::exchange(performing->dropped, 0);
+        EXPECT_NE(call.load, 0) << "nobody had to be replaced";
+      }
+      call.what = HistoryCall::kFinish;
+      call.value = 2;
+      call.time_before = Time();
+      began = ticks_.fetch_add(1);
+      return ReadyLoad{LoadedBy(call)};
+    };
+    const auto result =
+        co_await LoadAsync(*cache_, call.key, LoadOptions(), loader);
+    const int value = result.ok() ? **result : 0;
+    const bool is_within = load->IsWithinTheCall();
+    if (is_within && call.what == HistoryCall::kBegin) {
+      load->is_recorded = true;
+      call.found =
+          result.ok() ? HistoryCall::kValue : HistoryCall::kAnotherLoad;
+      call.value = value;
+      performing->history.push_back({call, began, ticks_.fetch_add(1)});
+    }
+    if (call.what == HistoryCall::kFinish) {
+      performing->history.push_back({call, began, ticks_.fetch_add(1)});
+    }
+    if (!is_within) load->performance->told[load->call.load] = value;
+  }
+
+  void LoadAsCoroutine(HistoryCall call, Performance* performance) {
+    call.what = HistoryCall::kBegin;
+    call.time_before = Time();
+    const auto load = std::make_shared<AwaitedLoad>(
+        AwaitedLoad{call, ticks_.fetch_add(1), performance});
+    Await(load);
+    load->has_returned = true;
+    if (load->is_recorded) return;
+    call.found = HistoryCall::kAnotherLoad;
+    performance->history.push_back({call, load->began, ticks_.fetch_add(1)});
+  }
+#else
+  void LoadAsCoroutine(const HistoryCall& call, Performance* performance) {
+    Load(call, performance);
+  }
+#endif
+
+  // Records a call for each key.
+  void FindMany(HistoryCall call, Performance* performance) {
+    std::array<int, kHistoryKeys> keys;
+    std::iota(keys.begin(), keys.end(), 0);
+    Handles handles;
+    call.what = HistoryCall::kGet;
+    call.time_before = Time();
+    const uint64_t began = ticks_.fetch_add(kHistoryKeys);
+    const size_t found = cache_->FindMany(keys, absl::MakeSpan(handles));
+    size_t values = 0;
+    for (const int key : keys) {
+      call.key = key;
+      call.value = ValueOf(handles[key]);
+      values += call.value != 0 ? 1 : 0;
+      performance->history.push_back(
+          {call, began + static_cast<uint64_t>(key), ticks_.fetch_add(1)});
+    }
+    EXPECT_EQ(found, values);
   }
 
   void EndAll(Performance* performance) {
