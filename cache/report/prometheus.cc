@@ -1,5 +1,6 @@
 #include "wheelcache/cache/report/prometheus.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -83,34 +84,118 @@ class Family {
   std::string text_;
 };
 
-std::string LabelsOf(const CacheReport& report) {
+std::string LabelsOf(absl::string_view kind, const std::string& name, int id) {
   std::string labels =
-      absl::StrCat("cache=\"", internal::EscapeLabel(report.name), "\"");
-  if (report.id > 1) absl::StrAppend(&labels, ",id=\"", report.id, "\"");
+      absl::StrCat(kind, "=\"", internal::EscapeLabel(name), "\"");
+  if (id > 1) absl::StrAppend(&labels, ",id=\"", id, "\"");
   return labels;
+}
+
+struct ShareNumber {
+  absl::string_view name;
+  absl::string_view help;
+  Metric::Kind kind;
+  double (*value)(const ShareStats& stats);
+};
+struct MemberNumber {
+  absl::string_view name;
+  absl::string_view help;
+  Metric::Kind kind;
+  double (*value)(const ShareStats::Member& member);
+};
+
+constexpr Metric::Kind kCounter = Metric::Kind::kCounter;
+constexpr Metric::Kind kGauge = Metric::Kind::kGauge;
+
+constexpr ShareNumber kShareNumbers[] = {
+    {"wheelcache_share_max_bytes", "The bytes of all members together.", kGauge,
+     [](const ShareStats& s) { return static_cast<double>(s.max_bytes); }},
+    {"wheelcache_share_limit_bytes", "The same, less while memory is short.",
+     kGauge, [](const ShareStats& s) { return static_cast<double>(s.limit); }},
+    {"wheelcache_share_free_bytes", "Bytes that no member has.", kGauge,
+     [](const ShareStats& s) { return static_cast<double>(s.free_bytes); }},
+    {"wheelcache_share_moved_bytes_total", "Bytes that went to a member.",
+     kCounter,
+     [](const ShareStats& s) { return static_cast<double>(s.moved_bytes); }},
+    {"wheelcache_share_shrinks_total",
+     "How often a shortage of memory has lowered the limit.", kCounter,
+     [](const ShareStats& s) { return static_cast<double>(s.memory.shrinks); }},
+    {"wheelcache_share_memory_errors_total",
+     "How often the use of memory could not be read.", kCounter,
+     [](const ShareStats& s) { return static_cast<double>(s.memory.errors); }},
+};
+
+constexpr MemberNumber kMemberNumbers[] = {
+    {"wheelcache_share_member_bytes", "The limit of a member.", kGauge,
+     [](const ShareStats::Member& m) { return static_cast<double>(m.bytes); }},
+    {"wheelcache_share_member_gain_hits_per_second",
+     "Weighted hits a second that a MiB more would gain.", kGauge,
+     [](const ShareStats::Member& m) { return m.gain; }},
+    {"wheelcache_share_member_loss_hits_per_second",
+     "Weighted hits a second that a MiB fewer would lose.", kGauge,
+     [](const ShareStats::Member& m) { return m.loss; }},
+    {"wheelcache_share_member_taken_bytes_total", "Bytes that it was given.",
+     kCounter,
+     [](const ShareStats::Member& m) {
+       return static_cast<double>(m.taken_bytes);
+     }},
+    {"wheelcache_share_member_given_bytes_total", "Bytes that it gave others.",
+     kCounter,
+     [](const ShareStats::Member& m) {
+       return static_cast<double>(m.given_bytes);
+     }},
+};
+
+std::string SharesText(absl::Span<const ShareReport> shares) {
+  std::string text;
+  if (shares.empty()) return text;
+  for (const ShareNumber& number : kShareNumbers) {
+    Family family({number.name, number.help, "", number.kind});
+    for (const ShareReport& share : shares) {
+      family.Add(LabelsOf("share", share.name, share.id),
+                 {number.name, "", "", number.kind, number.value(share.stats)});
+    }
+    text += family.text();
+  }
+  for (const MemberNumber& number : kMemberNumbers) {
+    Family family({number.name, number.help, "", number.kind});
+    for (const ShareReport& share : shares) {
+      for (const auto& member : share.stats.members) {
+        const std::string label =
+            absl::StrCat("member=\"", internal::EscapeLabel(member.name), "\"");
+        family.Add(LabelsOf("share", share.name, share.id),
+                   {number.name, "", label, number.kind, number.value(member)});
+      }
+    }
+    text += family.text();
+  }
+  return text;
 }
 
 }  // namespace
 
-std::string PrometheusText() { return PrometheusText(ReportCaches()); }
+std::string PrometheusText() {
+  return PrometheusText(ReportCaches(), ReportShares());
+}
 
-std::string PrometheusText(absl::Span<const CacheReport> reports) {
+std::string PrometheusText(absl::Span<const CacheReport> reports,
+                           absl::Span<const ShareReport> shares) {
   std::vector<Family> families;
   for (const CacheReport& report : reports) {
-    const std::string labels = LabelsOf(report);
-    // Metrics come in the same order each time, those of near caches last.
-    size_t next = 0;
+    const std::string labels = LabelsOf("cache", report.name, report.id);
     report.ForEachMetric([&](const Metric& metric) {
-      if (next == 0 || families[next - 1].name() != metric.name) {
-        if (next == families.size()) families.emplace_back(metric);
-        ++next;
+      auto family = std::find_if(
+          families.begin(), families.end(),
+          [&](const Family& each) { return each.name() == metric.name; });
+      if (family == families.end()) {
+        family = families.emplace(family, metric);
       }
-      families[next - 1].Add(labels, metric);
+      family->Add(labels, metric);
     });
   }
   std::string text;
   for (const Family& family : families) text += family.text();
-  return text;
+  return text + SharesText(shares);
 }
 
 }  // namespace wheelcache

@@ -8,6 +8,7 @@
 // docs/observability.md lists the metrics. Each sample has the label `cache`,
 // the name of its cache; from the second cache of a name on, the label `id` as
 // well, its number. Every series exists from the creation of its cache on.
+// Those of shares have the label `share` instead, and of their caches `member`.
 //
 // examples/status_server.cc is a whole program.
 //
@@ -29,10 +30,12 @@ namespace wheelcache {
 inline constexpr char kPrometheusContentType[] =
     "text/plain; version=0.0.4; charset=utf-8";
 
-// Returns the metrics of ReportCaches(), or of these reports.
+// Returns the metrics of ReportCaches() and ReportShares(), or of these
+// reports.
 WHEELCACHE_EXPORT std::string PrometheusText();
 WHEELCACHE_EXPORT std::string PrometheusText(
-    absl::Span<const CacheReport> reports);
+    absl::Span<const CacheReport> reports,
+    absl::Span<const ShareReport> shares = {});
 
 }  // namespace wheelcache
 

@@ -42,6 +42,7 @@ void CacheReport::ForEachMetric(
 std::vector<CacheReport> ReportCaches() {
   std::vector<CacheReport> reports;
   internal::ReportSource::ForEach([&](internal::ReportSource& source) {
+    if (source.is_share()) return;
     CacheReport& report = reports.emplace_back();
     report.name = source.name();
     report.id = source.id();
@@ -51,6 +52,16 @@ std::vector<CacheReport> ReportCaches() {
     AddSample({source.clock().Now(), report.stats.hits, report.stats.misses},
               &source.samples);
     report.samples = source.samples;
+  });
+  return reports;
+}
+
+std::vector<ShareReport> ReportShares() {
+  std::vector<ShareReport> reports;
+  internal::ReportSource::ForEach([&](internal::ReportSource& source) {
+    if (!source.is_share()) return;
+    reports.push_back({source.name(), source.id(), source.clock().Now(),
+                       source.share_stats()});
   });
   return reports;
 }

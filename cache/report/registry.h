@@ -27,7 +27,9 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/time/time.h"
 #include "wheelcache/cache/types/histogram.h"
+#include "wheelcache/cache/types/share_stats.h"
 #include "wheelcache/cache/types/stats.h"
 #include "wheelcache/wheel/base/export.h"
 
@@ -59,6 +61,17 @@ struct CacheReport {
 
 // Returns a report of each registered cache, ordered by name and id.
 WHEELCACHE_EXPORT std::vector<CacheReport> ReportCaches();
+
+// Of a MemoryShare (cache/share/memory_share.h).
+struct ShareReport {
+  std::string name = {};
+  int id = 1;  // Among the caches and shares of this name.
+  absl::Duration now = absl::ZeroDuration();  // By the clock of the share.
+  ShareStats stats = {};
+};
+
+// Returns a report of each share of the process, ordered by name and id.
+WHEELCACHE_EXPORT std::vector<ShareReport> ReportShares();
 
 }  // namespace wheelcache
 

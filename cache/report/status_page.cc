@@ -314,6 +314,64 @@ std::string Card(const CacheReport& report, size_t number) {
                       Charts(report), AllNumbers(report), "</section>\n");
 }
 
+// Shares: who has what, who asks for more, and why bytes moved.
+
+std::string MemberRow(const ShareStats::Member& member, int64_t max_bytes) {
+  const double part =
+      static_cast<double>(member.bytes) / static_cast<double>(max_bytes);
+  return absl::StrCat("<tr><td>", EscapeHtml(member.name), "</td><td>",
+                      internal::Meter(part), "</td><td class=\"number\">",
+                      FormatBytes(member.bytes), "</td><td class=\"number\">",
+                      FormatBytes(member.used), "</td><td class=\"number\">",
+                      absl::StrFormat("%.3g", member.gain),
+                      "</td><td class=\"number\">",
+                      absl::StrFormat("%.3g", member.loss), "</td></tr>\n");
+}
+
+std::string MoveItem(const ShareStats::Move& move, absl::Duration now) {
+  std::string item = absl::StrCat(
+      FormatSeconds(absl::ToDoubleSeconds(now - move.time)),
+      " ago: ", FormatBytes(move.bytes), " to ", EscapeHtml(move.to),
+      ", which gained ", absl::StrFormat("%.3g", move.gain),
+      " hits a second for each MiB, from ");
+  if (move.from.empty()) {
+    item += "what was free";
+  } else {
+    absl::StrAppend(&item, EscapeHtml(move.from), ", which lost ",
+                    absl::StrFormat("%.3g", move.loss));
+  }
+  return absl::StrCat("<li>", KeepUnits(item), "</li>\n");
+}
+
+std::string ShareCard(const ShareReport& share) {
+  const ShareStats& stats = share.stats;
+  std::string rows;
+  for (const auto& member : stats.members) {
+    rows += MemberRow(member, stats.max_bytes);
+  }
+  std::string moves;
+  for (auto move = stats.latest.rbegin(); move != stats.latest.rend(); ++move) {
+    moves += MoveItem(*move, share.now);
+  }
+  std::string limit = FormatBytes(stats.max_bytes);
+  if (stats.limit < stats.max_bytes) {
+    limit =
+        absl::StrCat(FormatBytes(stats.limit), " of ", limit,
+                     ", as memory is short: ", FormatBytes(stats.memory.used),
+                     " of ", FormatBytes(stats.memory.limit), " in use");
+  }
+  const std::string name = EscapeHtml(share.name);
+  return absl::StrCat(
+      "<section class=\"card\" data-share=\"", name, "\" data-id=\"", share.id,
+      "\">\n<h2>", name, "</h2>\n<p class=\"quiet\">", KeepUnits(limit), ", ",
+      KeepUnits(FormatBytes(stats.free_bytes)),
+      " free; gains and losses are hits a second for a MiB</p>\n<table "
+      "class=\"removals\">\n<tr><th>Member</th><th></th><th class=\"number\">"
+      "Limit</th><th class=\"number\">Used</th><th class=\"number\">Gain</th>"
+      "<th class=\"number\">Loss</th></tr>\n",
+      rows, "</table>\n<ul>\n", moves, "</ul></section>\n");
+}
+
 std::string Summary(absl::Span<const CacheReport> reports) {
   int64_t resident = 0;
   for (const CacheReport& report : reports) {
@@ -335,9 +393,10 @@ std::string Summary(absl::Span<const CacheReport> reports) {
 
 }  // namespace
 
-std::string StatusPage() { return StatusPage(ReportCaches()); }
+std::string StatusPage() { return StatusPage(ReportCaches(), ReportShares()); }
 
-std::string StatusPage(absl::Span<const CacheReport> reports) {
+std::string StatusPage(absl::Span<const CacheReport> reports,
+                       absl::Span<const ShareReport> shares) {
   std::string page = absl::StrCat(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, "
@@ -348,6 +407,7 @@ std::string StatusPage(absl::Span<const CacheReport> reports) {
       Summary(reports), "</p>\n");
   const std::vector<const CacheReport*> shown = Select(reports);
   if (shown.size() > 1) page += Overview(shown);
+  for (const ShareReport& share : shares) page += ShareCard(share);
   for (size_t i = 0; i < shown.size(); ++i) page += Card(*shown[i], i);
   page += "</body>\n</html>\n";
   return page;

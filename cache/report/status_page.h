@@ -35,9 +35,12 @@
 
 namespace wheelcache {
 
-// Returns the page, in UTF-8, of ReportCaches(), or of these reports.
+// Returns the page, in UTF-8, of ReportCaches() and ReportShares(), or of these
+// reports.
 WHEELCACHE_EXPORT std::string StatusPage();
-WHEELCACHE_EXPORT std::string StatusPage(absl::Span<const CacheReport> reports);
+WHEELCACHE_EXPORT std::string StatusPage(
+    absl::Span<const CacheReport> reports,
+    absl::Span<const ShareReport> shares = {});
 
 }  // namespace wheelcache
 

@@ -94,7 +94,9 @@ absl::Status Validate(const MemoryShareOptions& options) {
     return Broken(options.name, "reaper", "of another clock",
                   "run on the share's clock, or be null");
   }
-  return absl::OkStatus();
+  return options.pressure.has_value()
+             ? internal::Validate(options.name, *options.pressure)
+             : absl::OkStatus();
 }
 
 // A field of a member, in messages.
@@ -162,12 +164,23 @@ MemoryShare::MemoryShare(MemoryShareOptions options)
       limit_(max_bytes_),
       free_(max_bytes_),
       last_look_nanos_(options_.clock->NowNanos()),
-      next_look_nanos_(Clock::NanosAfter(last_look_nanos_, kLookNanos)) {}
+      next_look_nanos_(Clock::NanosAfter(last_look_nanos_, kLookNanos)) {
+  report_.emplace(options_.name, options_.clock, [this] { return stats(); });
+}
 
 absl::StatusOr<std::unique_ptr<MemoryShare>> MemoryShare::Create(
     MemoryShareOptions options) {
   absl::Status status = Validate(options);
   if (!status.ok()) return status;
+  if (options.pressure.has_value() && options.pressure->read == nullptr) {
+    options.pressure->read = [folder = options.pressure->cgroup] {
+      return ReadCgroup(folder);
+    };
+  }
+  if (options.pressure.has_value()) {
+    status = options.pressure->read().status();
+    if (!status.ok()) return status;
+  }
   auto share = absl::WrapUnique(new MemoryShare(std::move(options)));
   if (Reaper* const reaper = share->options_.reaper; reaper != nullptr) {
     status = reaper->Register(share.get());
@@ -178,6 +191,7 @@ absl::StatusOr<std::unique_ptr<MemoryShare>> MemoryShare::Create(
 }
 
 MemoryShare::~MemoryShare() {
+  report_.reset();
   if (options_.reaper != nullptr) options_.reaper->Unregister(this);
   for (const auto& member : members_) member->engine.EndOwner();
 }
@@ -320,6 +334,7 @@ void MemoryShare::RunMaintenance() {
   Turn turn(this);
   if (!turn.status().ok()) return;
   if (options_.clock->NowNanos() < NextLook()) return;
+  FollowMemory();
   Look();
   while (transfer_ != nullptr) Carry();
 }
@@ -335,9 +350,41 @@ int64_t MemoryShare::NextLook() const {
 
 int64_t MemoryShare::RunDue(int64_t now_nanos) {
   Turn turn(this);
-  if (transfer_ == nullptr && now_nanos >= NextLook()) Look();
+  if (transfer_ == nullptr && now_nanos >= NextLook()) {
+    FollowMemory();
+    Look();
+  }
   if (transfer_ != nullptr) Carry();
   return transfer_ != nullptr ? now_nanos : NextLook();
+}
+
+// Shrinks, or grows, by what memory there is. REQUIRES: the turn.
+void MemoryShare::FollowMemory() {
+  if (!options_.pressure.has_value()) return;
+  const absl::StatusOr<MemoryReading> memory = options_.pressure->read();
+  const int64_t now_nanos = options_.clock->NowNanos();
+  {
+    MutexLock lock(&mu_);
+    if (!memory.ok()) {
+      ++memory_.errors;
+      return;
+    }
+    memory_.used = memory->used;
+    memory_.limit = memory->limit;
+    memory_.stalled = memory->stalled;
+    internal::ShareUse use = {limit_, 0, max_bytes_};
+    for (const auto& member : members_) {
+      if (!member->ends) use.used += member->engine.used().bytes;
+    }
+    const int64_t limit = internal::LimitUnderPressure(
+        use, *memory, options_.pressure->reserve,
+        1e-9 * static_cast<double>(now_nanos - last_look_nanos_));
+    const int64_t least = std::max<int64_t>(FloorsLocked(), 1);
+    const int64_t before = limit_;
+    SetLimitLocked(std::clamp(limit, least, std::max(least, max_bytes_)));
+    if (limit_ < before) ++memory_.shrinks;
+  }
+  GatherFree(0);
 }
 
 // Looks what all members would do with more and fewer bytes, and plans what is
@@ -361,8 +408,10 @@ void MemoryShare::Look() {
     holdings.push_back(member->holding());
   }
   const bool idle = std::exchange(reads_, reads) == reads;
+  // Other memory of the process grows whether the caches are read or not.
+  const bool rests = idle && !options_.pressure.has_value();
   next_look_nanos_ =
-      Clock::NanosAfter(now_nanos, idle ? kIdleLookNanos : kLookNanos);
+      Clock::NanosAfter(now_nanos, rests ? kIdleLookNanos : kLookNanos);
   const auto move = internal::ChooseMove(holdings, free_, max_bytes_);
   if (!move.has_value()) return;
   transfer_ = std::make_unique<Transfer>();
@@ -418,6 +467,7 @@ ShareStats MemoryShare::stats() const {
   stats.free_bytes = free_;
   stats.moved_bytes = moved_bytes_;
   stats.latest = latest_;
+  stats.memory = memory_;
   for (const auto& member : members_) {
     const internal::Holding holding = member->holding();
     stats.members.push_back({member->options.name, holding.bytes, holding.used,

@@ -43,12 +43,24 @@ struct ShareStats {
     double loss = 0;
   };
 
+  // What is known of the memory of the process, with MemoryShareOptions::
+  // pressure, by the last look; and how often it has lowered the limit, and
+  // could not be read.
+  struct Memory {
+    int64_t used = 0;
+    int64_t limit = 0;
+    double stalled = 0;
+    int64_t shrinks = 0;
+    int64_t errors = 0;
+  };
+
   int64_t max_bytes = 0;
   int64_t limit = 0;  // Less than max_bytes where memory is short.
   int64_t free_bytes = 0;
   int64_t moved_bytes = 0;
   std::vector<Member> members = {};
   std::vector<Move> latest = {};  // At most 16, the newest last.
+  Memory memory = {};
 };
 
 }  // namespace wheelcache

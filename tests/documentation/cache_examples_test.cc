@@ -630,6 +630,18 @@ TEST_F(CacheExamples, Share) {
   EXPECT_EQ(images->limits().bytes, 512 << 20);
 }
 
+TEST_F(CacheExamples, SharePressure) {
+  const auto make = [] {
+    wheelcache::MemoryShareOptions options;
+    options.max_bytes = 4LL << 30;
+    options.pressure = wheelcache::MemoryPressureOptions();  // Its cgroup.
+    auto share = wheelcache::MemoryShare::Create(options);
+    return share.status();
+  };
+  const absl::Status status = make();  // NotFound where there is no version 2.
+  EXPECT_EQ(status.ok(), wheelcache::ReadCgroup().ok()) << status;
+}
+
 void Log(const absl::Status& status) {
   deeds.push_back(std::string(absl::StatusCodeToString(status.code())));
 }

@@ -52,7 +52,16 @@ class ReportSource::List {
 ReportSource::ReportSource(const CacheOptions& options,
                            std::function<CacheStats()> stats,
                            std::function<void(Visit)> more)
-    : options_(options), stats_(std::move(stats)), more_(std::move(more)) {
+    : name_(options.name),
+      clock_(*options.clock),
+      stats_(std::move(stats)),
+      more_(std::move(more)) {
+  List::Get().Add(this);
+}
+
+ReportSource::ReportSource(const std::string& name, Clock* clock,
+                           std::function<ShareStats()> share_stats)
+    : name_(name), clock_(*clock), share_stats_(std::move(share_stats)) {
   List::Get().Add(this);
 }
 

@@ -1,6 +1,6 @@
-// Something that shows itself in the reports of the process: a cache, or a near
-// cache, in the place of its local tier. This is all that the engine knows of
-// reports; cache/report draws them.
+// Something that shows itself in the reports of the process: a cache, a near
+// cache in the place of its local tier, or a share of caches. This is all that
+// the engine knows of reports; cache/report draws them.
 //
 //   ReportSource::ForEach([](ReportSource& source) {
 //     Show(source.name(), source.id(), source.stats());
@@ -24,6 +24,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "wheelcache/cache/types/options.h"
+#include "wheelcache/cache/types/share_stats.h"
 #include "wheelcache/cache/types/stats.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/clock.h"
@@ -38,6 +39,9 @@ class WHEELCACHE_EXPORT ReportSource {
   // as CacheStats::ForEachMetric does; all sources that have any have the same.
   ReportSource(const CacheOptions& options, std::function<CacheStats()> stats,
                std::function<void(Visit)> more = nullptr);
+  // Of a share, whose name must outlive it.
+  ReportSource(const std::string& name, Clock* clock,
+               std::function<ShareStats()> share_stats);
   ~ReportSource();
   ReportSource(const ReportSource&) = delete;
   ReportSource& operator=(const ReportSource&) = delete;
@@ -45,10 +49,13 @@ class WHEELCACHE_EXPORT ReportSource {
   // Calls `visit` with each source of the process, ordered by name and id.
   static void ForEach(absl::FunctionRef<void(ReportSource&)> visit);
 
-  const std::string& name() const { return options_.name; }
+  const std::string& name() const { return name_; }
   int id() const { return id_; }
-  Clock& clock() const { return *options_.clock; }
+  Clock& clock() const { return clock_; }
+  // One of the two.
+  bool is_share() const { return share_stats_ != nullptr; }
   CacheStats stats() const { return stats_(); }
+  ShareStats share_stats() const { return share_stats_(); }
   void ForEachMoreMetric(Visit visit) const {
     if (more_ != nullptr) more_(visit);
   }
@@ -59,9 +66,11 @@ class WHEELCACHE_EXPORT ReportSource {
  private:
   class List;
 
-  const CacheOptions& options_;
+  const std::string& name_;
+  Clock& clock_;
   const std::function<CacheStats()> stats_;
   const std::function<void(Visit)> more_;
+  const std::function<ShareStats()> share_stats_;
   int id_ = 1;
 };
 

@@ -538,5 +538,24 @@ TEST_F(NearReportTest, UnregisteredNearCacheIsNotShown) {
   EXPECT_THAT(ReportCaches(), IsEmpty());
 }
 
+// Those that some caches lack are not taken for others.
+TEST(PrometheusTextTest, AMetricOfSomeCachesIsOfItsOwnName) {
+  std::vector<CacheReport> reports(3);
+  reports[0].name = "advised";
+  reports[0].stats.advice.emplace();
+  reports[1].name = "near";
+  reports[1].near.push_back({{"wheelcache_near_writes_total", "Writes.", "",
+                              Metric::Kind::kCounter, 7}});
+  reports[2] = reports[0];
+  reports[2].name = "both";
+  reports[2].near = reports[1].near;
+  const std::string text = PrometheusText(reports);
+  EXPECT_TRUE(ParsePrometheusText(text).ok()) << text;
+  EXPECT_THAT(text,
+              HasSubstr("# TYPE wheelcache_near_writes_total counter\n"
+                        "wheelcache_near_writes_total{cache=\"near\"} 7\n"
+                        "wheelcache_near_writes_total{cache=\"both\"} 7\n"));
+}
+
 }  // namespace
 }  // namespace wheelcache

@@ -1,11 +1,14 @@
 // One budget for many caches: it is never exceeded, and its bytes go where they
 // bring hits.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -26,8 +29,12 @@
 #include "wheelcache/cache/near/fake_store.h"
 #include "wheelcache/cache/near/near_cache.h"
 #include "wheelcache/cache/options.h"
+#include "wheelcache/cache/prometheus.h"
+#include "wheelcache/cache/registry.h"
 #include "wheelcache/cache/removal.h"
+#include "wheelcache/cache/share/memory_pressure.h"
 #include "wheelcache/cache/share/memory_share.h"
+#include "wheelcache/cache/status_page.h"
 #include "wheelcache/tests/testing/failing_allocations.h"
 #include "wheelcache/wheel/reaper.h"
 #include "wheelcache/wheel/simulated_clock.h"
@@ -35,8 +42,8 @@
 namespace wheelcache {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Each value is charged what it says.
 using Sized = Cache<int64_t, int64_t>;
@@ -690,6 +697,229 @@ TEST_F(ShareTest, HoldsWithManyThreads) {
   done.store(true);
   for (auto& thread : threads) thread.join();
   share_.reset();
+}
+
+TEST_F(ShareTest, ReportsShowIt) {
+  const std::string before = PrometheusText();
+  EXPECT_THAT(before, Not(HasSubstr("wheelcache_share")));
+  MemoryShareOptions options = ShareOptions();
+  options.name = "<all>";
+  share_ = MemoryShare::Create(options).value();
+  Sized& busy = Join("busy", {1000, 2});
+  Join("i\"dle");
+  Run(absl::Seconds(20), {{&busy, 100}});
+  const ShareStats stats = share_->stats();
+  const std::string text = PrometheusText();
+  EXPECT_THAT(text, HasSubstr("\nwheelcache_share_max_bytes{share=\"<all>\"} "
+                              "1000000\n"));
+  EXPECT_THAT(text, HasSubstr(absl::StrCat(
+                        "# TYPE wheelcache_share_moved_bytes_total counter\n"
+                        "wheelcache_share_moved_bytes_total{share=\"<all>\"} ",
+                        stats.moved_bytes, "\n")));
+  EXPECT_THAT(text,
+              HasSubstr(absl::StrCat("\nwheelcache_share_member_bytes{share="
+                                     "\"<all>\",member=\"busy\"} ",
+                                     busy.limits().bytes, "\n")));
+  EXPECT_THAT(text, HasSubstr("member=\"i\\\"dle\"} "));
+  const std::string page = StatusPage();
+  EXPECT_THAT(page, HasSubstr("data-share=\"&lt;all&gt;\""));
+  EXPECT_THAT(page, HasSubstr("to busy, which gained "));
+  EXPECT_THAT(page, HasSubstr("from i&quot;dle, which lost 0"));
+  EXPECT_THAT(page, Not(HasSubstr("memory is short")));
+  // It is no cache.
+  for (const CacheReport& report : ReportCaches()) {
+    EXPECT_NE(report.name, "<all>");
+  }
+  ASSERT_EQ(ReportShares().size(), 1);
+  EXPECT_EQ(ReportShares()[0].stats.moved_bytes, stats.moved_bytes);
+  share_.reset();
+  EXPECT_TRUE(ReportShares().empty());
+}
+
+class MemoryPressureTest : public ShareTest {
+ protected:
+  static constexpr int64_t kMiB = 1 << 20;
+
+  // A folder that stands for a cgroup.
+  MemoryPressureTest() {
+    Write("memory.max", "max");
+    Write("memory.high", absl::StrCat(100 * kMiB));
+    WriteUse(0);
+    Write("memory.pressure", Pressure(0));
+  }
+
+  void Write(const std::string& name, const std::string& text) {
+    std::ofstream(absl::StrCat(folder_, "/", name)) << text << "\n";
+  }
+  // What the caches hold, and others.
+  void WriteUse(int64_t others) {
+    int64_t used = others;
+    for (const auto& cache : caches_) used += cache->bytes();
+    Write("memory.current", absl::StrCat(used + 7 * kMiB));
+    Write("memory.stat", absl::StrCat("anon 1\ninactive_anon 5\n",
+                                      "inactive_file ", 7 * kMiB));
+  }
+  static std::string Pressure(double percent) {
+    return absl::StrCat("some avg10=", percent,
+                        " avg60=1.00 avg300=0.00 total=9\nfull avg10=0.00 "
+                        "avg60=0.00 avg300=0.00 total=0");
+  }
+
+  void MakePressedShare() {
+    MemoryShareOptions options = ShareOptions(60 * kMiB);
+    options.pressure = MemoryPressureOptions();
+    options.pressure->cgroup = folder_;
+    share_ = MemoryShare::Create(options).value();
+  }
+  void Look(int64_t others) {
+    WriteUse(others);
+    clock_.Advance(absl::Milliseconds(100));
+    share_->RunMaintenance();
+  }
+  int64_t Held() const {
+    int64_t bytes = 0;
+    for (const auto& cache : caches_) bytes += cache->bytes();
+    return bytes;
+  }
+  void Fill(Sized& cache, int64_t bytes) {
+    for (int64_t i = 0; i < bytes / kMiB; ++i) cache.Set(i, kMiB);
+  }
+
+  const std::string folder_ = ::testing::TempDir();
+};
+
+TEST_F(MemoryPressureTest, ReadsACgroup) {
+  Write("memory.max", absl::StrCat(90 * kMiB));
+  Write("memory.pressure", Pressure(12.5));
+  WriteUse(5 * kMiB);
+  const MemoryReading reading = ReadCgroup(folder_).value();
+  EXPECT_EQ(reading.used, 5 * kMiB);  // Without what the kernel drops.
+  EXPECT_EQ(reading.limit, 90 * kMiB);
+  EXPECT_EQ(reading.stalled, 0.125);
+  Write("memory.max", "max");
+  EXPECT_EQ(ReadCgroup(folder_)->limit, 100 * kMiB);
+  unlink(absl::StrCat(folder_, "/memory.high").c_str());
+  unlink(absl::StrCat(folder_, "/memory.pressure").c_str());
+  unlink(absl::StrCat(folder_, "/memory.stat").c_str());
+  EXPECT_EQ(ReadCgroup(folder_)->limit, kUnlimited);
+  EXPECT_EQ(ReadCgroup(folder_)->used, 12 * kMiB);
+  EXPECT_EQ(ReadCgroup(folder_)->stalled, 0);
+  Write("memory.current", "none");
+  EXPECT_EQ(
+      Message(ReadCgroup(folder_).status()),
+      absl::StrCat("no cgroup (version 2) that counts memory in ", folder_));
+}
+
+TEST_F(MemoryPressureTest, CreateNamesWhatIsWrong) {
+  MemoryShareOptions options = ShareOptions();
+  options.pressure = MemoryPressureOptions();
+  options.pressure->reserve = 0.6;
+  EXPECT_EQ(Message(MemoryShare::Create(options).status()),
+            "share \"share\": pressure.reserve = 0.6 must be from 0 to 0.5");
+  options.pressure->reserve = std::nan("");
+  EXPECT_FALSE(MemoryShare::Create(options).ok());
+  options.pressure->reserve = 0;
+  options.pressure->cgroup = "/nowhere";
+  EXPECT_TRUE(absl::IsNotFound(MemoryShare::Create(options).status()));
+}
+
+// Other memory of the process grows. With the share it stays below its limit;
+// without, the caches alone would have taken it beyond.
+TEST_F(MemoryPressureTest, ShrinksBeforeTheLimitAndGrowsBack) {
+  MakePressedShare();
+  Sized& a = Join("a", {2 * kMiB});
+  Sized& b = Join("b", {2 * kMiB});
+  Fill(a, 30 * kMiB);
+  Fill(b, 30 * kMiB);
+  const int64_t before = Held();
+  EXPECT_GT(before, 55 * kMiB);
+  for (int64_t others = 0; others <= 80 * kMiB; others += kMiB) {
+    Look(others);
+    EXPECT_LE(Held() + others, 100 * kMiB) << others / kMiB;
+    EXPECT_EQ(Held() == before, others + before <= 100 * kMiB / 16 * 15);
+  }
+  EXPECT_GT(before + 80 * kMiB, 100 * kMiB);
+  EXPECT_NEAR(static_cast<double>(SumOfLimits()), 14 * kMiB, 2 * kMiB);
+  ShareStats stats = share_->stats();
+  EXPECT_EQ(stats.max_bytes, 60 * kMiB);
+  EXPECT_EQ(stats.limit, SumOfLimits() + stats.free_bytes);
+  EXPECT_GT(stats.memory.shrinks, 20);
+  EXPECT_EQ(stats.memory.limit, 100 * kMiB);
+  EXPECT_THAT(StatusPage(), HasSubstr("as memory is short: "));
+  // It falls. A minute brings half of it back, two all.
+  for (int i = 0; i < 600; ++i) Look(0);
+  EXPECT_NEAR(static_cast<double>(share_->stats().limit), 44 * kMiB, 3 * kMiB);
+  for (int i = 0; i < 600; ++i) Look(0);
+  EXPECT_EQ(share_->stats().limit, 60 * kMiB);
+  EXPECT_EQ(share_->stats().memory.shrinks, stats.memory.shrinks);
+}
+
+TEST_F(MemoryPressureTest, NeverGoesBelowTheFloors) {
+  MakePressedShare();
+  Sized& a = Join("a", {20 * kMiB});
+  Join("b", {10 * kMiB});
+  Fill(a, 30 * kMiB);
+  for (int i = 0; i < 30; ++i) Look(500 * kMiB);
+  EXPECT_EQ(a.limits().bytes, 20 * kMiB);
+  EXPECT_EQ(share_->stats().limit, 30 * kMiB);
+  // A floor is given in a shortage, too; and a lower maximum is no more room.
+  Sized& c = Join("c", {5 * kMiB});
+  EXPECT_EQ(c.limits().bytes, 5 * kMiB);
+  EXPECT_EQ(share_->stats().limit, 35 * kMiB);
+  EXPECT_TRUE(share_->SetMaxBytes(50 * kMiB).ok());
+  EXPECT_EQ(share_->stats().limit, 35 * kMiB);
+  EXPECT_TRUE(share_->SetMaxBytes(35 * kMiB).ok());
+  for (int i = 0; i < 300; ++i) Look(0);
+  EXPECT_EQ(share_->stats().limit, 35 * kMiB);
+}
+
+TEST_F(MemoryPressureTest, ShrinksSlowlyWhileThreadsWaitForMemory) {
+  MakePressedShare();
+  Fill(Join("a", {kMiB}), 59 * kMiB);
+  Write("memory.pressure", Pressure(9));
+  Look(0);
+  EXPECT_EQ(share_->stats().limit, 60 * kMiB);
+  Write("memory.pressure", Pressure(40));
+  const int64_t held = Held();
+  Look(0);
+  EXPECT_EQ(share_->stats().limit, held - 60 * kMiB / 64);
+}
+
+TEST_F(MemoryPressureTest, GoesOnWhereMemoryCannotBeRead) {
+  MakePressedShare();
+  Fill(Join("a", {kMiB}), 59 * kMiB);
+  Look(60 * kMiB);
+  const int64_t limit = share_->stats().limit;
+  EXPECT_LT(limit, 60 * kMiB);
+  Write("memory.current", "?");
+  clock_.Advance(absl::Milliseconds(100));
+  share_->RunMaintenance();
+  EXPECT_EQ(share_->stats().limit, limit);
+  EXPECT_EQ(share_->stats().memory.errors, 1);
+}
+
+TEST_F(MemoryPressureTest, TheCallerMayTellInstead) {
+  MemoryReading reading = {50 * kMiB, 80 * kMiB, 0};
+  MemoryShareOptions options = ShareOptions(60 * kMiB);
+  options.pressure = MemoryPressureOptions();
+  options.pressure->reserve = 0.25;
+  options.pressure->read = [&] { return reading; };
+  share_ = MemoryShare::Create(options).value();
+  Fill(Join("a", {kMiB}), 40 * kMiB);
+  Look(0);
+  EXPECT_EQ(share_->stats().limit, 60 * kMiB);
+  const int64_t held = Held();
+  reading.used = 61 * kMiB;
+  Look(0);
+  EXPECT_EQ(share_->stats().limit, held - kMiB);
+  // An eighth in a look, however much is missing.
+  reading.used = 500 * kMiB;
+  Look(0);
+  EXPECT_GE(share_->stats().limit, held - kMiB - 60 * kMiB / 8 - kMiB);
+  // Without a limit there is no shortage.
+  reading = {500 * kMiB, kUnlimited, 0};
+  Look(0);
+  EXPECT_EQ(share_->stats().limit, 60 * kMiB);
 }
 
 }  // namespace
