@@ -41,10 +41,12 @@ void ReleasePages(const PageRange* ranges, size_t count) {
   }
 }
 
+#endif
+
+// Windows has FlushProcessWriteBuffers(), which Wine 8 accepts and ignores: a
+// reader could be missed there.
 bool OffersFenceInAllThreads() { return false; }
 void FenceInAllThreads() {}
-
-#endif
 
 void PreferHugePages(void*, size_t) {}
 void RefuseHugePages(void*, size_t) {}

@@ -170,9 +170,6 @@ void CloseFile(File file) { CloseHandle(file); }
 
 void RemoveFile(const char* path) { DeleteFileA(path); }
 
-bool OffersFenceInAllThreads() { return true; }
-void FenceInAllThreads() { FlushProcessWriteBuffers(); }
-
 }  // namespace wheelcache::platform
 
 #endif
