@@ -32,12 +32,11 @@
 #include <cstdint>
 #include <utility>
 
-#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/numeric/bits.h"
-#include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/types/options.h"
+#include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 
 namespace wheelcache::internal {
@@ -85,7 +84,7 @@ class AtomicRoom {
 };
 
 // One limit, and the room that is free under it. Thread-safe.
-class Quota {
+class WHEELCACHE_EXPORT Quota {
  public:
   // Of a cache with so many shards, a power of two. Counts the free room in
   // *free, which must outlive it.
@@ -294,29 +293,9 @@ inline void Quota::EndShortage(int64_t free) {
   }
 }
 
-inline bool Quota::BeginCallIn() {
-  const State state = state_.load(std::memory_order_relaxed);
-  if (ABSL_PREDICT_TRUE(state == State::kShort)) return false;
-  // Not again: of two that call in, each would undo what the other has ended.
-  if (state == State::kCalling) return true;
-  // Whoever calls in locks each shard after this, and so does who keeps a
-  // credit: whoever comes to a shard later sees that room is short.
-  const bool credits = Share() > 0;
-  state_.store(credits ? State::kCalling : State::kShort,
-               std::memory_order_relaxed);
-  return credits;
-}
-
-inline void Quota::Raise(int64_t amount) {
-  limit_.store(limit_.load(std::memory_order_relaxed) + amount,
-               std::memory_order_release);
-  Interleave("budget: between the limit and its room");
-  Give(amount);
-}
-
 // Room that one call has taken from the budget, or from the entries it removed,
 // and not used yet. What is left is to be given back in the end.
-class Claim {
+class WHEELCACHE_EXPORT Claim {
  public:
   explicit Claim(Budget* budget) : budget_(*budget) {}
   Claim(const Claim&) = delete;
@@ -347,20 +326,11 @@ class Claim {
   Room need() const { return need_; }
 
   // Tops the claim up to `most`, as far as the budget has room.
-  void CoverUpTo(Room most) {
-    most -= held_;
-    held_ += budget_.Take(Room(), most);
-  }
+  void CoverUpTo(Room most);
 
   // Takes up to `most` from the claim and from the limits of the budget; see
   // Budget::Lower. Returns how much.
-  Room LowerLimits(Room most) {
-    const Room room = {std::min(held_.entries, most.entries),
-                       std::min(held_.bytes, most.bytes)};
-    budget_.Lower(room);
-    held_ -= room;
-    return room;
-  }
+  Room LowerLimits(Room most);
 
   // Keeps the room of an entry that was removed, or a credit that was called
   // in.
@@ -373,12 +343,7 @@ class Claim {
   // Adds what is left over to a credit, up to `most` in all. Where there is
   // more, the credit becomes half of that: most of what comes next needs no
   // other room.
-  ABSL_ATTRIBUTE_NOINLINE void LeaveTo(Room* credit, Room most) {
-    CallIn(credit);
-    *credit = {Kept(held_.entries, most.entries),
-               Kept(held_.bytes, most.bytes)};
-    held_ -= *credit;
-  }
+  void LeaveTo(Room* credit, Room most);
 
   // Takes a credit over.
   void CallIn(Room* credit) { held_ += std::exchange(*credit, Room()); }
@@ -402,28 +367,7 @@ class Claim {
 
   // Out of line, to keep short what many Sets find, that the entry which they
   // replace leaves what they need.
-  ABSL_ATTRIBUTE_NOINLINE bool TakeFrom(Room* credit) {
-    // Again where another thread has taken meanwhile what seemed to be free.
-    while (!IsCovered()) {
-      Room least = missing();
-      least -= *credit;
-      const Room lacking = budget_.LackOf(least);
-      if (ABSL_PREDICT_FALSE(!(lacking == Room()))) {
-        // By this one look: who evicts must not see ample room in another.
-        calls_in_ = budget_.BeginCallIn(lacking);
-        return false;
-      }
-      CallIn(credit);
-      const Room ahead = budget_.most_credit();
-      held_ += budget_.Take(
-          least, {least.entries > 0 ? least.entries + ahead.entries : 0,
-                  least.bytes > 0 ? least.bytes + ahead.bytes : 0});
-    }
-    return true;
-  }
-  static int64_t Kept(int64_t held, int64_t most) {
-    return held <= most ? held : most / 2;
-  }
+  bool TakeFrom(Room* credit);
 
   Budget& budget_;
   Room held_;
@@ -458,7 +402,7 @@ class LimitsOwner {
 // other to reach it, and a call that grows ends the shrinking of others.
 //
 // Threads. Thread-safe. Its lock comes before those of the shards.
-class Limits {
+class WHEELCACHE_EXPORT Limits {
  public:
   explicit Limits(Budget* budget)
       : budget_(*budget), target_(budget->limit()) {}
@@ -468,44 +412,19 @@ class Limits {
   // Raises each limit that is lower than its target, and leaves the others for
   // Approach. Returns false, and does nothing, where another than the owner of
   // the bytes would change those.
-  bool SetTarget(Room target) {
-    MutexLock lock(&mu_);
-    if (owner_ != nullptr && target.bytes != target_.bytes) return false;
-    SetTargetLocked(target);
-    return true;
-  }
+  bool SetTarget(Room target);
 
   // The same for the bytes alone, by their owner.
-  void SetBytes(int64_t bytes) {
-    MutexLock lock(&mu_);
-    SetTargetLocked({target_.entries, bytes});
-  }
+  void SetBytes(int64_t bytes);
 
   // Null for none.
-  LimitsOwner* owner() const {
-    MutexLock lock(&mu_);
-    return owner_;
-  }
-  bool BeginOwner(LimitsOwner* owner) {
-    MutexLock lock(&mu_);
-    if (owner_ != nullptr) return false;
-    owner_ = owner;
-    return true;
-  }
-  void EndOwner() {
-    MutexLock lock(&mu_);
-    owner_ = nullptr;
-  }
+  LimitsOwner* owner() const;
+  bool BeginOwner(LimitsOwner* owner);
+  void EndOwner();
 
   // Lowers the limits by what is free and what the claim holds, at most to the
   // target. Returns how far they still are from it.
-  Room Approach(Claim* claim) {
-    MutexLock lock(&mu_);
-    Room excess = ExcessLocked();
-    claim->CoverUpTo(excess);
-    excess -= claim->LowerLimits(excess);
-    return excess;
-  }
+  Room Approach(Claim* claim);
 
   // Calls `follow(limits)` with the present ones, one call at a time, so that
   // what is derived from them is in the end that of the last.
@@ -516,19 +435,10 @@ class Limits {
   }
 
  private:
-  void SetTargetLocked(Room target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    target_ = target;
-    const Room excess = ExcessLocked();
-    budget_.Raise({std::max<int64_t>(-excess.entries, 0),
-                   std::max<int64_t>(-excess.bytes, 0)});
-  }
+  void SetTargetLocked(Room target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // Not negative but within SetTargetLocked.
-  Room ExcessLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    Room excess = budget_.limit();
-    excess -= target_;
-    return excess;
-  }
+  Room ExcessLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   Budget& budget_;
   mutable Mutex mu_;

@@ -182,9 +182,7 @@ class WHEELCACHE_EXPORT Engine {
   bool BeginOwner(LimitsOwner* owner) { return limits_.BeginOwner(owner); }
   void EndOwner() { limits_.EndOwner(); }
   void SetBytes(int64_t bytes);
-  std::optional<Advisor::MoreHits> more_hits() const {
-    return shared_.advisor.more_hits();
-  }
+  std::optional<Advisor::MoreHits> more_hits() const;
 
   // Of a scan-resistant cache, the part of it that the window may take: what it
   // has learned. 0 of another.

@@ -2,8 +2,10 @@
 // and statistics. What reads and writes an entry is in engine.cc.
 
 #include <limits>
+#include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "wheelcache/cache/internal/engine/engine.h"
 #include "wheelcache/cache/internal/engine/engine_call.h"
 #include "wheelcache/cache/internal/engine/window_target.h"
@@ -30,6 +32,10 @@ absl::Status Engine::SetLimits(int64_t entries, int64_t bytes) {
   shared_.advisor.SetLimits(limit(), {shared_.counters.Sum(Count::kHits),
                                       shared_.counters.Sum(Count::kMisses)});
   return status;
+}
+
+std::optional<Advisor::MoreHits> Engine::more_hits() const {
+  return shared_.advisor.more_hits();
 }
 
 void Engine::SetBytes(int64_t bytes) {
