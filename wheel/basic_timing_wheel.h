@@ -30,12 +30,17 @@
 // Structure. Varghese and Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP
 // 1987), with the hand written in base 64. A timer waits in the level of the
 // highest digit in which its deadline differs from the hand, in the slot that
-// the deadline's digit names. So there is no horizon, and no timer is ever
-// behind the hand. When the hand enters a slot's range, the slot cascades: its
-// timers move to lower levels, or become due. One occupancy word per level lets
-// the hand jump from one occupied slot to the next. A slot has four lists,
-// which are emptied interleaved: while one timer is handled, the next of the
-// other lists are being prefetched.
+// the deadline's digit names. With the hand H at 2*64^2 + 5*64 + 61:
+//
+// level 2   . . H . . x . .            4096 ticks a slot    x: 5*64^2 + 7
+// level 1   . . . . . H . y . .        64 ticks             y: 2*64^2 + 7*64
+// level 0   . . . . . . . . . H . z    1 tick        z: 2*64^2 + 5*64 + 63
+//
+// So there is no horizon, and no timer is ever behind the hand. When the hand
+// enters a slot's range, the slot cascades: its timers move to lower levels, or
+// become due. One occupancy word per level lets the hand jump from one occupied
+// slot to the next. A slot has four lists, which are emptied interleaved: while
+// one timer is handled, the next of the other lists are being prefetched.
 //
 // Guarantees. A timer fires in the first Advance to its deadline or past it,
 // never earlier, and once, whatever is scheduled, cancelled, destroyed or
