@@ -54,11 +54,24 @@ class ForkGuard {
 
   static inline thread_local bool in_background = false;
 
+  // Between a thread's start and its first step.
+  void AddStarting() { starting_.fetch_add(1); }
+  void RemoveStarting() { starting_.fetch_sub(1); }
+  void AwaitStarting() { Await(starting_); }
+
  private:
   ForkGuard() { platform::CallAtFork(&Before, &InParent, &InChild); }
 
   static void Pause() {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+
+  // Waits for zero, but not for ever.
+  static void Await(const std::atomic<int>& threads) {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (threads.load() > 0 && std::chrono::steady_clock::now() < deadline) {
+      Pause();
+    }
   }
 
   // Two background threads may fork at a time, and must not wait for each
@@ -68,11 +81,7 @@ class ForkGuard {
     guard.forks_.fetch_add(1);
     if (in_background) guard.Leave();
     guard.WakeAll();
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    while (guard.at_work_.load() > 0 &&
-           std::chrono::steady_clock::now() < deadline) {
-      Pause();
-    }
+    Await(guard.at_work_);
   }
 
   static void InParent() {
@@ -86,6 +95,7 @@ class ForkGuard {
     if (const auto call = guard.in_child_.load()) call();
     guard.DropLost();
     guard.at_work_.store(0);  // Also of a turn that was not waited for.
+    guard.starting_.store(0);
     guard.forks_.store(0);
     if (in_background) guard.Enter();
   }
@@ -113,11 +123,12 @@ class ForkGuard {
     }
   }
 
-  // For code of the program, which may wait for a lock of the forking thread.
+  // For code of the program, which may wait for a lock of the calling thread.
   static constexpr std::chrono::seconds kPatience{1};
 
   std::atomic<int> forks_{0};    // Under way.
   std::atomic<int> at_work_{0};  // Background threads that do not stand.
+  std::atomic<int> starting_{0};
   std::atomic<void (*)()> in_child_{nullptr};
 
   Mutex mu_;
@@ -128,14 +139,45 @@ void BackgroundThread::CallInChild(void (*function)()) {
   ForkGuard::Get().CallInChild(function);
 }
 
+namespace {
+
+// A module that was closed by dlclose() stays mapped while a thread has an
+// object of the module's that is still to be destroyed. A background thread has
+// an AtWork. Until it has, the module is held by the thread that starts it.
+// That does not wait at once: in the initialization of the module it holds the
+// loader's lock, which the new thread needs for its AtWork.
+struct HoldUntilStarted {
+  HoldUntilStarted() = default;
+  ~HoldUntilStarted() { ForkGuard::Get().AwaitStarting(); }
+  HoldUntilStarted(const HoldUntilStarted&) = delete;
+  HoldUntilStarted& operator=(const HoldUntilStarted&) = delete;
+};
+
+// A thread is at work while it has one.
+struct AtWork {
+  AtWork() {
+    ForkGuard::in_background = true;
+    ForkGuard::Get().Enter();
+  }
+  ~AtWork() { ForkGuard::Get().Leave(); }
+  AtWork(const AtWork&) = delete;
+  AtWork& operator=(const AtWork&) = delete;
+};
+
+}  // namespace
+
 int BackgroundThread::StartThread(const char* name) {
+  thread_local const HoldUntilStarted hold;
+  ForkGuard& guard = ForkGuard::Get();
   name_ = name;
-  ForkGuard::Get().Add(this);
+  guard.Add(this);
+  guard.AddStarting();
   const int error = platform::StartThread(&thread_, &ThreadMain, this);
   if (error == 0) {
     process_ = platform::ProcessId();
   } else {
-    ForkGuard::Get().Remove(this);
+    guard.RemoveStarting();
+    guard.Remove(this);
   }
   return error;
 }
@@ -160,27 +202,11 @@ void BackgroundThread::StandStillAtFork() {
   guard.Enter();
 }
 
-namespace {
-
-// A thread is at work while it has one. And a module that was closed by
-// dlclose() stays mapped while there is one, as its destructor has still to
-// run.
-struct AtWork {
-  AtWork() {
-    ForkGuard::in_background = true;
-    ForkGuard::Get().Enter();
-  }
-  ~AtWork() { ForkGuard::Get().Leave(); }
-  AtWork(const AtWork&) = delete;
-  AtWork& operator=(const AtWork&) = delete;
-};
-
-}  // namespace
-
 platform::ThreadResult BackgroundThread::ThreadMain(void* self) {
   auto* const thread = static_cast<BackgroundThread*>(self);
   platform::NameThisThread(thread->name_);
   thread_local const AtWork at_work;
+  ForkGuard::Get().RemoveStarting();
   thread->Run();
   return {};
 }
