@@ -90,7 +90,8 @@ bool Cache<Key, Value, Hash, Equal>::Read(const K& key, Use use,
       found.entry = &engine().pool().At(found.ref);
     }
     internal::Interleave("read: between index and deadline");
-    if (found.ref != 0 && engine().IsLive(found, use)) {
+    if (found.ref != 0 && !found.entry->is_placeholder() &&
+        engine().IsLive(found, use)) {
       if (use == Use::kCount) {
         engine().CountHit(*section.record());
         shard.RecordUse(found, hash.for_index);
@@ -105,10 +106,12 @@ bool Cache<Key, Value, Hash, Equal>::Read(const K& key, Use use,
     if (found.ref == 0 && engine().RecordSureMiss(hash.for_index, use)) {
       return false;
     }
-    // Two kinds of misses are sure under the lock alone. A Clear that has
+    // Three kinds of misses are sure under the lock alone. A Clear that has
     // emptied this shard may not have emptied others: a thread that has seen
-    // the one must not see the other. And an entry whose time had come when the
-    // clock was read may have been replaced or touched before that.
+    // the one must not see the other. An entry whose time had come when the
+    // clock was read may have been replaced or touched before that. And where
+    // the index had the tag of an entry, a load of the same key may have taken
+    // the cell.
   }
   // Also within another read of this thread, whose entry the section has to
   // protect.

@@ -130,10 +130,14 @@ bool TypedRefreshes<Cache>::IsKeptFromRefresh(View<Key> key) const {
   const Shard& shard = cache_.engine().ShardOf(hash);
   const ReadSection section(cache_.engine().copy());
   if (section.nested()) return false;
+  Interleave("refresh: before the look for another");
   const EntryRef placeholder =
       Cache::FindBeyondHome(key, shard, PlaceholderHash(hash.for_index),
                             {section.record(), Index::Rest()});
-  return placeholder != 0 && shard.KeepsFromRefresh(placeholder);
+  // A new value of the key may have taken its cell.
+  return placeholder != 0 &&
+         cache_.engine().pool().At(placeholder).is_placeholder() &&
+         shard.KeepsFromRefresh(placeholder);
 }
 
 template <typename Cache>

@@ -776,6 +776,14 @@ class CacheLoadInterleavingTest : public LoadRaceEnvironment {
       }
     }
   }
+
+  // A cache in whose index each entry takes the first free cell, and whose size
+  // suits the index. It has keys 1 to 4.
+  void MakeWithOneBucket() {
+    options_.max_entries = 8;
+    Renew();
+    for (int key = 1; key <= 4; ++key) cache_->Set(key, "old");
+  }
 };
 
 // Promise: One load per key
@@ -820,6 +828,36 @@ TEST_P(CacheLoadInterleavingTest, WriteBeforeALoadJoinsIsSeenByIt) {
 }
 
 // The load began because there was nothing, so that there is nothing to delete.
+// The cell of an entry whose tag a read has seen goes to a load of its key.
+TEST_P(CacheLoadInterleavingTest, ReadThatIsOvertakenFindsNoLoadInFlight) {
+  MakeWithOneBucket();
+  Ticket ticket;
+  At("index: between tag and cell", [&] {
+    cache_->Del(1);
+    ticket = Begin();
+  });
+  EXPECT_EQ(cache_->Get(1), std::nullopt);
+  EXPECT_TRUE(ticket);
+}
+
+// The cell of a refresh that waits for its retry goes to a value of its key.
+TEST_P(CacheLoadInterleavingTest, LookForARefreshFindsNoValue) {
+  options_.refresh_after = absl::Seconds(1);
+  options_.retry_after = absl::Minutes(1);
+  MakeWithOneBucket();
+  reload_ = [] { return absl::UnavailableError("down"); };
+  EXPECT_TRUE(cache_->Refresh(1));
+  clock_.Advance(absl::Seconds(2));
+  At("refresh: before the look for another", [&] {
+    At("index: between tag and cell", [&] {
+      cache_->Del(1);
+      cache_->Set(5, "in the cell of the old one");
+      cache_->Set(1, "in the cell of the refresh");
+    });
+  });
+  EXPECT_EQ(TextOf(cache_->FindOrLoad(1, {}, NeverCalled)), "old");
+}
+
 TEST_P(CacheLoadInterleavingTest, DelOfWhatExpiredBeforeALoadFindsNothing) {
   cache_->Set(1, "old", absl::Seconds(1));
   Ticket ticket;
