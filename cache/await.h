@@ -119,26 +119,15 @@ class [[nodiscard]] LoadAwaiter {
   std::coroutine_handle<> await_suspend(std::coroutine_handle<> coroutine) {
     driver_ = Drive(this);
     place_ = std::make_shared<Place>(this, coroutine);
+    while (asked_.other) {
+      // If it waits, *this may go.
+      if (WaitForOther(place_)) return std::noop_coroutine();
+      asked_ =
+          TypedLoads<Cache>(&cache_).AskAgain(key_, options_, asked_.other);
+    }
     if (!asked_.lead.empty()) return driver_.frame();
-    // In the next call, *this may go.
-    const std::shared_ptr<Place> place = place_;
-    place->number = TypedLoads<Cache>(&cache_).template WaitFor<Lead>(
-        asked_.other, options_,
-        [place](absl::StatusOr<Handle> result) {
-          if (place->leads) return;
-          place->result = std::move(result);
-          Place::PostResumption(place);
-        },
-        [place](Lead lead) {
-          // Dropped with the task, if that is not run.
-          const auto shared = std::make_shared<Lead>(std::move(lead));
-          std::function<void()> task = [place, shared] {
-            TakeOver(*place, shared.get());
-          };
-          if (place->executor == nullptr) return RunInTurn(std::move(task));
-          place->executor(std::move(task));
-        });
-    return std::noop_coroutine();
+    place_->result = std::move(asked_.result);
+    return place_->Continue();
   }
 
   absl::StatusOr<Handle> await_resume() {
@@ -242,6 +231,27 @@ class [[nodiscard]] LoadAwaiter {
     typename Cache::LoadResult loaded = co_await awaiter->loader_();
     awaiter->place_->result =
         awaiter->asked_.lead.FinishAndGet(std::move(loaded));
+  }
+
+  bool WaitForOther(std::shared_ptr<Place> place) {
+    const uint64_t number = TypedLoads<Cache>(&cache_).template WaitFor<Lead>(
+        asked_.other, options_,
+        [place](absl::StatusOr<Handle> result) {
+          if (place->leads) return;
+          place->result = std::move(result);
+          Place::PostResumption(place);
+        },
+        [place](Lead lead) {
+          // Dropped with the task, if that is not run.
+          const auto shared = std::make_shared<Lead>(std::move(lead));
+          std::function<void()> task = [place, shared] {
+            TakeOver(*place, shared.get());
+          };
+          if (place->executor == nullptr) return RunInTurn(std::move(task));
+          place->executor(std::move(task));
+        });
+    place->number = number;
+    return number != 0;
   }
 
   // The coroutine has waited for a load that is its own now.

@@ -86,9 +86,14 @@ class TypedLoads {
   };
   template <typename K>
   Asked Ask(const K& key, const LoadOptions& options);
+  // The same for one who was about to wait for a load that has ended.
+  template <typename K>
+  Asked AskAgain(const K& key, const LoadOptions& options, const Handle& ended);
 
   // Has `done` told of the end of another caller's load, or `take` given the
-  // duty to load: a Ticket, or a Lead. Returns the number of the callbacks.
+  // duty to load: a Ticket, or a Lead. Returns the number of the callbacks, or
+  // 0 if it has ended before: then the caller, whose callbacks are gone, asks
+  // again.
   template <typename Duty>
   uint64_t WaitFor(const Handle& placeholder, const LoadOptions& options,
                    Done done, TakeTicket<Duty> take);
@@ -174,10 +179,15 @@ class TypedLoads {
       done(instead);
     };
   }
-  // For loads that nobody will lead: those who come later start another.
-  void Forget(const Handle& placeholder) {
-    cache_.engine().EndLoad(
-        {placeholder.ref_, Cache::HashOf(placeholder.key()), 0, 0});
+  // What callers get of a load that has ended; nothing if it was cancelled:
+  // then those who come later start another.
+  std::optional<absl::StatusOr<Handle>> ResultOf(const Handle& ended) {
+    const Load& load = Lead::LoadOf(ended);
+    if (load.ref() != 0 || !absl::IsCancelled(load.status())) {
+      return Lead::ResultOf(ended);
+    }
+    cache_.engine().EndLoad({ended.ref_, Cache::HashOf(ended.key()), 0, 0});
+    return std::nullopt;
   }
   Clock& clock() const { return cache_.engine().clock(); }
 
@@ -253,12 +263,11 @@ bool TypedLoads<Cache>::Await(const Waiting& waiting, Loader loader,
   cache_.engine().CountEvent(Count::kLoadWaits);
   switch (load.Wait(&clock(), waiting.deadline_nanos)) {
     case Load::Waited::kForResult:
-      if (load.ref() == 0 && absl::IsCancelled(load.status())) {
-        Forget(waiting.placeholder);
-        return false;
+      if (auto given = ResultOf(waiting.placeholder)) {
+        *result = *std::move(given);
+        return true;
       }
-      *result = Lead::ResultOf(waiting.placeholder);
-      return true;
+      return false;
     case Load::Waited::kToLead:
       *result = Lead(&cache_, waiting.placeholder.Share(), waiting.options)
                     .Run(loader);
@@ -309,17 +318,27 @@ typename TypedLoads<Cache>::Asked TypedLoads<Cache>::Ask(
       asked.lead = std::move(joined.lead);
       break;
     }
-    const Load& other = Lead::LoadOf(joined.other);
-    const bool has_ended = other.has_ended();
-    if (has_ended && absl::IsCancelled(other.status())) {
-      Forget(joined.other);
-    } else if (!has_ended && options.wait <= absl::ZeroDuration()) {
-      asked.result = Engine::WaitedTooLong();
-    } else {
-      asked.other = std::move(joined.other);
+    if (!Lead::LoadOf(joined.other).has_ended()) {
+      if (options.wait <= absl::ZeroDuration()) {
+        asked.result = Engine::WaitedTooLong();
+      } else {
+        asked.other = std::move(joined.other);
+      }
       break;
     }
+    if (auto given = ResultOf(joined.other)) asked.result = *std::move(given);
   }
+  return asked;
+}
+
+template <typename Cache>
+template <typename K>
+typename TypedLoads<Cache>::Asked TypedLoads<Cache>::AskAgain(
+    const K& key, const LoadOptions& options, const Handle& ended) {
+  std::optional<absl::StatusOr<Handle>> given = ResultOf(ended);
+  if (!given.has_value()) return Ask(key, options);
+  Asked asked;
+  asked.result = *std::move(given);
   return asked;
 }
 
@@ -333,7 +352,7 @@ uint64_t TypedLoads<Cache>::WaitFor(const Handle& placeholder,
   Load& load = Lead::LoadOf(pin);
   cache_.engine().CountEvent(Count::kLoadWaits);
   Load::Callbacks callbacks = Telling(placeholder, std::move(done));
-  if (!load.has_ended()) Limit(placeholder, options, &callbacks);
+  Limit(placeholder, options, &callbacks);
   if (take != nullptr) {
     callbacks.lead = [take = std::move(take), cache = &cache_,
                       pin = placeholder.Share(), options]() mutable {
@@ -341,7 +360,12 @@ uint64_t TypedLoads<Cache>::WaitFor(const Handle& placeholder,
     };
   }
   const LimitedWaits::Id wait = callbacks.wait;
+  Interleave("load: before it leaves callbacks");
   const uint64_t number = load.WhenDone(std::move(callbacks));
+  if (number == 0) {
+    cache_.engine().EndWait(wait);
+    return 0;
+  }
   Interleave("load: after it has left callbacks");
   // Maintenance may have looked for it before it was there.
   if (wait.first != 0 && clock().NowNanos() >= wait.first) {
@@ -356,16 +380,32 @@ typename Cache::Ticket TypedLoads<Cache>::BeginLoad(
     const K& key, const LoadOptions& options, Done done,
     TakeTicket<Ticket> take_ticket) {
   Asked asked = Ask(key, options);
+  if (asked.other) {
+    // Of the caller still, if the load has ended before they are left.
+    const auto callbacks =
+        std::make_shared<std::pair<Done, TakeTicket<Ticket>>>(
+            std::move(done), std::move(take_ticket));
+    do {
+      TakeTicket<Ticket> take;
+      if (callbacks->second != nullptr) {
+        take = [callbacks](Ticket ticket) {
+          callbacks->second(std::move(ticket));
+        };
+      }
+      const auto tell = [callbacks](absl::StatusOr<Handle> result) {
+        callbacks->first(std::move(result));
+      };
+      if (WaitFor(asked.other, options, tell, std::move(take)) != 0) return {};
+      asked = AskAgain(key, options, asked.other);
+    } while (asked.other);
+    done = std::move(callbacks->first);
+  }
   if (!asked.lead.empty()) {
     const Handle& mine = asked.lead.placeholder();
     Lead::LoadOf(mine).WhenDone(Telling(mine, std::move(done)));
     return Ticket(std::move(asked.lead));
   }
-  if (asked.other) {
-    WaitFor(asked.other, options, std::move(done), std::move(take_ticket));
-  } else {
-    Contain([&] { done(std::move(asked.result)); });
-  }
+  Contain([&] { done(std::move(asked.result)); });
   return {};
 }
 

@@ -418,6 +418,21 @@ TEST_F(AwaitInterleavingTest, LoadMayEndWhileTheNextWaiterComes) {
   }
 }
 
+TEST_F(AwaitInterleavingTest, LoadMayEndBeforeTheNextWaiterHasCome) {
+  for (const bool is_cancelled : {false, true}) {
+    cache_->Del(1);
+    event_ = Event();
+    asking_.clear();
+    executor_ = nullptr;
+    load_.wait = absl::Seconds(1);
+    Start({is_cancelled ? "x" : "first"});
+    this->At("load: before it leaves callbacks", [&] { event_.Set(); });
+    Start({"second"});
+    EXPECT_THAT(Answers(), is_cancelled ? ElementsAre("CANCELLED", "second")
+                                        : ElementsAre("first", "first"));
+  }
+}
+
 TEST_F(AwaitTest, TaskThatTheExecutorDropsHandsTheLoadOn) {
   Start({"x", "second", "third"});
   event_.Set();

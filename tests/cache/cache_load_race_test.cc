@@ -714,6 +714,17 @@ TEST_P(CacheLoadWaitersTest, TicketMayBeBegunWhereACancelledOneIsInTheWay) {
   EXPECT_TRUE(second.Finish(Value("second")));
 }
 
+TEST_P(CacheLoadWaitersTest, LoadMayEndBeforeCallbacksAreLeft) {
+  Ticket first = Begin();
+  At("load: before it leaves callbacks", [&] { first = Ticket(); });
+  Ticket second = Begin();
+  ASSERT_TRUE(second);
+  At("load: before it leaves callbacks",
+     [&] { second.Finish(Value("second")); });
+  EXPECT_FALSE(Begin());
+  EXPECT_EQ(Told(), (Strings{"CANCELLED", "second", "second"}));
+}
+
 TEST_P(CacheLoadWaitersTest, EndOfTheCacheWaitsForAFinishThatStores) {
   Ticket ticket = Begin();
   std::atomic<bool> ends{false};

@@ -124,16 +124,11 @@ bool Load::EndOrHandOver(const absl::Status& cancelled,
 }
 
 uint64_t Load::WhenDone(Callbacks callbacks) {
-  {
-    MutexLock lock(&mu_);
-    if (!ended_) {
-      callbacks.number = ++waiters_;
-      told_.push_back(std::move(callbacks));
-      return waiters_;
-    }
-  }
-  Contain([&] { callbacks.done(nullptr); });
-  return 0;
+  MutexLock lock(&mu_);
+  if (ended_) return 0;
+  callbacks.number = ++waiters_;
+  told_.push_back(std::move(callbacks));
+  return waiters_;
 }
 
 void Load::GiveUpWait(LimitedWaits::Id wait, const absl::Status& why) {
