@@ -44,11 +44,7 @@
 #include "wheelcache/tests/testing/spin_barrier.h"
 #include "wheelcache/wheel/simulated_clock.h"
 
-// Clang 14 compiles these wrongly, optimized: under ThreadSanitizer they
-// overwrite memory, and under UndefinedBehaviorSanitizer it gives up.
-#if defined(__cpp_impl_coroutine) && \
-    (!defined(__clang__) || __clang_major__ > 14)
-#define WHEELCACHE_HAS_COROUTINES
+#ifdef __cpp_impl_coroutine
 #include <coroutine>
 #include <exception>
 
@@ -342,14 +338,15 @@ class HistoryStage {
     performance->history.push_back({call, began, ticks_.fetch_add(1)});
   }
 
-#ifdef WHEELCACHE_HAS_COROUTINES
+#ifdef __cpp_impl_coroutine
   // A load of a coroutine. If that has to wait for another load, it is resumed
   // by the thread that ends that one, or that drops its ticket: then it loads
   // in its place, which gives the value of that load.
   struct AwaitedLoad {
     HistoryCall call;
     uint64_t began;
-    Performance* performance;
+    const Performance* performance;  // May have ended when the load does.
+    std::atomic<int>& told;
     bool is_recorded = false;
     bool has_returned = false;  // To the call that started it.
 
@@ -407,14 +404,14 @@ class HistoryStage {
     if (call.what == HistoryCall::kFinish) {
       performing->history.push_back({call, began, ticks_.fetch_add(1)});
     }
-    if (!is_within) load->performance->told[load->call.load] = value;
+    if (!is_within) load->told = value;
   }
 
   void LoadAsCoroutine(HistoryCall call, Performance* performance) {
     call.what = HistoryCall::kBegin;
     call.time_before = Time();
-    const auto load = std::make_shared<AwaitedLoad>(
-        AwaitedLoad{call, ticks_.fetch_add(1), performance});
+    const auto load = std::make_shared<AwaitedLoad>(AwaitedLoad{
+        call, ticks_.fetch_add(1), performance, performance->told[call.load]});
     Await(load);
     load->has_returned = true;
     if (load->is_recorded) return;
@@ -552,7 +549,11 @@ class HistoryStage {
     }
   }
 
-  static int ValueOf(const Handle& handle) { return handle ? *handle : 0; }
+  static int ValueOf(const Handle& handle) {
+    if (!handle) return 0;
+    EXPECT_NE(*handle, 0) << "which no script stores";
+    return *handle;
+  }
 
   static HistoryCall::Outcome OutcomeOf(Put put) {
     return put == Put::kStored ? HistoryCall::kWon
