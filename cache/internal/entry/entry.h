@@ -9,8 +9,8 @@
 // a table of functions, EntryOperations, one for each type of cache.
 //
 // A placeholder is an entry with a key and a load in the place of a value. It
-// is in the index besides the entry of its key, if there is one, under a hash of
-// its own (cache/internal/index/key_hash.h).
+// is in the index besides the entry of its key, if there is one, under a hash
+// of its own (cache/internal/index/key_hash.h).
 //
 // Threads. `birth`, key, value and charge are written before the entry is
 // published and constant from then on; readers read these and the atomic

@@ -25,9 +25,9 @@ struct KeyHash {
 };
 
 // The placeholder of a key (cache/internal/entry/entry.h) is in the index under
-// a hash of its own, with another tag and the same home bucket. A look-up of the
-// key does not see the placeholder under the lock; one without it may, if the
-// placeholder takes the cell of an entry whose tag it has seen.
+// a hash of its own, with another tag and the same home bucket. A look-up of
+// the key does not see the placeholder under the lock; one without it may, if
+// the placeholder takes the cell of an entry whose tag it has seen.
 constexpr Hash32 PlaceholderHash(Hash32 of_key) { return of_key ^ (1 << 7); }
 
 // Mixes the bits of the user's hash, which may be the identity; our own are

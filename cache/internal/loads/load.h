@@ -114,8 +114,8 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   Waited Wait(Clock* clock, int64_t deadline_nanos);
 
   // Has `done` told when the load ends, on that thread. Until then it may be
-  // handed over by `lead`. Returns the number of the callbacks, or 0 if the load
-  // has ended before, which none of them is told.
+  // handed over by `lead`. Returns the number of the callbacks, or 0 if the
+  // load has ended before, which none of them is told.
   uint64_t WhenDone(Callbacks callbacks);
 
   // Tells the callbacks of that wait why they wait no longer, unless the load
