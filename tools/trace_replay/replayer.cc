@@ -7,8 +7,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,11 +16,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "wheelcache/cache/cache.h"
-#include "wheelcache/cache/options.h"
 #include "wheelcache/cache/stats.h"
-#include "wheelcache/cache/weigh.h"
-#include "wheelcache/tools/load_testing/latency_histogram.h"
 #include "wheelcache/tools/trace_replay/loaded_trace.h"
+#include "wheelcache/tools/trace_replay/player.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/request.h"
 #include "wheelcache/wheel/base/mutex.h"
@@ -30,133 +26,6 @@
 
 namespace wheelcache::replay {
 namespace {
-
-struct TracedValue {
-  uint64_t key_size = 0;
-  uint64_t value_size = 0;
-};
-
-using TraceCache = Cache<std::string, TracedValue>;
-
-// Creates the cache that the options describe, without a background thread.
-absl::StatusOr<std::unique_ptr<TraceCache>> CreateTraceCache(
-    const ReplayOptions& options, Clock* clock) {
-  CacheOptions cache;
-  cache.name = "trace_replay";
-  cache.max_entries = options.max_entries;
-  // No request fits into less, which Create refuses.
-  cache.max_bytes = std::max(options.max_bytes, int64_t{kEntryOverhead});
-  cache.policy = options.policy.policy;
-  cache.advise = options.advise;
-  cache.default_ttl = options.ttl;
-  cache.jitter = options.jitter;
-  cache.jitter_seed = 1;
-  cache.shards = options.shards;
-  cache.clock = clock;
-  cache.reaper = nullptr;
-  TraceCache::Hooks hooks;
-  hooks.weigher = [](std::string_view, const TracedValue& value) {
-    return value.key_size + value.value_size;
-  };
-  return TraceCache::Create(std::move(cache), std::move(hooks));
-}
-
-// Plays requests on one thread. Players on several threads may share a cache if
-// all requests for a key go to the same player.
-class Player {
- public:
-  Player(TraceCache& cache, const ReplayOptions& options)
-      : cache_(cache),
-        default_ttl_(options.ttl),
-        read_through_(options.read_through) {}
-
-  void Play(const Request& request) {
-    ++counts_.requests;
-    switch (request.operation) {
-      case Operation::kGet:
-      case Operation::kGets:
-        return Read(request);
-      case Operation::kSet:
-        return Write(request);
-      case Operation::kAdd:
-        // Get, not Contains: memcached's add refreshes the recency of a present
-        // key.
-        if (!cache_.Get(request.key)) Write(request);
-        return;
-      case Operation::kReplace:
-      case Operation::kCas:
-        if (cache_.Contains(request.key)) Write(request);
-        return;
-      case Operation::kAppend:
-      case Operation::kPrepend:
-        return Grow(request, request.value_size);
-      case Operation::kIncr:
-      case Operation::kDecr:
-        return Grow(request, 0);
-      case Operation::kDelete:
-        cache_.Del(request.key);
-        return;
-    }
-  }
-
-  const ReplayCounts& counts() const { return counts_; }
-
- private:
-  // Returns call(). Records the latency of one call in eight.
-  template <typename Call>
-  auto Timed(load_testing::LatencyHistogram& nanos, Call call) {
-    // At random: every eighth call could coincide with a pattern in the trace.
-    // This is Marsaglia's xorshift generator (2003).
-    sampler_ ^= sampler_ << 13;
-    sampler_ ^= sampler_ >> 17;
-    sampler_ ^= sampler_ << 5;
-    if (sampler_ % 8 != 0) return call();
-    const auto start = std::chrono::steady_clock::now();
-    auto result = call();
-    const std::chrono::nanoseconds elapsed =
-        std::chrono::steady_clock::now() - start;
-    nanos.Record(elapsed.count());
-    return result;
-  }
-
-  void Read(const Request& request) {
-    if (Timed(counts_.get_nanos, [&] { return cache_.Get(request.key); })) {
-      ++counts_.hits;
-      return;
-    }
-    ++counts_.misses;
-    if (read_through_) Write(request);
-  }
-
-  void Write(const Request& request) {
-    Set(request, {request.key_size, request.value_size},
-        request.ttl_seconds == 0 ? default_ttl_
-                                 : absl::Seconds(request.ttl_seconds));
-  }
-
-  // Adds `bytes` to the size of a present value, which keeps its deadline.
-  void Grow(const Request& request, uint64_t bytes) {
-    std::optional<TracedValue> value = cache_.Peek(request.key);
-    const std::optional<absl::Duration> ttl = cache_.TimeToLive(request.key);
-    // Another player may evict the key between the two calls.
-    if (!value || !ttl) return;
-    value->value_size += bytes;
-    Set(request, *value, *ttl);
-  }
-
-  void Set(const Request& request, TracedValue value, absl::Duration ttl) {
-    Timed(counts_.set_nanos,
-          [&] { return cache_.Set(request.key, value, ttl); });
-    counts_.peak_entries = std::max(counts_.peak_entries, cache_.size());
-    counts_.peak_bytes = std::max(counts_.peak_bytes, cache_.bytes());
-  }
-
-  TraceCache& cache_;
-  const absl::Duration default_ttl_;
-  const bool read_through_;
-  uint32_t sampler_ = 1;
-  ReplayCounts counts_;
-};
 
 // A reusable barrier with a completion, as C++20's std::barrier has one.
 class Barrier {

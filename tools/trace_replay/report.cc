@@ -16,6 +16,7 @@
 #include "wheelcache/tools/load_testing/latency_histogram.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/replayer.h"
+#include "wheelcache/tools/trace_replay/shared_replay.h"
 #include "wheelcache/tools/trace_replay/sweep.h"
 #include "wheelcache/tools/trace_replay/sweep_advice.h"
 
@@ -76,6 +77,44 @@ void AppendLatencies(std::string& table, absl::string_view label,
   absl::StrAppend(&table, "\n");
 }
 
+// How all requests are replayed.
+std::string Settings(const ReplayOptions& options) {
+  return absl::StrCat(options.policy.title, ", TTL ",
+                      absl::FormatDuration(options.ttl), ", jitter ",
+                      options.jitter, ", ",
+                      options.shards == 0 ? "shards by size"
+                                          : Counted(options.shards, "shard"));
+}
+
+double HitRatio(int64_t hits, int64_t reads) {
+  return reads == 0 ? 0
+                    : static_cast<double>(hits) / static_cast<double>(reads);
+}
+
+// Sums of several members have the letters and the names of none.
+void AppendMember(std::string& table, absl::string_view letter,
+                  const SharedReplay::Member& member) {
+  const int64_t reads = member.counts.hits + member.counts.misses;
+  absl::StrAppendFormat(&table, "  %1s %-24s%14s%14s%14.4f%14.4f\n", letter,
+                        member.name, FormatCount(member.counts.requests),
+                        FormatCount(reads), HitRatio(member.equal_hits, reads),
+                        HitRatio(member.counts.hits, reads));
+}
+
+// Member 0 is a, and so on; what nobody has is blank.
+std::string DrawSplit(const SharedReplay::Split& split, int64_t max_bytes) {
+  constexpr double kWidth = 60;
+  std::string letters;
+  double bytes = 0;
+  for (size_t i = 0; i < split.bytes.size(); ++i) {
+    bytes += static_cast<double>(split.bytes[i]);
+    const double end = kWidth * bytes / static_cast<double>(max_bytes);
+    letters.resize(static_cast<size_t>(std::lround(end)),
+                   static_cast<char>('a' + i));
+  }
+  return letters;
+}
+
 // The hit ratios with one TTL.
 void AppendTable(std::string& text, const Sweep& sweep,
                  const SweepSection& section, size_t chosen_limit) {
@@ -102,12 +141,9 @@ void AppendTable(std::string& text, const Sweep& sweep,
 std::string ReplayTable(absl::string_view trace, const ReplayOptions& options,
                         const ReplayResult& result) {
   const ReplayCounts& counts = result.counts;
-  std::string table = absl::StrCat(
-      NameOf(trace), ": at most ", Limits(options), ", ", options.policy.title,
-      ", TTL ", absl::FormatDuration(options.ttl), ", jitter ", options.jitter,
-      ", ",
-      options.shards == 0 ? "shards by size" : Counted(options.shards, "shard"),
-      ", ", Counted(options.threads, "thread"), "\n\n");
+  std::string table = absl::StrCat(NameOf(trace), ": at most ", Limits(options),
+                                   ", ", Settings(options), ", ",
+                                   Counted(options.threads, "thread"), "\n\n");
   AppendRow(table, "requests", FormatCount(counts.requests));
   AppendRow(table, "hits", FormatCount(counts.hits));
   AppendRow(table, "misses", FormatCount(counts.misses));
@@ -164,6 +200,34 @@ std::string SweepTable(absl::string_view trace, const Sweep& sweep) {
     AppendTable(text, sweep, section, choice.limit);
   }
   absl::StrAppend(&text, "\n", Advise(sweep, choice), "\n");
+  return text;
+}
+
+std::string SharedTable(const ReplayOptions& options,
+                        const SharedReplay& replay) {
+  std::string text = absl::StrCat(
+      Counted(static_cast<int64_t>(replay.members.size()), "cache"),
+      " with at most ", Limits(options), " in all, ", Settings(options),
+      "\n\n");
+  absl::StrAppendFormat(&text, "    %-24s%14s%14s%14s%14s\n", "hit ratio",
+                        "requests", "reads", "equal split", "shared");
+  SharedReplay::Member all;
+  all.name = "all";
+  for (size_t i = 0; i < replay.members.size(); ++i) {
+    const SharedReplay::Member& member = replay.members[i];
+    AppendMember(text, std::string(1, static_cast<char>('a' + i)), member);
+    all.counts.requests += member.counts.requests;
+    all.counts.hits += member.counts.hits;
+    all.counts.misses += member.counts.misses;
+    all.equal_hits += member.equal_hits;
+  }
+  AppendMember(text, "", all);
+  absl::StrAppendFormat(&text, "\n  %-14s%s\n", "after", "the split");
+  for (const SharedReplay::Split& split : replay.splits) {
+    absl::StrAppendFormat(&text, "  %-14s%s\n",
+                          absl::FormatDuration(absl::Seconds(split.seconds)),
+                          DrawSplit(split, options.max_bytes));
+  }
   return text;
 }
 

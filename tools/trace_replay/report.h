@@ -1,4 +1,4 @@
-// Formats a replay or a sweep as tables for people or as JSON for programs. All
+// Formats replays or a sweep as tables for people or as JSON for programs. All
 // end in a line break. Where bad lines may be skipped, their number is
 // reported.
 
@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/replayer.h"
+#include "wheelcache/tools/trace_replay/shared_replay.h"
 #include "wheelcache/tools/trace_replay/sweep.h"
 
 namespace wheelcache::replay {
@@ -31,6 +32,11 @@ std::string SweepSummary(const Sweep& sweep);
 // Returns a title with the name of the trace, a table of hit ratios for each
 // TTL, and the advice.
 std::string SweepTable(absl::string_view trace, const Sweep& sweep);
+
+// Returns a title, a table of hit ratios, and a drawing of the split over time:
+// a line of 60 letters for each time, a letter for each member.
+std::string SharedTable(const ReplayOptions& options,
+                        const SharedReplay& replay);
 
 }  // namespace wheelcache::replay
 

@@ -1,11 +1,14 @@
 // Replays an access trace through a cache and reports hits, evictions,
-// expirations, memory and speed, or sweeps over limits, TTLs and policies.
+// expirations, memory and speed, or sweeps over limits, TTLs and policies, or
+// replays several traces with one budget.
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -31,10 +34,12 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "wheelcache/cache/options.h"
+#include "wheelcache/tools/trace_replay/loaded_trace.h"
 #include "wheelcache/tools/trace_replay/replay_options.h"
 #include "wheelcache/tools/trace_replay/replayer.h"
 #include "wheelcache/tools/trace_replay/report.h"
 #include "wheelcache/tools/trace_replay/request.h"
+#include "wheelcache/tools/trace_replay/shared_replay.h"
 #include "wheelcache/tools/trace_replay/sweep.h"
 #include "wheelcache/tools/trace_replay/sweep_page.h"
 #include "wheelcache/tools/trace_replay/trace_reader.h"
@@ -70,6 +75,9 @@ ABSL_FLAG(std::optional<int>, threads, std::nullopt,
 ABSL_FLAG(bool, sweep, false,
           "Replay with many limits and print the hit ratio of each; see "
           "\"Sweep\" above. Needs --trace.");
+ABSL_FLAG(std::vector<std::string>, share, {},
+          "Traces, separated by commas, each for a cache of its own, with one "
+          "budget of --max_bytes; see \"Share\" above.");
 ABSL_FLAG(std::string, by, "",
           "The limit that a sweep varies: entries or bytes. By default bytes "
           "if --max_bytes alone is given, else entries.");
@@ -83,10 +91,13 @@ ABSL_FLAG(bool, skip_bad_lines, false,
           "Skip malformed lines and count them. By default the first one is an "
           "error.");
 ABSL_FLAG(bool, json, false,
-          "Print one JSON object instead of the table. Not with --sweep.");
+          "Print one JSON object instead of the table, of a single replay.");
 
 namespace wheelcache::replay {
 namespace {
+
+// As many as there are letters to draw them with.
+constexpr size_t kMostShared = 26;
 
 enum ExitStatus { kDone = 0, kBadFlagOrOutput = 1, kBadTrace = 2 };
 
@@ -141,14 +152,25 @@ absl::Status CheckValues() {
 // Flags that make no sense together, or without another.
 absl::Status CheckCombination() {
   const bool sweep = absl::GetFlag(FLAGS_sweep);
+  const size_t shared = absl::GetFlag(FLAGS_share).size();
+  const bool shares = shared > 0;
   const std::pair<bool, absl::string_view> rules[] = {
+      {shares && (sweep || !absl::GetFlag(FLAGS_trace).empty()),
+       "--share is of a replay of its own, without --trace and --sweep"},
+      {shares && (shared < 2 || shared > kMostShared),
+       "--share needs two traces or more, at most 26: --share=FILE,FILE"},
+      {shares && !absl::GetFlag(FLAGS_max_bytes).has_value(),
+       "--share needs a budget: --max_bytes"},
+      {shares && absl::GetFlag(FLAGS_threads).value_or(1) > 1,
+       "--share runs on one thread"},
       {sweep && absl::GetFlag(FLAGS_trace).empty(),
        "--sweep needs a trace: --trace=FILE"},
       {!sweep && !absl::GetFlag(FLAGS_by).empty(), "--by needs --sweep"},
       {!sweep && absl::GetFlag(FLAGS_sizes).has_value(),
        "--sizes needs --sweep"},
       {!sweep && !absl::GetFlag(FLAGS_html).empty(), "--html needs --sweep"},
-      {sweep && absl::GetFlag(FLAGS_json), "--json is of a single replay"},
+      {(sweep || shares) && absl::GetFlag(FLAGS_json),
+       "--json is of a single replay"},
       {!sweep && absl::GetFlag(FLAGS_ttl).size() > 1,
        "several TTLs in --ttl need --sweep"},
       {!sweep && absl::GetFlag(FLAGS_policy).size() > 1,
@@ -254,28 +276,56 @@ std::string PathAsTyped(const std::string& path) {
   return absl::StrCat(folder, "/", path);
 }
 
-absl::Status TraceError(absl::string_view message) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("--trace=", absl::GetFlag(FLAGS_trace), ": ", message));
+// `trace` is a file that a flag names.
+absl::Status TraceError(absl::string_view trace, absl::string_view message) {
+  const absl::string_view flag =
+      absl::GetFlag(FLAGS_share).empty() ? "--trace=" : "--share=";
+  return absl::InvalidArgumentError(absl::StrCat(flag, trace, ": ", message));
 }
 
-absl::StatusOr<std::unique_ptr<RequestSource>> OpenSource() {
-  const std::string trace = absl::GetFlag(FLAGS_trace);
+absl::StatusOr<std::unique_ptr<RequestSource>> OpenSource(
+    const std::string& trace) {
   if (trace.empty()) return std::make_unique<Workload>();
   absl::StatusOr<std::unique_ptr<TraceReader>> reader =
       TraceReader::Open(PathAsTyped(trace), absl::GetFlag(FLAGS_skip_bad_lines)
                                                 ? BadLines::kSkip
                                                 : BadLines::kReject);
-  if (!reader.ok()) return TraceError(reader.status().message());
+  if (!reader.ok()) return TraceError(trace, reader.status().message());
   return *std::move(reader);
 }
 
-absl::Status CheckNotEmpty(int64_t requests, std::optional<int64_t> bad_lines) {
+absl::Status CheckNotEmpty(absl::string_view trace, int64_t requests,
+                           std::optional<int64_t> bad_lines) {
   if (requests > 0) return absl::OkStatus();
-  return TraceError(
-      bad_lines.value_or(0) == 0
-          ? "holds no request"
-          : absl::StrCat("holds no request and ", *bad_lines, " bad lines"));
+  return TraceError(trace, bad_lines.value_or(0) == 0
+                               ? "holds no request"
+                               : absl::StrCat("holds no request and ",
+                                              *bad_lines, " bad lines"));
+}
+
+absl::StatusOr<LoadedTrace> Load(const std::string& trace) {
+  absl::StatusOr<std::unique_ptr<RequestSource>> source = OpenSource(trace);
+  if (!source.ok()) return source.status();
+  absl::StatusOr<LoadedTrace> loaded = LoadedTrace::Load(**source);
+  if (!loaded.ok()) return loaded.status();
+  absl::Status status = CheckNotEmpty(
+      trace, static_cast<int64_t>(loaded->size()), (*source)->bad_lines());
+  if (!status.ok()) return status;
+  return loaded;
+}
+
+absl::StatusOr<std::string> ReportOfShare(const ReplayOptions& options) {
+  std::deque<LoadedTrace> loaded;
+  std::vector<SharedTrace> traces;
+  for (const std::string& name : absl::GetFlag(FLAGS_share)) {
+    absl::StatusOr<LoadedTrace> trace = Load(name);
+    if (!trace.ok()) return trace.status();
+    loaded.push_back(*std::move(trace));
+    traces.push_back({name, &loaded.back()});
+  }
+  absl::StatusOr<SharedReplay> replay = ReplayShared(traces, options);
+  if (!replay.ok()) return replay.status();
+  return SharedTable(options, *replay);
 }
 
 // What goes to standard output, and to the file of --html.
@@ -286,20 +336,26 @@ struct Output {
 
 // Returns the whole report, so that an error leaves standard output empty.
 absl::StatusOr<Output> Report(const SweepOptions& options) {
-  absl::StatusOr<std::unique_ptr<RequestSource>> source = OpenSource();
-  if (!source.ok()) return source.status();
+  if (!absl::GetFlag(FLAGS_share).empty()) {
+    absl::StatusOr<std::string> report = ReportOfShare(options.replay);
+    if (!report.ok()) return report.status();
+    return Output{*std::move(report), ""};
+  }
   const std::string trace = absl::GetFlag(FLAGS_trace);
+  absl::StatusOr<std::unique_ptr<RequestSource>> source = OpenSource(trace);
+  if (!source.ok()) return source.status();
   if (absl::GetFlag(FLAGS_sweep)) {
     absl::StatusOr<Sweep> sweep = RunSweep(**source, options);
     if (!sweep.ok()) return sweep.status();
-    absl::Status status = CheckNotEmpty(sweep->requests, sweep->bad_lines);
+    absl::Status status =
+        CheckNotEmpty(trace, sweep->requests, sweep->bad_lines);
     if (!status.ok()) return status;
     return Output{SweepTable(trace, *sweep), SweepPage(trace, *sweep)};
   }
   absl::StatusOr<ReplayResult> result = Replay(**source, options.replay);
   if (!result.ok()) return result.status();
   absl::Status status =
-      CheckNotEmpty(result->counts.requests, result->bad_lines);
+      CheckNotEmpty(trace, result->counts.requests, result->bad_lines);
   if (!status.ok()) return status;
   return Output{absl::GetFlag(FLAGS_json)
                     ? ReplayJson(*result)

@@ -14,6 +14,7 @@ hits, evictions, expirations, memory and speed.
   trace_replay
   trace_replay --trace=oltp.csv --max_entries=5000 --ttl=60s
   trace_replay --trace=oltp.csv --sweep --ttl=60s,5m --html=oltp.html
+  trace_replay --share=users.csv,images.csv --max_bytes=64000000
   zstd -dc oltp.csv.zst | trace_replay --trace=- --max_entries=5000
 
 Trace
@@ -48,6 +49,12 @@ any policy could have: Belady's bound for entries; for bytes one that is a
 little higher. From the knee on, what is added to a limit gains less than on
 average, and twice the limit gains less than 5 points. Figures of scan_resistant
 differ by some thousandths from run to run, as hashes do.
+
+Share
+Replays several traces at the same time, which begins with the first request of
+each, through a cache for each. A MemoryShare moves the bytes of --max_bytes
+between the caches; none gets less than a 16th of an equal part. Reports the hit
+ratios beside those with equal parts, and draws who had how much, and when.
 
 Report
 The speed excludes the time for reading or generating the trace. Latencies are

@@ -27,6 +27,7 @@
 #include "wheelcache/tools/trace_replay/replayer.h"
 #include "wheelcache/tools/trace_replay/report.h"
 #include "wheelcache/tools/trace_replay/request.h"
+#include "wheelcache/tools/trace_replay/shared_replay.h"
 #include "wheelcache/tools/trace_replay/trace_line.h"
 #include "wheelcache/tools/trace_replay/trace_reader.h"
 #include "wheelcache/tools/trace_replay/workload.h"
@@ -566,6 +567,65 @@ TEST(ReportTest, JsonHasExactlyThePromisedKeys) {
   EXPECT_EQ(ReplayJson(result), json + "}\n");
   result.bad_lines = 0;
   EXPECT_EQ(ReplayJson(result), json + ", \"bad_lines\": 0}\n");
+}
+
+// A hundred reads a second of keys in turn, of values of a kB, from a time on.
+LoadedTrace Loop(int keys, int start, int seconds) {
+  std::string text;
+  for (int i = 0; i < 100 * seconds; ++i) {
+    absl::StrAppend(&text, start + i / 100, ",k", i % keys,
+                    ",4,1000,0,get,0\n");
+  }
+  TextSource source(text);
+  return *LoadedTrace::Load(source);
+}
+
+TEST(SharedReplayTest, BytesGoToTheTraceThatGainsFromThem) {
+  const LoadedTrace large = Loop(300, 5000, 120);
+  const LoadedTrace small = Loop(10, 77, 120);
+  ReplayOptions options = Exact();
+  options.max_bytes = 400'000;
+  const SharedTrace traces[] = {{"large", &large}, {"small", &small}};
+  const SharedReplay replay = *ReplayShared(traces, options);
+  ASSERT_EQ(replay.members.size(), 2);
+  const auto& [of_large, of_small] =
+      std::tie(replay.members[0], replay.members[1]);
+  EXPECT_EQ(of_large.name, "large");
+  EXPECT_EQ(of_large.counts.requests, 12'000);
+  EXPECT_EQ(of_large.equal_hits, 0);
+  EXPECT_GT(of_large.counts.hits, 9'000);
+  EXPECT_EQ(of_small.equal_hits, 11'990);
+  EXPECT_EQ(of_small.counts.hits, 11'990);
+
+  ASSERT_EQ(replay.splits.size(), SharedReplay::kSplits + 1);
+  EXPECT_EQ(replay.splits.front().seconds, 0);
+  EXPECT_THAT(replay.splits.front().bytes, ElementsAre(200'000, 200'000));
+  EXPECT_EQ(replay.splits.back().seconds, 120);
+  EXPECT_GT(replay.splits.back().bytes[0], 300'000);
+  for (const SharedReplay::Split& split : replay.splits) {
+    EXPECT_LE(split.bytes[0] + split.bytes[1], options.max_bytes);
+    EXPECT_GE(split.bytes[1], 200'000 / 16);
+  }
+}
+
+// A trace that has ended, or has not begun again, gives its bytes up.
+TEST(SharedReplayTest, TracesBeginTogetherAndTimeGoesOn) {
+  TextSource gap(
+      "10,a,1,10,0,get,0\n"
+      "9,a,1,10,0,get,0\n"
+      "10,b,1,10,0,get,5\n"
+      "1000010,a,1,10,0,get,0\n"
+      "1000010,b,1,10,0,get,0\n");
+  const LoadedTrace with_gap = *LoadedTrace::Load(gap);
+  const LoadedTrace other = Loop(3, 0, 2);
+  ReplayOptions options = Exact();
+  options.max_bytes = 10'000;
+  const SharedTrace traces[] = {{"gap", &with_gap}, {"other", &other}};
+  const SharedReplay replay = *ReplayShared(traces, options);
+  EXPECT_EQ(replay.members[0].counts.hits, 2);
+  EXPECT_EQ(replay.members[0].counts.misses, 3);  // One has expired.
+  EXPECT_EQ(replay.members[1].counts.hits, 197);
+  EXPECT_EQ(replay.splits.back().seconds, 1'000'001);
 }
 
 }  // namespace

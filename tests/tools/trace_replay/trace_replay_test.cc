@@ -148,6 +148,17 @@ TEST_F(TraceReplayTest, BadFlagIsStatusOneAndOneLine) {
       {"--policy=lru,scan_resistant",
        "trace_replay: several policies in --policy need --sweep"},
       {"--sweep", "trace_replay: --sweep needs a trace: --trace=FILE"},
+      {"--share=a,b --sweep",
+       "trace_replay: --share is of a replay of its own, without --trace and "
+       "--sweep"},
+      {"--share=a --max_bytes=9",
+       "trace_replay: --share needs two traces or more, at most 26: "
+       "--share=FILE,FILE"},
+      {"--share=a,b", "trace_replay: --share needs a budget: --max_bytes"},
+      {"--share=a,b --max_bytes=9 --threads=2",
+       "trace_replay: --share runs on one thread"},
+      {"--share=a,b --max_bytes=9 --json",
+       "trace_replay: --json is of a single replay"},
   };
   for (const auto& [flags, line] : kRows) {
     ExpectFailure(absl::StrCat("$PROGRAM ", flags), 1, line);
@@ -193,6 +204,10 @@ TEST_F(TraceReplayTest, BadTraceIsStatusTwoAndOneLine) {
        "trace_replay: --trace=/dev/null: holds no request"},
       {"$PROGRAM --sweep --trace=/dev/null",
        "trace_replay: --trace=/dev/null: holds no request"},
+      {"$PROGRAM --share=cut.csv,bad.csv --max_bytes=9 --skip_bad_lines "
+       "--share=bad.csv,/dev/null",
+       "trace_replay: --share=/dev/null: holds no request"},
+      {"$PROGRAM --share=bad.csv,missing.csv --max_bytes=9", kBadLine},
       {"echo nonsense | $PROGRAM --trace=- --skip_bad_lines",
        "trace_replay: --trace=-: holds no request and 1 bad lines"},
   };
@@ -248,6 +263,27 @@ TEST_F(TraceReplayTest, EachFlagReachesTheSweep) {
       AllOf(HasSubstr("\n       max_entries             LRU  Scan-resistant"
                       "  Belady's bound\n"),
             HasSubstr("  1  "), HasSubstr("  2  ")));
+}
+
+TEST_F(TraceReplayTest, ShareDrawsTheSplit) {
+  WriteTrace("good.csv", kGoodTrace);
+  WriteTrace("sweep.csv", SweepTrace());
+  const Outcome outcome =
+      Run("--share=good.csv,sweep.csv --max_bytes=100000 --jitter=0");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(
+      outcome.out,
+      AllOf(StartsWith("2 caches with at most 100,000 bytes in all, LRU, TTL "
+                       "inf, jitter 0, shards by size\n"),
+            HasSubstr("  a good.csv                             3             2"
+                      "        0.5000        0.5000\n"
+                      "  b sweep.csv                           18            18"
+                      "        0.6667        0.6667\n"
+                      "    all                                 21            20"
+                      "        0.6500        0.6500\n"),
+            HasSubstr("\n  0             aaaaaaaaaaaaaaaaaaaaaaaaaaaaaabbbbbbbb"
+                      "bbbbbbbbbbbbbbbbbbbbbb\n"),
+            HasSubstr("\n  18s           a")));
 }
 
 // With the status that Abseil gives it.
