@@ -27,8 +27,10 @@
 // for the load no longer, and its loader's coroutine is destroyed first. Do
 // that where nothing resumes it meanwhile: on its executor, if that is one
 // thread or a strand. Key, cache and what the loader refers to outlive the
-// co_await, but the cache may end while coroutines wait. An exception of the
-// loader reaches the coroutine that leads; the others get kUnknown.
+// co_await, but the cache may end while coroutines wait. What the end of a load
+// calls, such as the `done` of BeginLoad or a removal listener, must not
+// destroy the coroutine that leads it. An exception of the loader reaches that
+// coroutine; the others get kUnknown.
 //
 // Waiting. LoadOptions::wait bounds the wait for other callers, by the clock of
 // the cache: then maintenance resumes the coroutine. A loader that awaits its
@@ -46,7 +48,6 @@
 #include <atomic>
 #include <coroutine>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -59,7 +60,6 @@
 #include "wheelcache/cache/internal/typed_lead.h"
 #include "wheelcache/cache/internal/typed_loads.h"
 #include "wheelcache/cache/types/load.h"
-#include "wheelcache/wheel/base/contain.h"
 
 namespace wheelcache {
 
@@ -78,19 +78,6 @@ inline constexpr bool kMayBeTemporary =
     true;
 #endif
 
-// Runs a task: one that comes within another on the same thread, after that. So
-// a chain of loads that are cancelled at once takes no stack.
-inline void RunInTurn(std::function<void()> task) {
-  thread_local std::deque<std::function<void()>>* waiting = nullptr;
-  if (waiting != nullptr) return waiting->push_back(std::move(task));
-  std::deque<std::function<void()>> tasks;
-  waiting = &tasks;
-  for (tasks.push_back(std::move(task)); !tasks.empty(); tasks.pop_front()) {
-    Contain([&] { tasks.front()(); });
-  }
-  waiting = nullptr;
-}
-
 // What LoadAsync returns: awaits one load, at once.
 template <typename Cache, typename K, typename Loader>
 class [[nodiscard]] LoadAwaiter {
@@ -107,8 +94,10 @@ class [[nodiscard]] LoadAwaiter {
   LoadAwaiter(const LoadAwaiter&) = delete;
   LoadAwaiter& operator=(const LoadAwaiter&) = delete;
   ~LoadAwaiter() {
-    if (place_ == nullptr || !place_->Leave(State::kDestroyed)) return;
-    if (asked_.other) Lead::LoadOf(asked_.other).Withdraw(place_->number);
+    if (place_ == nullptr) return;
+    place_->DropResumption();
+    if (!place_->Leave(State::kDestroyed) || !asked_.other) return;
+    Lead::LoadOf(asked_.other).GiveUp(place_->number, Load::GivenUp());
   }
 
   bool await_ready() {
@@ -119,6 +108,9 @@ class [[nodiscard]] LoadAwaiter {
   std::coroutine_handle<> await_suspend(std::coroutine_handle<> coroutine) {
     driver_ = Drive(this);
     place_ = std::make_shared<Place>(this, coroutine);
+    if (place_->executor != nullptr) {
+      place_->resumption = [place = place_] { place->Continue().resume(); };
+    }
     while (asked_.other) {
       // If it waits, *this may go.
       if (WaitForOther(place_)) return std::noop_coroutine();
@@ -159,12 +151,17 @@ class [[nodiscard]] LoadAwaiter {
       if (Leave(State::kResumed)) return coroutine;
       return std::noop_coroutine();
     }
-    static void PostResumption(const std::shared_ptr<Place>& place) {
-      if (place->executor == nullptr) return place->Continue().resume();
-      if (place->state.load(std::memory_order_acquire) == State::kDestroyed) {
-        return;
+    // Needs no memory of its own: there may be none.
+    void PostResumption() {
+      if (executor == nullptr) return Continue().resume();
+      if (!is_posted.exchange(true, std::memory_order_acq_rel)) {
+        executor(std::move(resumption));
       }
-      place->executor([place] { place->Continue().resume(); });
+    }
+    void DropResumption() {
+      if (!is_posted.exchange(true, std::memory_order_acq_rel)) {
+        resumption = nullptr;
+      }
     }
 
     std::atomic<State> state{State::kSuspended};
@@ -174,6 +171,9 @@ class [[nodiscard]] LoadAwaiter {
     std::atomic<uint64_t> number{0};  // Among those who wait for the load.
     bool leads = false;               // After it has waited.
     absl::StatusOr<Handle> result;
+    // With an executor. Keeps the place, until it is posted or dropped.
+    std::function<void()> resumption;
+    std::atomic<bool> is_posted{false};  // Or dropped.
   };
 
   // A coroutine that awaits the loader and ends the load. Lives in the awaiter.
@@ -218,7 +218,7 @@ class [[nodiscard]] LoadAwaiter {
           std::coroutine_handle<promise_type> frame) noexcept {
         const std::shared_ptr<Place> place = frame.promise().awaiter.place_;
         if (place->executor == nullptr) return place->Continue();
-        Place::PostResumption(place);
+        place->PostResumption();
         return std::noop_coroutine();
       }
       void await_resume() noexcept {}
@@ -239,16 +239,13 @@ class [[nodiscard]] LoadAwaiter {
         [place](absl::StatusOr<Handle> result) {
           if (place->leads) return;
           place->result = std::move(result);
-          Place::PostResumption(place);
+          place->PostResumption();
         },
         [place](Lead lead) {
+          if (place->executor == nullptr) return TakeOver(*place, &lead);
           // Dropped with the task, if that is not run.
           const auto shared = std::make_shared<Lead>(std::move(lead));
-          std::function<void()> task = [place, shared] {
-            TakeOver(*place, shared.get());
-          };
-          if (place->executor == nullptr) return RunInTurn(std::move(task));
-          place->executor(std::move(task));
+          place->executor([place, shared] { TakeOver(*place, shared.get()); });
         });
     place->number = number;
     return number != 0;

@@ -16,7 +16,8 @@
 // (cache/load.h). A ticket that is dropped ends its load as cancelled, so that
 // no key stays stuck. Or it goes to the first of those who wait that can load:
 // to BeginLoad's callers by their `lead`, which is called with it, once at
-// most, on the thread that drops the ticket; `done` is still called at the end.
+// most, on the thread that drops the ticket; within a `lead`, after that has
+// returned. `done` is still called at the end.
 //
 // Invalidation feeds. Take the ticket before the read is sent; Del on each
 // message; Clear on a lost connection. Then no value is stored that was read

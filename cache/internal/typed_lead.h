@@ -14,7 +14,6 @@
 #include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/functional/any_invocable.h"
@@ -35,7 +34,6 @@
 #include "wheelcache/cache/types/load.h"
 #include "wheelcache/cache/types/requirements.h"
 #include "wheelcache/cache/types/view.h"
-#include "wheelcache/wheel/base/contain.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
@@ -260,10 +258,10 @@ template <typename Cache>
 void TypedLead<Cache>::Cancel(const Handle& placeholder,
                               const absl::Status& status) {
   Load& load = LoadOf(placeholder);
-  std::vector<Load::Callbacks> told;
+  Load::Listed told;
   absl::AnyInvocable<void()> lead;
   if (!load.EndOrHandOver(status, &told, &lead)) {
-    if (lead != nullptr) Contain([&] { lead(); });
+    Load::CallInTurn(std::move(lead));
     return;
   }
   Interleave("load: cancelled");

@@ -163,21 +163,25 @@ class TypedLoads {
     };
     return callbacks;
   }
-  // Limits the wait by the options.
-  void Limit(const Handle& placeholder, const LoadOptions& options,
-             Load::Callbacks* callbacks) {
-    const int64_t deadline = DeadlineOf(options);
-    if (deadline == Clock::kNever) return;
-    callbacks->wait = cache_.engine().LimitWait(deadline, placeholder.ref_);
-    callbacks->done = [done = std::move(callbacks->done), cache = &cache_,
-                       wait = callbacks->wait, pin = placeholder.Share()](
-                          const absl::Status* instead) mutable {
-      {
-        const Gate::Visit visit(&Lead::LoadOf(pin).gates().whole);
-        if (visit.admitted()) cache->engine().EndWait(wait);
-      }
-      done(instead);
-    };
+  // Limits the wait by the options, of the one with this number. Returns its
+  // ID, if it has a limit.
+  LimitedWaits::Id Limit(const Handle& placeholder, uint64_t number,
+                         const LoadOptions& options,
+                         Load::Callbacks* callbacks) {
+    callbacks->deadline_nanos = DeadlineOf(options);
+    if (callbacks->deadline_nanos == Clock::kNever) return {};
+    const LimitedWaits::Id wait = cache_.engine().LimitWait(
+        callbacks->deadline_nanos, {placeholder.ref_, number});
+    callbacks->done =
+        [done = std::move(callbacks->done), cache = &cache_, wait,
+         pin = placeholder.Share()](const absl::Status* instead) mutable {
+          {
+            const Gate::Visit visit(&Lead::LoadOf(pin).gates().whole);
+            if (visit.admitted()) cache->engine().EndWait(wait);
+          }
+          done(instead);
+        };
+    return wait;
   }
   // What callers get of a load that has ended; nothing if it was cancelled:
   // then those who come later start another.
@@ -273,7 +277,7 @@ bool TypedLoads<Cache>::Await(const Waiting& waiting, Loader loader,
                     .Run(loader);
       return true;
     case Load::Waited::kInVain:
-      *result = Engine::WaitedTooLong();
+      *result = Load::WaitedTooLong();
       return true;
     case Load::Waited::kNotAtAll:
       break;
@@ -320,7 +324,7 @@ typename TypedLoads<Cache>::Asked TypedLoads<Cache>::Ask(
     }
     if (!Lead::LoadOf(joined.other).has_ended()) {
       if (options.wait <= absl::ZeroDuration()) {
-        asked.result = Engine::WaitedTooLong();
+        asked.result = Load::WaitedTooLong();
       } else {
         asked.other = std::move(joined.other);
       }
@@ -351,26 +355,22 @@ uint64_t TypedLoads<Cache>::WaitFor(const Handle& placeholder,
   const Handle pin = placeholder.Share();
   Load& load = Lead::LoadOf(pin);
   cache_.engine().CountEvent(Count::kLoadWaits);
+  const uint64_t number = load.NewNumber();
   Load::Callbacks callbacks = Telling(placeholder, std::move(done));
-  Limit(placeholder, options, &callbacks);
+  const LimitedWaits::Id wait = Limit(placeholder, number, options, &callbacks);
   if (take != nullptr) {
     callbacks.lead = [take = std::move(take), cache = &cache_,
                       pin = placeholder.Share(), options]() mutable {
       take(Duty(Lead(cache, std::move(pin), options)));
     };
   }
-  const LimitedWaits::Id wait = callbacks.wait;
   Interleave("load: before it leaves callbacks");
-  const uint64_t number = load.WhenDone(std::move(callbacks));
-  if (number == 0) {
+  if (!load.WhenDone(number, std::move(callbacks), &clock())) {
     cache_.engine().EndWait(wait);
     return 0;
   }
+  // The cache may have ended: whoever was told may have ended it.
   Interleave("load: after it has left callbacks");
-  // Maintenance may have looked for it before it was there.
-  if (wait.first != 0 && clock().NowNanos() >= wait.first) {
-    load.GiveUpWait(wait, Engine::WaitedTooLong());
-  }
   return number;
 }
 
@@ -402,7 +402,8 @@ typename Cache::Ticket TypedLoads<Cache>::BeginLoad(
   }
   if (!asked.lead.empty()) {
     const Handle& mine = asked.lead.placeholder();
-    Lead::LoadOf(mine).WhenDone(Telling(mine, std::move(done)));
+    Load& load = Lead::LoadOf(mine);
+    load.WhenDone(load.NewNumber(), Telling(mine, std::move(done)), nullptr);
     return Ticket(std::move(asked.lead));
   }
   Contain([&] { done(std::move(asked.result)); });

@@ -418,6 +418,19 @@ TEST_F(AwaitInterleavingTest, LoadMayEndWhileTheNextWaiterComes) {
   }
 }
 
+// And, with it, the cache.
+TEST_F(AwaitInterleavingTest, CacheMayEndWhileTheNextWaiterComes) {
+  executor_ = nullptr;
+  load_.wait = absl::Seconds(1);
+  Start({"first"});
+  this->At("load: after it has left callbacks", [&] {
+    event_.Set();
+    cache_.reset();
+  });
+  Start({"second"});
+  EXPECT_THAT(Answers(), ElementsAre("first", "first"));
+}
+
 TEST_F(AwaitInterleavingTest, LoadMayEndBeforeTheNextWaiterHasCome) {
   for (const bool is_cancelled : {false, true}) {
     cache_->Del(1);
@@ -532,9 +545,13 @@ TEST_F(AwaitTest, FailureIsRememberedAndOldValuesAreRefused) {
   EXPECT_EQ(loads, 2);
 }
 
+class AwaitMemoryFailureTest : public AwaitTest,
+                               public ::testing::WithParamInterface<bool> {};
+
 // Promise: Failures leave the cache whole
-TEST_F(AwaitTest, AllocationsThatFailLeaveNoLoadBehind) {
+TEST_P(AwaitMemoryFailureTest, AllocationsThatFailLeaveNoLoadBehind) {
   executor_ = nullptr;
+  if (GetParam()) executor_ = [](const auto& task) { task(); };
   int failures = 0;
   for (const bool joins : {false, true}) {
     std::optional<StringCache::Ticket> other;
@@ -561,6 +578,20 @@ TEST_F(AwaitTest, AllocationsThatFailLeaveNoLoadBehind) {
         });
   }
   EXPECT_GT(failures, 5);
+}
+
+INSTANTIATE_TEST_SUITE_P(WithAnExecutor, AwaitMemoryFailureTest,
+                         ::testing::Bool());
+
+// Who waits is told, and the place is freed, however little memory there is.
+TEST_F(AwaitTest, EndOfAWaitNeedsNoMemory) {
+  executor_ = [](const auto& task) { task(); };
+  auto ticket = cache_->BeginLoad(1, {}, [](const auto&) {});
+  Start({"waits"});
+  EXPECT_FALSE(testing::ThrowsWithoutMemory(0, /*all_that_follow=*/true, [&] {
+    ticket.Finish(absl::UnavailableError(""));
+  }));
+  EXPECT_THAT(Answers(), ElementsAre("UNAVAILABLE"));
 }
 
 // Resumes whoever awaits it on another thread.

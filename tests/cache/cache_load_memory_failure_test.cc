@@ -236,6 +236,20 @@ TEST_P(LoadMemoryFailureTest, FinishTellsAllWhoWait) {
   EXPECT_GT(failures_, 1);
 }
 
+TEST_P(LoadMemoryFailureTest, EndOfAWaitNeedsNoMemory) {
+  auto cache = New<int, std::string>(hooks_);
+  auto ticket = cache->BeginLoad(1, {}, [](const auto&) {});
+  absl::StatusCode told = absl::StatusCode::kOk;
+  LoadOptions options;
+  options.wait = absl::Seconds(1);
+  (void)cache->BeginLoad(
+      1, options, [&](const auto& result) { told = result.status().code(); });
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_FALSE(testing::ThrowsWithoutMemory(0, /*all_that_follow=*/true,
+                                            [&] { cache->RunMaintenance(); }));
+  EXPECT_EQ(told, absl::StatusCode::kDeadlineExceeded);
+}
+
 TEST_P(LoadMemoryFailureTest, TicketThatIsDroppedNeedsNoMemory) {
   auto cache = New<int, std::string>(hooks_);
   int told = 0;

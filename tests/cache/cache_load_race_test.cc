@@ -401,6 +401,49 @@ TEST_P(CacheLoadHeirsTest, WaitLimitsNotWhatTheCallbackLoadsItself) {
   EXPECT_EQ(Told(), Strings(2, "slow"));
 }
 
+// In steps, as all maintenance, and in no more than O(log n) each.
+TEST_P(CacheLoadHeirsTest, ManyWaitsEndInBoundedSteps) {
+  constexpr int kWaits = 10'000;
+  Ticket ticket = Begin();
+  for (int i = 0; i < kWaits; ++i) Wait(Limit(absl::Seconds(1)));
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(cache_->RunMaintenance(100), 100);
+  EXPECT_EQ(Told(), Strings(100, "DEADLINE_EXCEEDED"));
+  EXPECT_LE(cache_->NextDeadline(), clock_.Now());
+  EXPECT_EQ(cache_->RunMaintenance(), kWaits - 100);
+  EXPECT_EQ(Told().size(), kWaits - 100);
+}
+
+TEST_P(CacheLoadHeirsTest, LeadsThatDropTheTicketTakeNoStack) {
+  constexpr int kHeirs = 30'000;
+  Ticket ticket = Begin();
+  int taken = 0;
+  for (int i = 0; i < kHeirs; ++i) {
+    (void)cache_->BeginLoad(
+        1, {}, [](const auto&) {}, [&](Ticket /*ticket*/) { ++taken; });
+  }
+  ticket = Ticket();
+  EXPECT_EQ(taken, kHeirs);
+  EXPECT_EQ(Told(), Strings{"CANCELLED"});
+}
+
+// Callbacks may be left in another order than that in which they came.
+TEST_P(CacheLoadHeirsTest, WhoLeavesCallbacksLateMayStillLead) {
+  Ticket ticket = Begin();
+  At("load: before it leaves callbacks", [&] {
+    Wait({});
+    ticket = Ticket();
+    ASSERT_TRUE(taken_);
+  });
+  Ticket late;
+  (void)cache_->BeginLoad(
+      1, {}, [](const auto&) {},
+      [&](Ticket given) { late = std::move(given); });
+  taken_ = Ticket();
+  EXPECT_TRUE(late);
+  EXPECT_TRUE(late.Finish(Value("late")));
+}
+
 TEST_P(CacheLoadHeirsTest, LimitEndsWithTheCache) {
   Ticket ticket = Begin();
   Wait(Limit(absl::Seconds(1)));

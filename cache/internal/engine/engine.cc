@@ -280,27 +280,22 @@ EntryRef Engine::BeginLoad(const KeyQuery& key, const Shard::NewLoad& load) {
 }
 
 LimitedWaits::Id Engine::LimitWait(int64_t deadline_nanos,
-                                   EntryRef placeholder) {
-  pool().Pin(placeholder);
-  absl::Cleanup unpin = [&] { pool().UnpinOutside(placeholder); };
-  const LimitedWaits::Id wait = waits_.Add(deadline_nanos, placeholder);
+                                   LimitedWaits::Wait wait) {
+  pool().Pin(wait.placeholder);
+  absl::Cleanup unpin = [&] { pool().UnpinOutside(wait.placeholder); };
+  const LimitedWaits::Id id = waits_.Add(deadline_nanos, wait);
   std::move(unpin).Cancel();
   if (options_.reaper != nullptr) {
     options_.reaper->WakeAt(&client_, deadline_nanos);
   } else {
     TellEarlierDeadline(deadline_nanos);
   }
-  return wait;
+  return id;
 }
 
 void Engine::EndWait(LimitedWaits::Id wait) {
   const EntryRef placeholder = waits_.Remove(wait);
   if (placeholder != 0) pool().UnpinOutside(placeholder);
-}
-
-absl::Status Engine::WaitedTooLong() {
-  return absl::DeadlineExceededError(
-      "another caller loads this key, for longer than LoadOptions::wait");
 }
 
 absl::Status Engine::NoLoader() const {
@@ -309,12 +304,17 @@ absl::Status Engine::NoLoader() const {
                    "\" has no Hooks::load, and the call names no loader"));
 }
 
-void Engine::GiveUpLateWaits(int64_t now_nanos) {
-  while (const auto late = waits_.TakeLate(now_nanos)) {
+// Returns how many.
+int64_t Engine::GiveUpLateWaits(int64_t now_nanos, int64_t budget) {
+  int64_t done = 0;
+  for (; done < budget; ++done) {
+    const auto late = waits_.TakeLate(now_nanos);
+    if (!late.has_value()) break;
     auto& load = static_cast<Load&>(*pool().LoadOf(late->placeholder));
-    load.GiveUpWait(late->id, WaitedTooLong());
+    load.GiveUp(late->number, Load::WaitedTooLong());
     pool().UnpinOutside(late->placeholder);
   }
+  return done;
 }
 
 void Engine::EndLoad(const Shard::EndedLoad& ended) {

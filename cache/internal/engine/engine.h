@@ -150,12 +150,10 @@ class WHEELCACHE_EXPORT Engine {
   // See Shard::BeginLoad. Takes over the pin in any case.
   EntryRef BeginLoad(const KeyQuery& key, const Shard::NewLoad& load);
 
-  // Has maintenance give up the wait for a load at that time, with this status.
-  // For a placeholder that the caller has pinned. The second, for one that has
-  // been told.
-  LimitedWaits::Id LimitWait(int64_t deadline_nanos, EntryRef placeholder);
+  // Has maintenance give up a wait for a load at that time. For a placeholder
+  // that the caller has pinned. The second, for one that has been told.
+  LimitedWaits::Id LimitWait(int64_t deadline_nanos, LimitedWaits::Wait wait);
   void EndWait(LimitedWaits::Id wait);
-  static absl::Status WaitedTooLong();
   absl::Status NoLoader() const;
 
   // A load has ended that was not stored.
@@ -225,7 +223,7 @@ class WHEELCACHE_EXPORT Engine {
   ABSL_ATTRIBUTE_ALWAYS_INLINE Put StoreInShard(const Shard::Write& write);
   ABSL_ATTRIBUTE_NOINLINE Put Refuse(const Shard::Write& write,
                                      RemovalCause cause);
-  void GiveUpLateWaits(int64_t now_nanos);
+  int64_t GiveUpLateWaits(int64_t now_nanos, int64_t budget);
   bool RememberFailure(const Shard::EndedLoad& ended);
   void ReclaimAll(int64_t now_nanos, Departures* departures);
   void CallInCredits(Claim* claim);

@@ -171,8 +171,7 @@ int64_t Engine::RunMaintenance(int64_t budget) {
   CheckCopy(shared_.copy);
   const int64_t now_nanos = clock_.NowNanos();
   Interleave("maintenance: between clock and lock");
-  GiveUpLateWaits(now_nanos);
-  int64_t done = 0;
+  int64_t done = GiveUpLateWaits(now_nanos, budget);
   for (size_t i = 0; i < shards_.size() && done < budget;) {
     if (shared_.due.Get(static_cast<int>(i)) > now_nanos) {
       ++i;

@@ -2,10 +2,10 @@
 
 namespace wheelcache::internal {
 
-auto LimitedWaits::Add(int64_t deadline_nanos, EntryRef placeholder) -> Id {
+auto LimitedWaits::Add(int64_t deadline_nanos, Wait wait) -> Id {
   MutexLock lock(&mu_);
   const Id id = {deadline_nanos, ++last_};
-  waits_.emplace(id, placeholder);
+  waits_.emplace(id, wait);
   UpdateDueLocked();
   return id;
 }
@@ -14,7 +14,7 @@ EntryRef LimitedWaits::Remove(Id id) {
   MutexLock lock(&mu_);
   const auto wait = waits_.find(id);
   if (wait == waits_.end()) return 0;
-  const EntryRef placeholder = wait->second;
+  const EntryRef placeholder = wait->second.placeholder;
   waits_.erase(wait);
   UpdateDueLocked();
   return placeholder;
@@ -27,7 +27,7 @@ auto LimitedWaits::TakeLate(int64_t now_nanos) -> std::optional<Wait> {
   if (wait == waits_.end() || wait->first.first > now_nanos) {
     return std::nullopt;
   }
-  const Wait late = {wait->first, wait->second};
+  const Wait late = wait->second;
   waits_.erase(wait);
   UpdateDueLocked();
   return late;

@@ -1,6 +1,6 @@
 // The callers of BeginLoad that wait for a load no longer than a limit.
 //
-//   const uint64_t id = waits.Add(deadline_nanos, placeholder);
+//   const auto id = waits.Add(deadline_nanos, {placeholder, number});
 //   while (auto late = waits.TakeLate(now_nanos)) Tell(*late);
 //
 // Threads. Thread-safe.
@@ -26,8 +26,8 @@ class WHEELCACHE_EXPORT LimitedWaits {
  public:
   using Id = std::pair<int64_t, uint64_t>;  // The end of the wait comes first.
   struct Wait {
-    Id id;
     EntryRef placeholder;
+    uint64_t number;  // Among those who wait for the load.
   };
 
   LimitedWaits() = default;
@@ -35,7 +35,7 @@ class WHEELCACHE_EXPORT LimitedWaits {
   LimitedWaits& operator=(const LimitedWaits&) = delete;
 
   // Adds one that ends then. May throw std::bad_alloc.
-  Id Add(int64_t deadline_nanos, EntryRef placeholder);
+  Id Add(int64_t deadline_nanos, Wait wait);
 
   // Takes one out. Returns its placeholder, or null if it is gone already.
   EntryRef Remove(Id id);
@@ -51,7 +51,7 @@ class WHEELCACHE_EXPORT LimitedWaits {
 
   Mutex mu_;
   uint64_t last_ ABSL_GUARDED_BY(mu_) = 0;
-  std::map<Id, EntryRef> waits_ ABSL_GUARDED_BY(mu_);
+  std::map<Id, Wait> waits_ ABSL_GUARDED_BY(mu_);
   std::atomic<int64_t> due_{Clock::kNever};  // Written under mu_.
 };
 

@@ -1,6 +1,7 @@
 #include "wheelcache/cache/internal/loads/load.h"
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <utility>
 
@@ -20,8 +21,8 @@ Mutex* WaitsMutex() {
   return mu;
 }
 
-[[maybe_unused]] const absl::Status* const kMadeAtLoad[] = {&Load::Thrown(),
-                                                            &Load::GivenUp()};
+[[maybe_unused]] const absl::Status* const kMadeAtLoad[] = {
+    &Load::Thrown(), &Load::GivenUp(), &Load::WaitedTooLong()};
 
 }  // namespace
 
@@ -70,8 +71,14 @@ const absl::Status& Load::GivenUp() {
   return *given_up;
 }
 
-void Load::EndLocked(absl::Status status, EntryRef ref,
-                     std::vector<Callbacks>* told) {
+const absl::Status& Load::WaitedTooLong() {
+  static const auto* const too_long =
+      new absl::Status(absl::DeadlineExceededError(
+          "another caller loads this key, for longer than LoadOptions::wait"));
+  return *too_long;
+}
+
+void Load::EndLocked(absl::Status status, EntryRef ref, Listed* told) {
   status_ = std::move(status);
   ref_ = ref;
   ended_ = true;
@@ -82,15 +89,35 @@ void Load::EndLocked(absl::Status status, EntryRef ref,
   told->swap(told_);
 }
 
-void Load::Tell(std::vector<Callbacks>* told) {
-  for (Callbacks& callbacks : *told) {
-    if (callbacks.done == nullptr) continue;
-    Contain([&] { callbacks.done(nullptr); });
+void Load::Tell(Listed* told) {
+  for (auto& [number, callbacks] : *told) {
+    Contain([&done = callbacks.done] { done(nullptr); });
+  }
+}
+
+void Load::CallInTurn(absl::AnyInvocable<void()> lead) {
+  if (lead == nullptr) return;
+  // Of the outermost call on this thread.
+  thread_local std::deque<absl::AnyInvocable<void()>>* waiting = nullptr;
+  // Without memory it takes stack.
+  if (waiting != nullptr &&
+      Contain([&] { waiting->push_back(std::move(lead)); })) {
+    return;
+  }
+  std::deque<absl::AnyInvocable<void()>> leads;
+  const absl::Cleanup end = [outer = std::exchange(waiting, &leads)] {
+    waiting = outer;
+  };
+  for (;;) {
+    Contain([&] { lead(); });
+    if (leads.empty()) return;
+    lead = std::move(leads.front());
+    leads.pop_front();
   }
 }
 
 void Load::End(absl::Status status, EntryRef ref) {
-  std::vector<Callbacks> told;
+  Listed told;
   {
     MutexLock lock(&mu_);
     EndLocked(std::move(status), ref, &told);
@@ -98,23 +125,23 @@ void Load::End(absl::Status status, EntryRef ref) {
   Tell(&told);
 }
 
-bool Load::EndOrHandOver(const absl::Status& cancelled,
-                         std::vector<Callbacks>* told,
+bool Load::EndOrHandOver(const absl::Status& cancelled, Listed* told,
                          absl::AnyInvocable<void()>* lead) {
   MutexLock lock(&mu_);
   Waiter* const thread = first_;
   const auto callbacks =
-      std::find_if(told_.begin(), told_.end(),
-                   [](const auto& c) { return c.lead != nullptr; });
+      std::find_if(told_.lower_bound(next_heir_), told_.end(),
+                   [](const auto& c) { return c.second.lead != nullptr; });
+  if (callbacks != told_.end()) next_heir_ = callbacks->first;
   if (thread == nullptr && callbacks == told_.end()) {
     EndLocked(cancelled, 0, told);
     return true;
   }
   leader_waits_for_ = nullptr;  // Until the heir has taken it up.
   if (thread == nullptr ||
-      (callbacks != told_.end() && callbacks->number < thread->number)) {
-    *lead = std::exchange(callbacks->lead, nullptr);
-    callbacks->wait = {};  // It does not wait for others any more.
+      (callbacks != told_.end() && callbacks->first < thread->number)) {
+    *lead = std::exchange(callbacks->second.lead, nullptr);
+    callbacks->second.leads = true;
     return false;
   }
   UnlistLocked(thread);
@@ -123,50 +150,31 @@ bool Load::EndOrHandOver(const absl::Status& cancelled,
   return false;
 }
 
-uint64_t Load::WhenDone(Callbacks callbacks) {
-  MutexLock lock(&mu_);
-  if (ended_) return 0;
-  callbacks.number = ++waiters_;
-  told_.push_back(std::move(callbacks));
-  return waiters_;
-}
-
-void Load::GiveUpWait(LimitedWaits::Id wait, const absl::Status& why) {
-  Callbacks late;
+bool Load::WhenDone(uint64_t number, Callbacks callbacks, Clock* clock) {
   {
     MutexLock lock(&mu_);
-    const auto found =
-        std::find_if(told_.begin(), told_.end(),
-                     [&](const Callbacks& c) { return c.wait == wait; });
-    if (found == told_.end()) return;
-    late = std::move(*found);
-    told_.erase(found);
-  }
-  Contain([&] { late.done(&why); });
-}
-
-void Load::Withdraw(uint64_t number) {
-  Callbacks gone;
-  {
-    MutexLock lock(&mu_);
-    const auto found = std::lower_bound(
-        told_.begin(), told_.end(), number,
-        [](const Callbacks& c, uint64_t n) { return c.number < n; });
-    if (found == told_.end() || found->number != number) return;
-    // Its place stays for a while, so that not each that withdraws moves all
-    // that have come after it.
-    Callbacks empty;
-    empty.number = number;
-    gone = std::exchange(*found, std::move(empty));
-    if (++withdrawn_ > told_.size() / 2) {
-      withdrawn_ = 0;
-      told_.erase(
-          std::remove_if(told_.begin(), told_.end(),
-                         [](const Callbacks& c) { return c.done == nullptr; }),
-          told_.end());
+    if (ended_) return false;
+    const int64_t deadline = callbacks.deadline_nanos;
+    // Maintenance may have looked for it before it is there.
+    if (deadline == Clock::kNever || clock->NowNanos() < deadline) {
+      told_.emplace(number, std::move(callbacks));
+      next_heir_ = std::min(next_heir_, number);
+      return true;
     }
   }
-  Contain([&] { gone.done(&GivenUp()); });
+  Contain([&] { callbacks.done(&WaitedTooLong()); });
+  return true;
+}
+
+void Load::GiveUp(uint64_t number, const absl::Status& why) {
+  Listed::node_type gone;
+  {
+    MutexLock lock(&mu_);
+    const auto found = told_.find(number);
+    if (found == told_.end() || found->second.leads) return;
+    gone = told_.extract(found);
+  }
+  Contain([&] { gone.mapped().done(&why); });
 }
 
 Load::Waited Load::Wait(Clock* clock, int64_t deadline_nanos) {
@@ -205,10 +213,10 @@ Load::Waited Load::Wait(Clock* clock, int64_t deadline_nanos) {
 // For a thread that was to lead and cannot. Those who come later find that
 // nobody does, and start another load.
 void Load::GiveUpLead() {
-  std::vector<Callbacks> told;
+  Listed told;
   absl::AnyInvocable<void()> lead;
   EndOrHandOver(GivenUp(), &told, &lead);
-  if (lead != nullptr) Contain([&] { lead(); });
+  CallInTurn(std::move(lead));
   Tell(&told);
 }
 

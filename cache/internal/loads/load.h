@@ -19,11 +19,9 @@
 #define WHEELCACHE_CACHE_INTERNAL_LOADS_LOAD_H_
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <utility>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
@@ -31,7 +29,6 @@
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
 #include "wheelcache/cache/internal/loads/gate.h"
-#include "wheelcache/cache/internal/loads/limited_waits.h"
 #include "wheelcache/wheel/base/export.h"
 #include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
@@ -49,10 +46,11 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
     // Is told of the end; or why it is not waited for any longer. Empty if it
     // was.
     absl::AnyInvocable<void(const absl::Status* instead)> done;
-    absl::AnyInvocable<void()> lead;  // Leads from now on; may be empty.
-    LimitedWaits::Id wait = {};       // If it has a limit.
-    uint64_t number = 0;              // Among those who wait.
+    absl::AnyInvocable<void()> lead;         // Leads from now on; may be empty.
+    int64_t deadline_nanos = Clock::kNever;  // Of the wait.
+    bool leads = false;  // And so does not wait for others any more.
   };
+  using Listed = std::map<uint64_t, Callbacks>;  // By their numbers.
 
   // A load that begins at `now_nanos`, for a cache with this pool and gates.
   Load(EntryPool* pool, std::shared_ptr<LoadGates> gates, int64_t now_nanos,
@@ -77,10 +75,12 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   };
   InShard in_shard;
 
-  // Why a load has failed whose loader threw, or whose leader gave it up. Made
-  // beforehand: at that time there may be no memory.
+  // Why a load has failed whose loader threw, or whose leader gave it up; and
+  // why a caller waits for it no longer. Made beforehand: at that time there
+  // may be no memory.
   static const absl::Status& Thrown();
   static const absl::Status& GivenUp();
+  static const absl::Status& WaitedTooLong();
 
   // Ends the load: those who wait get the entry, of which the load takes over a
   // pin, or, if that is null, the status. Called once, by the leader. Allocates
@@ -91,13 +91,16 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   // As End with this status, and returns true, but leaves it to the caller to
   // Tell. Where others wait that can lead, hands the load over to the one that
   // has waited longest instead: to a thread, or by the callback *lead, which
-  // the caller has to call.
-  bool EndOrHandOver(const absl::Status& cancelled,
-                     std::vector<Callbacks>* told,
+  // the caller has to CallInTurn.
+  bool EndOrHandOver(const absl::Status& cancelled, Listed* told,
                      absl::AnyInvocable<void()>* lead);
 
   // Tells of the end of a load.
-  static void Tell(std::vector<Callbacks>* told);
+  static void Tell(Listed* told);
+
+  // Calls, if it is not null: within another such call on the same thread,
+  // after that. So a chain of loads that are cancelled at once takes no stack.
+  static void CallInTurn(absl::AnyInvocable<void()> lead);
 
   // How a wait has ended.
   enum class Waited {
@@ -113,17 +116,21 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   // Blocks until the load ends, or until `deadline_nanos`, kNever for no limit.
   Waited Wait(Clock* clock, int64_t deadline_nanos);
 
-  // Has `done` told when the load ends, on that thread. Until then it may be
-  // handed over by `lead`. Returns the number of the callbacks, or 0 if the
-  // load has ended before, which none of them is told.
-  uint64_t WhenDone(Callbacks callbacks);
+  // The number of the next who waits. Numbers grow.
+  uint64_t NewNumber() {
+    MutexLock lock(&mu_);
+    return ++waiters_;
+  }
 
-  // Tells the callbacks of that wait why they wait no longer, unless the load
-  // has ended.
-  void GiveUpWait(LimitedWaits::Id wait, const absl::Status& why);
+  // Has `done` told when the load ends, on that thread, or now if the time is
+  // up. Until then it may be handed over by `lead`. Returns false if the load
+  // has ended before, of which nobody is told. The clock is for those with a
+  // deadline.
+  bool WhenDone(uint64_t number, Callbacks callbacks, Clock* clock);
 
-  // The same for callbacks of that number, who have given up themselves.
-  void Withdraw(uint64_t number);
+  // Tells the callbacks of that number why they wait no longer, unless they are
+  // gone or lead.
+  void GiveUp(uint64_t number, const absl::Status& why);
 
   // The result of a load that has ended: the entry, in which the load has a
   // pin; or if that is null, the failure.
@@ -145,8 +152,7 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool WaitsForThisThread();
   void GiveUpLead();
-  void EndLocked(absl::Status status, EntryRef ref,
-                 std::vector<Callbacks>* told)
+  void EndLocked(absl::Status status, EntryRef ref, Listed* told)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void UnlistLocked(Waiter* waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -158,8 +164,8 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t waiters_ ABSL_GUARDED_BY(mu_) = 0;  // That have come.
   Waiter* first_ ABSL_GUARDED_BY(mu_) = nullptr;
-  std::vector<Callbacks> told_ ABSL_GUARDED_BY(mu_);  // By their numbers.
-  size_t withdrawn_ ABSL_GUARDED_BY(mu_) = 0;         // Of them.
+  Listed told_ ABSL_GUARDED_BY(mu_);
+  uint64_t next_heir_ ABSL_GUARDED_BY(mu_) = 0;  // Before it, none can lead.
   // What the leading thread waits for. Valid until the load has ended or was
   // handed over. Null if the leader is no thread that is known.
   Load** leader_waits_for_ ABSL_GUARDED_BY(mu_);
