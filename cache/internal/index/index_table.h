@@ -18,7 +18,7 @@
 //
 // Threads. One thread at a time may change the table. Look-ups run concurrently
 // without a lock, in a ReadSection: an entry never moves, and its reference is
-// written before its tag.
+// written after its tag, when all find it at once.
 //
 // Errors. A Hash that gives another value for a key than before, so that an
 // entry is not where it must be, ends the program with a message: the entry
@@ -195,10 +195,13 @@ class IndexTable {
   // memory, not constructed: untouched pages take no memory.
   //
   // Cells are stored with release and loaded with acquire, so that a reader of
-  // a reference sees the entry. Words likewise: a reader of a tag sees the
-  // reference that was written before it, or a later one. The overflow count is
-  // raised before such an entry is there, and lowered before it is erased: a
-  // reader of zero may take the entry for absent.
+  // a reference sees the entry, and its tag from then on. A reader may have
+  // seen an older tag, of another entry that was there: what matches all the
+  // same is the entry of its key, or a placeholder of it. Words are stored with
+  // release and loaded with acquire for the references that were erased before
+  // them. The overflow count is raised before such an entry is there, and
+  // lowered before it is erased: a reader of zero may take the entry for
+  // absent.
   struct alignas(ABSL_CACHELINE_SIZE) Bucket {
     std::atomic<uint64_t> words[2];
     std::atomic<Ref> cells[kCellsPerBucket];
@@ -387,8 +390,11 @@ inline size_t IndexTable::Insert(Hash32 hash, Ref ref) {
     Bucket& bucket = path.bucket();
     if (const uint32_t free = bucket.CellsWith(0); free != 0) {
       const int cell = absl::countr_zero(free);
-      bucket.cells[cell].store(ref, std::memory_order_release);
+      // Not the reference first: a reader that has seen an older tag of the key
+      // in this cell would find it before others do.
       bucket.SetTag(cell, TagOf(hash));
+      Interleave("index: between tag and cell of a new entry");
+      bucket.cells[cell].store(ref, std::memory_order_release);
       return path.index();
     }
     bucket.AddPassedOn(hash);

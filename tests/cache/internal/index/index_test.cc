@@ -409,6 +409,21 @@ TEST_F(IndexInterleavingTest, ACellFreedAfterItsTagWasReadIsPassedOver) {
   EXPECT_EQ(Find(2), 2u);
 }
 
+// By a reader that has seen the tag of an earlier entry in its cell, as by all
+// others: a value that one has found, the next does not miss.
+TEST_F(IndexInterleavingTest, ANewEntryIsFoundByAllAtOnce) {
+  Insert(1);
+  uint32_t found = 0;
+  PausedCall reader("index: between tag and cell", 1, [&] { found = Find(2); });
+  index_.Erase(kHash, 1);
+  At("index: between tag and cell of a new entry", [&] {
+    reader.GoOn();
+    EXPECT_EQ(found, Find(2));
+  });
+  Insert(2);
+  EXPECT_EQ(Find(2), 2u);
+}
+
 TEST_F(IndexInterleavingTest, AnEntryReplacedAfterItsTagWasReadIsFound) {
   Insert(1);
   At("index: between tag and cell", [&] { index_.Replace(kHash, 1, 2); });
