@@ -247,7 +247,7 @@ bool TypedLead<Cache>::Store(const Handle& placeholder, Loaded<Value>* loaded,
   }
   if (!stored) {
     // Not published. Its handles show that it has expired: it may not be kept.
-    entry.deadline_nanos.store(begin_nanos, std::memory_order_relaxed);
+    pool->SetDeadline(&entry, begin_nanos, begin_nanos);
   }
   std::move(unpin).Cancel();
   ending->ref = ref;

@@ -207,6 +207,19 @@ TEST_F(CacheFindOrLoadTest, ValueThatWasNotStoredHasNoCharge) {
   EXPECT_EQ(brief->charge(), 0);
 }
 
+TEST_F(CacheFindOrLoadTest, ValueThatWasNotStoredHasNoTimeLeft) {
+  options_.idle_ttl = absl::Hours(1);
+  auto cache = New<int, std::string>();
+  cache->Set(1, "one");
+  cache->Del(1);
+  cache->RunMaintenance();
+  const auto brief = cache->FindOrLoad(1, {}, [] {
+    return Result(Loaded<std::string>{"one", absl::ZeroDuration()});
+  });
+  EXPECT_LE(brief->TimeToLive(), absl::ZeroDuration());
+  EXPECT_LE(brief->HardTimeToLive(), absl::ZeroDuration());
+}
+
 TEST_F(CacheFindOrLoadTest, ResultOutlivesTheCache) {
   const absl::StatusOr<Handle> stored = cache_->FindOrLoad(1, {}, One);
   const absl::StatusOr<Handle> superseded = cache_->FindOrLoad(2, {}, [&] {
