@@ -153,7 +153,10 @@ CacheHandle<Key, Value> Cache<Key, Value, Hash, Equal>::Find(const K& key) {
   const bool found = Read(key, Use::kCount, [&](EntryRef ref, const Entry&) {
     if (engine().pool().TryPin(ref)) handle = HandleOf(ref);
   });
-  if (ABSL_PREDICT_FALSE(found && !handle)) handle = FindUnderLock(key);
+  if (ABSL_PREDICT_FALSE(found && !handle)) {
+    handle = FindUnderLock(key);
+    if (!handle) engine().RecordMissForHit(HashOf(key).for_index);
+  }
   return handle;
 }
 

@@ -616,6 +616,7 @@ TEST_P(SetLimitsRaceTest, SetThatNoLongerFitsIsRefused) {
        [&] { EXPECT_TRUE(cache->SetLimits(kUnlimited, 2000).ok()); });
     EXPECT_FALSE(cache->Set(1000, 5000));
     EXPECT_FALSE(cache->Contains(1000)) << "the old value goes, too";
+    EXPECT_EQ(cache->stats().refused, 1);
     EXPECT_TRUE(cache->Set(1, 100));
     ExpectWhole(cache.get());
   }

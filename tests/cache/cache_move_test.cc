@@ -431,6 +431,19 @@ TEST_F(CacheMoveTest, FindPinsWhatWasMovedAfterItWasFound) {
   ExpectWhole();
 }
 
+TEST_F(CacheMoveTest, WhatWasMovedAndRemovedAfterItWasFoundIsAMiss) {
+  Fill();
+  At("read: between index and deadline", [&] {
+    MoveAll(cache_.get());
+    cache_->Del(7);
+  });
+  EXPECT_FALSE(cache_->Find(7));
+  expected_.erase(7);
+  EXPECT_EQ(cache_->stats().hits, 0);
+  EXPECT_EQ(cache_->stats().misses, 1);
+  ExpectWhole();
+}
+
 TEST_F(CacheMoveTest, VisitorSeesTheOldBlockUntilItReturns) {
   Fill();
   cache_->Visit(7, [&](std::string_view value) {

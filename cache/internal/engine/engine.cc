@@ -162,7 +162,6 @@ inline Put Engine::StoreInShard(const Shard::Write& write) {
 Put Engine::Store(Shard::Write* write) {
   const bool lives = write->ttl_nanos > 0;
   if (!lives || !SetCharge(write)) {
-    CountEvent(Count::kRefused);
     return Refuse(*write,
                   lives ? RemovalCause::kReplaced : RemovalCause::kDeleted);
   }
@@ -183,6 +182,8 @@ Put Engine::Store(Shard::Write* write) {
 
 // Removes the value that would have been replaced.
 Put Engine::Refuse(const Shard::Write& write, RemovalCause cause) {
+  const bool is_failure = write.load == write.ref;
+  if (!is_failure) CountEvent(Count::kRefused);
   const EntryKeyQuery key(pool(), write.ref, write.hash);
   if (write.condition != nullptr) {
     return RemoveIf(key, write.condition->entry, cause) ? Put::kRefused
@@ -355,6 +356,11 @@ void Engine::RecordMiss(Hash32 hash, Use use) const {
   if (use == Use::kIgnore) return;
   CountMiss();
   shared_.advisor.Read(hash, /*hit=*/false);
+}
+
+void Engine::RecordMissForHit(Hash32 hash) const {
+  shared_.counters.Add(Count::kHits, -1);
+  RecordMiss(hash, Use::kCount);
 }
 
 void Engine::RecordRefusal(Hash32 hash) const {

@@ -110,6 +110,8 @@ class WHEELCACHE_EXPORT Engine {
 
   // Counts a miss, which is sure, unless the use is not to count.
   ABSL_ATTRIBUTE_NOINLINE void RecordMiss(Hash32 hash, Use use) const;
+  // A miss that was counted as a hit: its entry was moved, and then removed.
+  void RecordMissForHit(Hash32 hash) const;
   // A miss with any limits, of a key that is here.
   void RecordRefusal(Hash32 hash) const;
   void CountMiss() const { CountEvent(Count::kMisses); }
@@ -224,6 +226,7 @@ class WHEELCACHE_EXPORT Engine {
   ABSL_ATTRIBUTE_NOINLINE Put Refuse(const Shard::Write& write,
                                      RemovalCause cause);
   int64_t GiveUpLateWaits(int64_t now_nanos, int64_t budget);
+  void FlushLimbo(int64_t now_nanos);
   bool RememberFailure(const Shard::EndedLoad& ended);
   void ReclaimAll(int64_t now_nanos, Departures* departures);
   void CallInCredits(Claim* claim);

@@ -108,7 +108,15 @@ void Engine::GiveMemoryBack() {
     Call call(this);
     done = compactor_.Step(budget, &call.departures);
   }
+  FlushLimbo(now_nanos);
+}
+
+// Afterwards somebody comes for what a reader holds back. A turn of the reaper
+// may have found that limbo is empty while this thread had its entries.
+void Engine::FlushLimbo(int64_t now_nanos) {
   shared_.limbo.Flush();
+  next_flush_nanos_.store(LimboDue(now_nanos), std::memory_order_relaxed);
+  if (!shared_.limbo.empty()) WakeReaperFor(shards_[0], now_nanos);
 }
 
 // Has all that depends on the limits follow them.
@@ -193,11 +201,7 @@ int64_t Engine::RunMaintenance(int64_t budget) {
     done = std::min(budget, done + static_cast<int64_t>(step));
     if (compactor_.waits_for_readers()) break;
   }
-  shared_.limbo.Flush();
-  next_flush_nanos_.store(LimboDue(now_nanos), std::memory_order_relaxed);
-  // What a reader holds back. A turn of the reaper may have found that limbo is
-  // empty while this thread had its entries.
-  if (!shared_.limbo.empty()) WakeReaperFor(shards_[0], now_nanos);
+  FlushLimbo(now_nanos);
   if (logger_.due_nanos() <= now_nanos) logger_.Run(now_nanos, stats());
   return done;
 }
