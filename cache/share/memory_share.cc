@@ -424,11 +424,18 @@ void MemoryShare::Look() {
 void MemoryShare::Carry() {
   std::unique_ptr<Transfer> transfer = std::move(transfer_);
   int64_t bytes = std::min(transfer->move.bytes, kSlice);
-  if (transfer->from != nullptr) Resize(*transfer->from, -bytes);
+  if (Member* const from = transfer->from.get(); from != nullptr) {
+    {
+      // Since the last slice, others may have had their turn, and taken some.
+      MutexLock lock(&mu_);
+      bytes = std::min(bytes, from->bytes - from->options.min_bytes);
+    }
+    Resize(*from, -bytes);
+  }
   {
     MutexLock lock(&mu_);
     bytes = std::min(bytes, free_);
-    if (bytes <= 0) return;  // One that ends still has them.
+    if (bytes <= 0) return;  // At its floor; or one that ends still has them.
     RecordLocked(*transfer, bytes);
   }
   Resize(*transfer->to, bytes);

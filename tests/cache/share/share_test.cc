@@ -49,6 +49,7 @@ using ::testing::Not;
 using Sized = Cache<int64_t, int64_t>;
 
 constexpr int64_t kMax = 1'000'000;
+constexpr int64_t kMiB = 1 << 20;
 
 absl::string_view Message(const absl::Status& status) {
   return status.message();
@@ -522,13 +523,14 @@ TEST_F(ShareTest, NextDeadlineIsWhenItLooks) {
   EXPECT_EQ(share_->NextDeadline(), clock_.Now() + absl::Seconds(1));
 }
 
+// Another whom the reaper runs.
+struct Other : Reaper::Client {
+  std::function<int64_t(int64_t)> run;
+  int64_t RunDue(int64_t now) override { return run(now); }
+};
+
 // Between the parts of a large move others get their turn.
 TEST_F(ShareTest, ATurnOfTheReaperIsShort) {
-  struct Other : Reaper::Client {
-    std::function<int64_t(int64_t)> run;
-    int64_t RunDue(int64_t now) override { return run(now); }
-  };
-  constexpr int64_t kMiB = 1 << 20;
   Reaper reaper(clock_);
   MemoryShareOptions options = ShareOptions(8192 * kMiB);
   options.reaper = &reaper;
@@ -552,6 +554,39 @@ TEST_F(ShareTest, ATurnOfTheReaperIsShort) {
   }
   EXPECT_GT(share_->stats().moved_bytes, 100 * kMiB);
   EXPECT_EQ(most, 16 * kMiB);
+  reaper.Unregister(&other);
+  share_.reset();
+}
+
+// And may shrink the one that gives, to its floor.
+TEST_F(ShareTest, ALargeMoveStopsAtAFloorThatOthersReachMeanwhile) {
+  Reaper reaper(clock_);
+  MemoryShareOptions options = ShareOptions(8192 * kMiB);
+  options.reaper = &reaper;
+  share_ = MemoryShare::Create(options).value();
+  Sized& busy = Join("busy", {256 * kMiB});
+  Sized& idle = Join("idle", {256 * kMiB});
+  bool set = false;
+  Other other;
+  other.run = [&](int64_t now) {
+    if (!set && busy.limits().bytes > 4096 * kMiB) {
+      set = true;
+      EXPECT_TRUE(share_->SetMaxBytes(512 * kMiB).ok());
+      return now;
+    }
+    EXPECT_GE(idle.limits().bytes, 256 * kMiB);
+    return set ? Clock::kNever : now + 1'000'000;
+  };
+  ASSERT_TRUE(reaper.Register(&other).ok());
+  reaper.WakeAt(&other, 0);
+  for (int i = 0; i < 100 && !set; ++i) {
+    for (int j = 0; j < 100; ++j) ReadOne(busy, 1'000'000, kMiB);
+    clock_.RunFor(absl::Milliseconds(101));
+  }
+  EXPECT_TRUE(set);
+  clock_.RunFor(absl::Milliseconds(101));
+  EXPECT_EQ(idle.limits().bytes, 256 * kMiB);
+  EXPECT_EQ(busy.limits().bytes, 256 * kMiB);
   reaper.Unregister(&other);
   share_.reset();
 }
@@ -738,8 +773,6 @@ TEST_F(ShareTest, ReportsShowIt) {
 
 class MemoryPressureTest : public ShareTest {
  protected:
-  static constexpr int64_t kMiB = 1 << 20;
-
   // A folder that stands for a cgroup.
   MemoryPressureTest() {
     Write("memory.max", "max");
