@@ -25,7 +25,7 @@ class ShareMember final : public LimitsOwner {
 
   void BeginEnd() override {
     MutexLock lock(&share_.mu_);
-    ends = true;
+    ender = std::this_thread::get_id();
     while (in_call) share_.changed_.Wait(&share_.mu_);
   }
   void End() override {
@@ -35,6 +35,7 @@ class ShareMember final : public LimitsOwner {
     members.erase(
         std::find_if(members.begin(), members.end(),
                      [this](auto& each) { return each.get() == this; }));
+    share_.changed_.SignalAll();
   }
 
   Holding holding() const {
@@ -47,14 +48,16 @@ class ShareMember final : public LimitsOwner {
             weight * demand.error()};
   }
 
+  bool ends() const { return ender != std::thread::id(); }
+
   const ShareMemberOptions options;
   Engine& engine;  // Until it ends.
 
   int64_t bytes = 0;
   int64_t taken = 0;
   int64_t given = 0;
-  bool in_call = false;  // The share changes its limit.
-  bool ends = false;
+  bool in_call = false;   // The share changes its limit.
+  std::thread::id ender;  // The thread that ends it, if one does.
   Demand demand;
 
  private:
@@ -127,6 +130,9 @@ class MemoryShare::Turn {
     MutexLock lock(&share_.mu_);
     const auto self = std::this_thread::get_id();
     if (share_.turn_ == self) return;
+    for (const auto& member : share_.members_) {
+      if (member->ender == self) return;
+    }
     while (share_.turn_.has_value()) share_.changed_.Wait(&share_.mu_);
     share_.turn_ = self;
     taken_ = true;
@@ -138,12 +144,14 @@ class MemoryShare::Turn {
     share_.changed_.SignalAll();
   }
 
-  // FailedPrecondition within a turn of the same thread.
+  // FailedPrecondition within a turn of the same thread, and where that ends a
+  // member: for it, others may wait.
   absl::Status status() const {
     if (taken_) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat(
         "share \"", share_.options_.name,
-        "\": called by a listener or a destructor that the share runs"));
+        "\": called by a listener or a destructor that it, or the end of a "
+        "cache of it, runs"));
   }
 
  private:
@@ -200,6 +208,11 @@ int64_t MemoryShare::FloorsLocked() const {
   int64_t floors = 0;
   for (const auto& member : members_) floors += member->options.min_bytes;
   return floors;
+}
+
+bool MemoryShare::AnyEndsLocked() const {
+  return std::any_of(members_.begin(), members_.end(),
+                     [](const auto& member) { return member->ends(); });
 }
 
 void MemoryShare::SetLimitLocked(int64_t limit) {
@@ -260,21 +273,26 @@ absl::Status MemoryShare::Add(AnyCache& cache, ShareMemberOptions options) {
 }
 
 absl::Status MemoryShare::SetMaxBytes(int64_t max_bytes) {
-  Turn turn(this);
-  if (!turn.status().ok()) return turn.status();
   {
-    MutexLock lock(&mu_);
-    const int64_t least = std::max<int64_t>(FloorsLocked(), 1);
-    if (max_bytes < least) {
-      return Broken(options_.name, "max_bytes", max_bytes,
-                    absl::StrCat("be at least ", least,
-                                 least > 1 ? ", the sum of the floors" : ""));
+    Turn turn(this);
+    if (!turn.status().ok()) return turn.status();
+    {
+      MutexLock lock(&mu_);
+      const int64_t least = std::max<int64_t>(FloorsLocked(), 1);
+      if (max_bytes < least) {
+        return Broken(options_.name, "max_bytes", max_bytes,
+                      absl::StrCat("be at least ", least,
+                                   least > 1 ? ", the sum of the floors" : ""));
+      }
+      const bool is_short = limit_ < max_bytes_;
+      max_bytes_ = max_bytes;
+      SetLimitLocked(is_short ? std::min(limit_, max_bytes) : max_bytes);
     }
-    const bool is_short = limit_ < max_bytes_;
-    max_bytes_ = max_bytes;
-    SetLimitLocked(is_short ? std::min(limit_, max_bytes) : max_bytes);
+    GatherFree(0);
   }
-  GatherFree(0);
+  // Without the turn, which others need meanwhile.
+  MutexLock lock(&mu_);
+  while (free_ < 0 && AnyEndsLocked()) changed_.Wait(&mu_);
   return absl::OkStatus();
 }
 
@@ -288,7 +306,7 @@ void MemoryShare::GatherFree(int64_t least) {
     MutexLock lock(&mu_);
     missing = least - free_;
     for (const auto& member : members_) {
-      if (member->ends) continue;
+      if (member->ends()) continue;
       members.push_back(member);
       holdings.push_back(member->holding());
     }
@@ -306,7 +324,7 @@ void MemoryShare::Resize(Member& member, int64_t by) {
   int64_t bytes;
   {
     MutexLock lock(&mu_);
-    if (member.ends) return;
+    if (member.ends()) return;
     member.in_call = true;
     bytes = member.bytes + by;
     // What is given is not free any more before the limit grows, and what is
@@ -374,7 +392,7 @@ void MemoryShare::FollowMemory() {
     memory_.stalled = memory->stalled;
     internal::ShareUse use = {limit_, 0, max_bytes_};
     for (const auto& member : members_) {
-      if (!member->ends) use.used += member->engine.used().bytes;
+      if (!member->ends()) use.used += member->engine.used().bytes;
     }
     const int64_t limit = internal::LimitUnderPressure(
         use, *memory, options_.pressure->reserve,
@@ -400,7 +418,7 @@ void MemoryShare::Look() {
       1e-9;
   int64_t reads = 0;
   for (const auto& member : members_) {
-    if (member->ends) continue;
+    if (member->ends()) continue;
     const CacheStats stats = member->engine.stats();
     member->demand.Observe(stats, member->engine.more_hits(), seconds);
     reads += stats.hits + stats.misses;

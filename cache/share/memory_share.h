@@ -22,10 +22,10 @@
 // bytes. It leaves at its end, when its bytes are free for others; or at the
 // end of the share, with the limit that it has.
 //
-// Threads. Thread-safe. Listeners and destructors of values, which run as
-// entries leave, may end other caches and call stats(); from them, Add and
-// SetMaxBytes return FailedPrecondition. A share must not end while a cache of
-// it does.
+// Threads. Thread-safe. Listeners and destructors of values that the share or
+// the end of a cache of it runs may end other caches and call stats(); from
+// them, Add and SetMaxBytes return FailedPrecondition. A share must not end
+// while a cache of it does.
 //
 // Errors. In words: which field breaks which rule.
 //
@@ -107,12 +107,14 @@ class WHEELCACHE_EXPORT MemoryShare final : private Reaper::Client {
 
   // Makes the cache a member: takes an equal part from the others, and then
   // gives it that in the place of its own limit. InvalidArgument if the floors
-  // would exceed max_bytes; FailedPrecondition if it is in a share.
+  // would exceed max_bytes; FailedPrecondition if it is in a share; Unavailable
+  // while another ends and still has the bytes.
   absl::Status Add(AnyCache& cache, ShareMemberOptions options = {});
 
-  // Changes max_bytes; on return it holds. The members share a loss in
-  // proportion to what they have above their floors. InvalidArgument if it is
-  // less than the sum of those.
+  // Changes max_bytes; on return it holds, unless another call has changed it
+  // since. The members share a loss in proportion to what they have above their
+  // floors; where one is ending and still has the bytes, waits for its end.
+  // InvalidArgument if it is less than the sum of the floors.
   absl::Status SetMaxBytes(int64_t max_bytes);
 
   ShareStats stats() const;
@@ -147,6 +149,7 @@ class WHEELCACHE_EXPORT MemoryShare final : private Reaper::Client {
   void RecordLocked(const Transfer& transfer, int64_t bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   int64_t FloorsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool AnyEndsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const MemoryShareOptions options_;
 

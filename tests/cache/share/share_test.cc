@@ -354,28 +354,97 @@ TEST_F(ShareTest, ACacheThatEndsGivesItsBytesBack) {
   EXPECT_EQ(share_->stats().free_bytes, 0);
 }
 
+// Calls a function at its end.
+struct Probe {
+  std::function<void()> end;
+  explicit Probe(std::function<void()> at_end) : end(std::move(at_end)) {}
+  Probe(Probe&&) = default;
+  ~Probe() {
+    if (end != nullptr) end();
+  }
+};
+
+class ShareEndTest : public ShareTest {
+ protected:
+  using Probes = Cache<int, std::unique_ptr<Probe>>;
+
+  // A member whose end calls a function.
+  std::unique_ptr<Probes> Ending(std::function<void()> end) {
+    CacheOptions options;
+    options.clock = &clock_;
+    options.reaper = nullptr;
+    auto cache = Probes::Create(options).value();
+    EXPECT_TRUE(share_->Add(*cache, {100'000}).ok());
+    cache->Set(1, std::make_unique<Probe>(std::move(end)));
+    return cache;
+  }
+};
+
 // The bytes are free only once the entries are gone.
-TEST_F(ShareTest, ItsBytesAreNotFreeBeforeItsEntriesAreGone) {
-  struct Probe {
-    std::function<void()> end;
-    explicit Probe(std::function<void()> at_end) : end(std::move(at_end)) {}
-    Probe(Probe&&) = default;
-    ~Probe() {
-      if (end != nullptr) end();
-    }
-  };
+TEST_F(ShareEndTest, ItsBytesAreNotFreeBeforeItsEntriesAreGone) {
   MakeShare();
-  CacheOptions options;
-  options.clock = &clock_;
-  options.reaper = nullptr;
-  auto cache = Cache<int, std::unique_ptr<Probe>>::Create(options).value();
-  ASSERT_TRUE(share_->Add(*cache, {100'000}).ok());
   int64_t free = -1;
-  cache->Set(
-      1, std::make_unique<Probe>([&] { free = share_->stats().free_bytes; }));
+  auto cache = Ending([&] { free = share_->stats().free_bytes; });
   cache.reset();
   EXPECT_EQ(free, 0);
   EXPECT_EQ(share_->stats().free_bytes, kMax);
+}
+
+TEST_F(ShareEndTest, SetMaxBytesWaitsForItWhereOthersCannotGiveEnough) {
+  MakeShare();
+  Sized& stays = Join("stays", {100'000});
+  std::atomic<bool> begun{false};
+  std::atomic<bool> may_end{false};
+  auto cache = Ending([&] {
+    begun = true;
+    while (!may_end) std::this_thread::yield();
+  });
+  std::thread ender([&] { cache.reset(); });
+  while (!begun) std::this_thread::yield();
+  EXPECT_TRUE(share_->SetMaxBytes(650'000).ok());
+  EXPECT_EQ(stays.limits().bytes, 150'000);
+  const auto late = MakeCache("late");
+  EXPECT_EQ(Message(share_->Add(*late, {100'000})),
+            "share \"share\": a cache of it is ending; add \"late\" again");
+  std::atomic<bool> holds{false};
+  std::thread setter([&] {
+    EXPECT_TRUE(share_->SetMaxBytes(300'000).ok());
+    EXPECT_GE(share_->stats().free_bytes, 0);
+    holds = true;
+  });
+  while (share_->stats().max_bytes != 300'000) std::this_thread::yield();
+  for (int i = 0; i < 100; ++i) {
+    // Nobody else has to wait.
+    clock_.Advance(absl::Seconds(1));
+    share_->RunMaintenance();
+    std::this_thread::yield();
+  }
+  EXPECT_FALSE(holds);
+  may_end = true;
+  setter.join();
+  ender.join();
+  EXPECT_TRUE(share_->Add(*late, {100'000}).ok());
+}
+
+TEST_F(ShareEndTest, WithinItTheThreadChangesNoLimit) {
+  MakeShare();
+  Sized& stays = Join("stays");
+  const auto late = MakeCache("late");
+  absl::Status set;
+  absl::Status added;
+  auto cache = Ending([&] {
+    set = share_->SetMaxBytes(kMax / 2);
+    added = share_->Add(*late);
+    clock_.Advance(absl::Seconds(1));
+    share_->RunMaintenance();
+  });
+  cache.reset();
+  EXPECT_TRUE(absl::IsFailedPrecondition(set)) << set;
+  EXPECT_TRUE(absl::IsFailedPrecondition(added)) << added;
+  EXPECT_EQ(share_->stats().max_bytes, kMax);
+  EXPECT_EQ(stays.limits().bytes, kMax / 2);
+  EXPECT_EQ(late->limits().bytes, kUnlimited);
+  EXPECT_LT(share_->NextDeadline(), clock_.Now());
 }
 
 TEST_F(ShareTest, MembersOfAShareThatEndsAreFree) {
