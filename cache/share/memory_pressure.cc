@@ -126,11 +126,12 @@ int64_t LimitUnderPressure(const ShareUse& share, const MemoryReading& memory,
   const int64_t held = std::min(share.limit, share.used);
   if (excess > 0) return held - std::min(excess, share.max_bytes / 8);
   if (memory.stalled > kStalled) return held - share.max_bytes / 64;
+  const int64_t room = std::max<int64_t>((-excess - kept) / 2, 0);
   const double more =
-      static_cast<double>(share.max_bytes) * seconds / kSecondsToGrow;
-  const int64_t room = (-excess - kept) / 2;
+      std::min(static_cast<double>(share.max_bytes) * seconds / kSecondsToGrow,
+               static_cast<double>(room));
   return share.limit +
-         std::max<int64_t>(std::min(static_cast<int64_t>(more), room), 0);
+         std::min(static_cast<int64_t>(more), share.max_bytes - share.limit);
 }
 
 }  // namespace internal

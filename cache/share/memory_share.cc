@@ -399,7 +399,7 @@ void MemoryShare::FollowMemory() {
         1e-9 * static_cast<double>(now_nanos - last_look_nanos_));
     const int64_t least = std::max<int64_t>(FloorsLocked(), 1);
     const int64_t before = limit_;
-    SetLimitLocked(std::clamp(limit, least, std::max(least, max_bytes_)));
+    SetLimitLocked(std::max(limit, least));
     if (limit_ < before) ++memory_.shrinks;
   }
   GatherFree(0);

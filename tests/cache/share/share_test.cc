@@ -493,6 +493,11 @@ TEST_F(ShareTest, HugeNumbersDoNotOverflow) {
   Run(absl::Seconds(2), {{&a, 10}});
   EXPECT_TRUE(share_->SetMaxBytes(kHuge / 4 * 3 + 10).ok());
   EXPECT_LE(a.limits().bytes, kHuge / 4 * 3 + 10 - b.limits().bytes);
+  caches_.clear();
+  MakeShare(kHuge);
+  Sized& all = Join("all", {1});
+  EXPECT_TRUE(share_->SetMaxBytes(100).ok());
+  EXPECT_EQ(all.limits().bytes, 100);
 }
 
 TEST_F(ShareTest, TheSameCallsMoveTheSameBytes) {
@@ -998,6 +1003,16 @@ TEST_F(MemoryPressureTest, GoesOnWhereMemoryCannotBeRead) {
   share_->RunMaintenance();
   EXPECT_EQ(share_->stats().limit, limit);
   EXPECT_EQ(share_->stats().memory.errors, 1);
+}
+
+TEST_F(MemoryPressureTest, HugeNumbersDoNotOverflow) {
+  constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
+  using internal::LimitUnderPressure;
+  const MemoryReading ample = {0, 80 * kMiB, 0};
+  EXPECT_EQ(LimitUnderPressure({kHuge, 0, kHuge}, ample, 1. / 16, .1), kHuge);
+  // What is free: 80 MiB, of which a sixteenth is kept, and as much again.
+  EXPECT_EQ(LimitUnderPressure({kMiB, 0, kHuge}, ample, 1. / 16, 1e9),
+            36 * kMiB);
 }
 
 TEST_F(MemoryPressureTest, TheCallerMayTellInstead) {
