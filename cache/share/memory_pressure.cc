@@ -117,11 +117,11 @@ int64_t LimitUnderPressure(const ShareUse& share, const MemoryReading& memory,
                            double reserve, double seconds) {
   constexpr double kStalled = 0.1;
   constexpr double kSecondsToGrow = 120;
-  if (memory.limit == kUnlimited && memory.stalled <= kStalled) {
-    return share.max_bytes;
-  }
+  // Of no limit no part remains free.
   const auto kept =
-      static_cast<int64_t>(static_cast<double>(memory.limit) * reserve);
+      memory.limit == kUnlimited
+          ? 0
+          : static_cast<int64_t>(static_cast<double>(memory.limit) * reserve);
   const int64_t excess = memory.used - (memory.limit - kept);
   const int64_t held = std::min(share.limit, share.used);
   if (excess > 0) return held - std::min(excess, share.max_bytes / 8);

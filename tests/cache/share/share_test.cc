@@ -1033,10 +1033,32 @@ TEST_F(MemoryPressureTest, TheCallerMayTellInstead) {
   reading.used = 500 * kMiB;
   Look(0);
   EXPECT_GE(share_->stats().limit, held - kMiB - 60 * kMiB / 8 - kMiB);
-  // Without a limit there is no shortage.
+  // Without a limit there is no shortage. It grows no faster for that.
+  const int64_t limit = share_->stats().limit;
   reading = {500 * kMiB, kUnlimited, 0};
   Look(0);
-  EXPECT_EQ(share_->stats().limit, 60 * kMiB);
+  EXPECT_NEAR(static_cast<double>(share_->stats().limit - limit),
+              60.0 * kMiB / 1200, 1);
+}
+
+// As where threads of a cgroup without a limit wait for the memory of all.
+TEST_F(MemoryPressureTest, AfterAStallItGrowsSlowlyWithoutALimitToo) {
+  MemoryReading reading = {50 * kMiB, kUnlimited, .2};
+  for (const double reserve : {0.0, .5}) {
+    SCOPED_TRACE(reserve);
+    const auto after = [&](double seconds) {
+      return internal::LimitUnderPressure({24 * kMiB, 24 * kMiB, 64 * kMiB},
+                                          reading, reserve, seconds);
+    };
+    reading.stalled = .2;
+    EXPECT_EQ(after(.1), 23 * kMiB);
+    reading.stalled = .1;
+    EXPECT_EQ(after(30), 40 * kMiB);
+    EXPECT_EQ(after(300), 64 * kMiB);
+  }
+  constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
+  EXPECT_GT(internal::LimitUnderPressure({1, 0, kHuge}, reading, .5, 1e9),
+            kHuge / 3);
 }
 
 }  // namespace
