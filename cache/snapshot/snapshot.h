@@ -130,9 +130,10 @@ absl::StatusOr<LoadedSnapshot> LoadSnapshot(
     }
     const Put put = cache.SetIf(*std::move(key), {}, *std::move(value),
                                 Deadline(entry.hard_deadline, entry.deadline));
-    ++(put == Put::kStored ? loaded->stored
-       : put == Put::kLost ? loaded->present
-                           : loaded->refused);
+    ++(put == Put::kStored                       ? loaded->stored
+       : put == Put::kLost                       ? loaded->present
+       : entry.deadline <= context.clock().Now() ? loaded->expired
+                                                 : loaded->refused);
   };
   return internal::ReadSnapshot(source, context, store);
 }

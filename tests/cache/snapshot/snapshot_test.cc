@@ -283,6 +283,29 @@ TEST_P(SnapshotTest, WhatExpiresMeanwhileIsNotLoaded) {
   EXPECT_EQ(restarted->TimeToLive("late"), absl::Nanoseconds(1));
 }
 
+TEST_P(SnapshotTest, WhatExpiresWhileItIsLoadedCountsAsExpired) {
+  options_.jitter = 0;
+  auto cache = New<std::string, std::string>();
+  for (int i = 0; i < 100; ++i) {
+    cache->Set(absl::StrCat(i), Padded(i, 9000), absl::Seconds(5));
+  }
+  const std::string bytes = Saved(*cache);
+  auto restarted = Restarted<std::string, std::string>();
+  int64_t in_time = 0;
+  snapshot_.progress = [&](const SnapshotProgress& progress) {
+    if (in_time == 0) {
+      in_time = progress.entries;
+      later_.Advance(absl::Seconds(5));
+    }
+    return true;
+  };
+  const LoadedSnapshot loaded = Loaded(bytes, *restarted);
+  EXPECT_EQ(loaded.stored, in_time);
+  EXPECT_EQ(loaded.expired, 100 - in_time);
+  EXPECT_EQ(loaded.refused, 0);
+  EXPECT_TRUE(loaded.status.ok()) << loaded.status;
+}
+
 // Nor does it where the clocks move on while the snapshot is read.
 TEST_P(SnapshotTest, NoLifeGrowsByTheTimeThatSavingAndLoadingTake) {
   auto cache = New<std::string, std::string>();
