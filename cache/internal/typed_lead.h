@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,7 +28,6 @@
 #include "wheelcache/cache/internal/entry/handle.h"
 #include "wheelcache/cache/internal/loads/gate.h"
 #include "wheelcache/cache/internal/loads/load.h"
-#include "wheelcache/cache/internal/threads/interleave.h"
 #include "wheelcache/cache/types/conditional.h"
 #include "wheelcache/cache/types/load.h"
 #include "wheelcache/cache/types/requirements.h"
@@ -257,19 +255,10 @@ bool TypedLead<Cache>::Store(const Handle& placeholder, Loaded<Value>* loaded,
 template <typename Cache>
 void TypedLead<Cache>::Cancel(const Handle& placeholder,
                               const absl::Status& status) {
-  Load& load = LoadOf(placeholder);
-  Load::Listed told;
-  absl::AnyInvocable<void()> lead;
-  if (!load.EndOrHandOver(status, &told, &lead)) {
-    Load::CallInTurn(std::move(lead));
-    return;
-  }
-  Interleave("load: cancelled");
-  {
+  LoadOf(placeholder).Cancel(status, [&] {
     Ending ending(this, placeholder);
     ending.has_ended = true;
-  }
-  Load::Tell(&told);
+  });
 }
 
 }  // namespace wheelcache::internal

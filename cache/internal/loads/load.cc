@@ -24,6 +24,28 @@ Mutex* WaitsMutex() {
 [[maybe_unused]] const absl::Status* const kMadeAtLoad[] = {
     &Load::Thrown(), &Load::GivenUp(), &Load::WaitedTooLong()};
 
+// Within another such call on the same thread, after that. So a chain of loads
+// that are cancelled at once takes no stack.
+void CallInTurn(absl::AnyInvocable<void()> lead) {
+  // Of the outermost call on this thread.
+  thread_local std::deque<absl::AnyInvocable<void()>>* waiting = nullptr;
+  // Without memory it takes stack.
+  if (waiting != nullptr &&
+      Contain([&] { waiting->push_back(std::move(lead)); })) {
+    return;
+  }
+  std::deque<absl::AnyInvocable<void()>> leads;
+  const absl::Cleanup end = [outer = std::exchange(waiting, &leads)] {
+    waiting = outer;
+  };
+  for (;;) {
+    Contain([&] { lead(); });
+    if (leads.empty()) return;
+    lead = std::move(leads.front());
+    leads.pop_front();
+  }
+}
+
 }  // namespace
 
 // Lives on the stack of its thread. All fields belong to the lock of the load.
@@ -90,29 +112,9 @@ void Load::EndLocked(absl::Status status, EntryRef ref, Listed* told) {
 }
 
 void Load::Tell(Listed* told) {
-  for (auto& [number, callbacks] : *told) {
-    Contain([&done = callbacks.done] { done(nullptr); });
-  }
-}
-
-void Load::CallInTurn(absl::AnyInvocable<void()> lead) {
-  if (lead == nullptr) return;
-  // Of the outermost call on this thread.
-  thread_local std::deque<absl::AnyInvocable<void()>>* waiting = nullptr;
-  // Without memory it takes stack.
-  if (waiting != nullptr &&
-      Contain([&] { waiting->push_back(std::move(lead)); })) {
-    return;
-  }
-  std::deque<absl::AnyInvocable<void()>> leads;
-  const absl::Cleanup end = [outer = std::exchange(waiting, &leads)] {
-    waiting = outer;
-  };
-  for (;;) {
-    Contain([&] { lead(); });
-    if (leads.empty()) return;
-    lead = std::move(leads.front());
-    leads.pop_front();
+  for (Callbacks& callbacks : *told) {
+    if (callbacks.done == nullptr) continue;
+    Contain([&] { callbacks.done(nullptr); });
   }
 }
 
@@ -125,23 +127,38 @@ void Load::End(absl::Status status, EntryRef ref) {
   Tell(&told);
 }
 
-bool Load::EndOrHandOver(const absl::Status& cancelled, Listed* told,
+void Load::Cancel(const absl::Status& status,
+                  absl::FunctionRef<void()> forget) {
+  Listed told;
+  absl::AnyInvocable<void()> lead;
+  if (EndOrHandOver(status, &told, &lead)) {
+    Interleave("load: cancelled");
+    forget();
+    Tell(&told);
+  } else if (lead != nullptr) {
+    CallInTurn(std::move(lead));
+  }
+}
+
+// Returns whether the load has ended; if not, *lead is to be called, unless a
+// thread leads.
+bool Load::EndOrHandOver(const absl::Status& status, Listed* told,
                          absl::AnyInvocable<void()>* lead) {
   MutexLock lock(&mu_);
   Waiter* const thread = first_;
   const auto callbacks =
-      std::find_if(told_.lower_bound(next_heir_), told_.end(),
-                   [](const auto& c) { return c.second.lead != nullptr; });
-  if (callbacks != told_.end()) next_heir_ = callbacks->first;
+      std::find_if(FindLocked(next_heir_), told_.end(),
+                   [](const auto& c) { return c.lead != nullptr; });
+  if (callbacks != told_.end()) next_heir_ = callbacks->number;
   if (thread == nullptr && callbacks == told_.end()) {
-    EndLocked(cancelled, 0, told);
+    EndLocked(status, 0, told);
     return true;
   }
   leader_waits_for_ = nullptr;  // Until the heir has taken it up.
   if (thread == nullptr ||
-      (callbacks != told_.end() && callbacks->first < thread->number)) {
-    *lead = std::exchange(callbacks->second.lead, nullptr);
-    callbacks->second.leads = true;
+      (callbacks != told_.end() && callbacks->number < thread->number)) {
+    *lead = std::exchange(callbacks->lead, nullptr);
+    callbacks->leads = true;
     return false;
   }
   UnlistLocked(thread);
@@ -151,13 +168,14 @@ bool Load::EndOrHandOver(const absl::Status& cancelled, Listed* told,
 }
 
 bool Load::WhenDone(uint64_t number, Callbacks callbacks, Clock* clock) {
+  callbacks.number = number;
   {
     MutexLock lock(&mu_);
     if (ended_) return false;
     const int64_t deadline = callbacks.deadline_nanos;
     // Maintenance may have looked for it before it is there.
     if (deadline == Clock::kNever || clock->NowNanos() < deadline) {
-      told_.emplace(number, std::move(callbacks));
+      told_.insert(FindLocked(number), std::move(callbacks));
       next_heir_ = std::min(next_heir_, number);
       return true;
     }
@@ -166,15 +184,33 @@ bool Load::WhenDone(uint64_t number, Callbacks callbacks, Clock* clock) {
   return true;
 }
 
+// The callbacks of the number, or else the next.
+Load::Listed::iterator Load::FindLocked(uint64_t number) {
+  return std::lower_bound(
+      told_.begin(), told_.end(), number,
+      [](const Callbacks& c, uint64_t n) { return c.number < n; });
+}
+
 void Load::GiveUp(uint64_t number, const absl::Status& why) {
-  Listed::node_type gone;
+  Callbacks gone;
   {
     MutexLock lock(&mu_);
-    const auto found = told_.find(number);
-    if (found == told_.end() || found->second.leads) return;
-    gone = told_.extract(found);
+    const auto found = FindLocked(number);
+    if (found == told_.end() || found->number != number) return;
+    if (found->leads || found->done == nullptr) return;
+    // Its place stays for a while, so that not each that goes moves all that
+    // have come after it.
+    gone.number = number;
+    std::swap(gone, *found);
+    if (++given_up_ > told_.size() / 2) {
+      given_up_ = 0;
+      told_.erase(
+          std::remove_if(told_.begin(), told_.end(),
+                         [](const Callbacks& c) { return c.done == nullptr; }),
+          told_.end());
+    }
   }
-  Contain([&] { gone.mapped().done(&why); });
+  Contain([&] { gone.done(&why); });
 }
 
 Load::Waited Load::Wait(Clock* clock, int64_t deadline_nanos) {
@@ -200,7 +236,8 @@ Load::Waited Load::Wait(Clock* clock, int64_t deadline_nanos) {
         MutexLock waits(WaitsMutex());
         waits_for = nullptr;
       }
-      if (!waited.has_value() && waiter.leads) GiveUpLead();
+      // Those who come later find that nobody leads, and start another load.
+      if (!waited.has_value() && waiter.leads) Cancel(GivenUp(), [] {});
     };
     waited = WaitAsListed(&waiter, clock, deadline_nanos);
     Interleave("load: after the wait");
@@ -208,16 +245,6 @@ Load::Waited Load::Wait(Clock* clock, int64_t deadline_nanos) {
   // Not earlier: while this thread waits for the load, it must not lead it.
   if (waited == Waited::kToLead) LeadFromThisThread();
   return *waited;
-}
-
-// For a thread that was to lead and cannot. Those who come later find that
-// nobody does, and start another load.
-void Load::GiveUpLead() {
-  Listed told;
-  absl::AnyInvocable<void()> lead;
-  EndOrHandOver(GivenUp(), &told, &lead);
-  CallInTurn(std::move(lead));
-  Tell(&told);
 }
 
 void Load::LeadFromThisThread() {

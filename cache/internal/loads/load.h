@@ -19,12 +19,14 @@
 #define WHEELCACHE_CACHE_INTERNAL_LOADS_LOAD_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "wheelcache/cache/internal/entry/entry.h"
 #include "wheelcache/cache/internal/entry/entry_pool.h"
@@ -48,9 +50,9 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
     absl::AnyInvocable<void(const absl::Status* instead)> done;
     absl::AnyInvocable<void()> lead;         // Leads from now on; may be empty.
     int64_t deadline_nanos = Clock::kNever;  // Of the wait.
-    bool leads = false;  // And so does not wait for others any more.
+    bool leads = false;   // And so does not wait for others any more.
+    uint64_t number = 0;  // Among those who wait.
   };
-  using Listed = std::map<uint64_t, Callbacks>;  // By their numbers.
 
   // A load that begins at `now_nanos`, for a cache with this pool and gates.
   Load(EntryPool* pool, std::shared_ptr<LoadGates> gates, int64_t now_nanos,
@@ -88,19 +90,10 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   // further.
   void End(absl::Status status, EntryRef ref);
 
-  // As End with this status, and returns true, but leaves it to the caller to
-  // Tell. Where others wait that can lead, hands the load over to the one that
-  // has waited longest instead: to a thread, or by the callback *lead, which
-  // the caller has to CallInTurn.
-  bool EndOrHandOver(const absl::Status& cancelled, Listed* told,
-                     absl::AnyInvocable<void()>* lead);
-
-  // Tells of the end of a load.
-  static void Tell(Listed* told);
-
-  // Calls, if it is not null: within another such call on the same thread,
-  // after that. So a chain of loads that are cancelled at once takes no stack.
-  static void CallInTurn(absl::AnyInvocable<void()> lead);
+  // Where others wait that can lead, hands the load over to the one that has
+  // waited longest: to a thread, or by its callback. Otherwise ends it with
+  // this status: calls forget() before it tells anybody.
+  void Cancel(const absl::Status& status, absl::FunctionRef<void()> forget);
 
   // How a wait has ended.
   enum class Waited {
@@ -142,6 +135,8 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   }
 
  private:
+  using Listed = std::vector<Callbacks>;  // By their numbers.
+
   // A thread that is blocked, in the order in which they came.
   struct Waiter;
 
@@ -151,7 +146,11 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   void SleepUnlocked(Sleeper* sleeper, int64_t deadline_nanos)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool WaitsForThisThread();
-  void GiveUpLead();
+  Listed::iterator FindLocked(uint64_t number)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool EndOrHandOver(const absl::Status& status, Listed* told,
+                     absl::AnyInvocable<void()>* lead);
+  static void Tell(Listed* told);
   void EndLocked(absl::Status status, EntryRef ref, Listed* told)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void UnlistLocked(Waiter* waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -165,6 +164,7 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   uint64_t waiters_ ABSL_GUARDED_BY(mu_) = 0;  // That have come.
   Waiter* first_ ABSL_GUARDED_BY(mu_) = nullptr;
   Listed told_ ABSL_GUARDED_BY(mu_);
+  size_t given_up_ ABSL_GUARDED_BY(mu_) = 0;     // Of them.
   uint64_t next_heir_ ABSL_GUARDED_BY(mu_) = 0;  // Before it, none can lead.
   // What the leading thread waits for. Valid until the load has ended or was
   // handed over. Null if the leader is no thread that is known.
