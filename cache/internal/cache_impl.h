@@ -283,7 +283,7 @@ Put Cache<Key, Value, Hash, Equal>::SetIf(K&& key, const Handle& expected,
   if (pool.idle().on()) {
     const int64_t unused = Clock::NanosAfter(0, deadline.if_unused);
     end = std::min(end, unused);
-    used = std::min(used, pool.idle().UseBefore(unused));
+    if (unused < nanos) used = std::min(used, pool.idle().UseBefore(unused));
   }
   write.ttl_nanos = end > now ? Clock::kNever : 0;
   Make(std::forward<K>(key), std::forward<V>(value), &write);

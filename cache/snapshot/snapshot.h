@@ -13,10 +13,11 @@
 // anywhere else: see cache/snapshot/snapshot_format.h.
 //
 // Guarantees. A value lives no longer than it would have: deadlines are kept to
-// the nanosecond, by the wall clock from saving to loading and by the cache's
-// own before and after that, without jitter. Where the wall clock went back,
-// lives are shorter by as much. What has expired meanwhile is not loaded. A
-// live value in the cache is newer, and stays. Limits hold.
+// the nanosecond, or with an idle TTL give or take one, by the wall clock from
+// saving to loading and by the cache's own before and after that, without
+// jitter. Where the wall clock went back, lives are shorter by as much. What
+// has expired meanwhile is not loaded. A live value in the cache is newer, and
+// stays. Limits hold.
 //
 // Order. Values are stored in the order of their last use, the most recent one
 // last: exact within 64 KiB, and between these to an eighth of how long a value
@@ -97,13 +98,16 @@ absl::StatusOr<SavedSnapshot> SaveSnapshot(
     cache.ForEach([&](const typename Cache::Handle& handle, uint32_t rank) {
       // The clock first: if time passes now, lives become shorter.
       const absl::Duration now = context.clock().Now();
-      const absl::Duration left = handle.TimeToLive();
+      absl::Duration left = handle.TimeToLive();
       if (left <= absl::ZeroDuration()) return true;
+      const absl::Duration hard = handle.HardTimeToLive();
+      // With an idle TTL, an entry may end a nanosecond before its TTL.
+      if (left == hard - absl::Nanoseconds(1)) left = hard;
       key.clear();
       codec.EncodeKey(handle.key(), &key);
       value.clear();
       codec.EncodeValue(handle.value(), &value);
-      return add({key, value, now + left, now + handle.HardTimeToLive(), rank});
+      return add({key, value, now + left, now + hard, rank});
     });
   });
 }

@@ -79,6 +79,7 @@ struct CacheCall {
     kSetLimits,     // `key` entries, and `nanos` bytes; 0 is no limit.
     kMove,          // Begins to move entries; maintenance moves the others.
     kFindMany,
+    kRestart,  // Saves a snapshot, clears the cache and loads it.
 
     // With `max_age`. The first three with a TTL of their own or of the loader.
     kFindOrLoad,
@@ -125,6 +126,7 @@ struct CacheCall {
                                            "kSetLimits",
                                            "kMove",
                                            "kFindMany",
+                                           "kRestart",
                                            "kFindOrLoad",
                                            "kFindOrLoadMany",
                                            "kFindOrLoadOvertaken",

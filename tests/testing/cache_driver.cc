@@ -16,10 +16,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "wheelcache/cache/options.h"
 #include "wheelcache/cache/removal.h"
+#include "wheelcache/cache/snapshot/snapshot.h"
 #include "wheelcache/tests/testing/cache_call.h"
 #include "wheelcache/tests/testing/cache_oracle.h"
 #include "wheelcache/tests/testing/cache_peer.h"
@@ -248,6 +250,9 @@ void CacheDriver::MakeCall() {
     case CacheCall::kMove:
       Move();
       break;
+    case CacheCall::kRestart:
+      Restart();
+      break;
   }
 }
 
@@ -305,6 +310,29 @@ void CacheDriver::SetLimits() {
   oracle_.SetLimits(limit(call_.key), limit(call_.nanos));
   Compare("limit of entries", cache_->limits().entries, oracle_.max_entries());
   Compare("limit of bytes", cache_->limits().bytes, oracle_.max_bytes());
+}
+
+void CacheDriver::Restart() {
+  SnapshotOptions options;
+  options.wall_clock = [] { return absl::UnixEpoch(); };
+  std::string bytes;
+  const auto sink = [&](absl::string_view more) {
+    bytes.append(more.data(), more.size());
+    return absl::OkStatus();
+  };
+  const auto saved = SaveSnapshot(*cache_, sink, {}, options);
+  cache_->Clear();
+  const auto read = [&](int64_t offset, absl::Span<char> to) {
+    bytes.copy(to.data(), to.size(), static_cast<size_t>(offset));
+    return absl::OkStatus();
+  };
+  const auto size = static_cast<int64_t>(bytes.size());
+  const auto loaded = LoadSnapshot(*cache_, {size, read}, {}, options);
+  const int64_t restored = oracle_.Restart();
+  loads_.SupersedeAll();
+  sets_ += restored;
+  Compare("saved", saved.ok() ? saved->entries : -1, restored);
+  Compare("loaded", loaded.ok() ? loaded->stored : -1, restored);
 }
 
 void CacheDriver::Move() {

@@ -100,6 +100,7 @@ class CacheDriver {
   void ForEach();
   void EraseIf();
   void SetLimits();
+  void Restart();
   // Goes only so far that other calls come between condemning and moving.
   void Move();
   void MaintainInSteps();

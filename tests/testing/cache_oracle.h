@@ -150,6 +150,24 @@ class CacheOracle {
     }
   }
 
+  // Clears, and stores what was alive as it was, but as new. Returns how many.
+  int64_t Restart() {
+    std::map<int64_t, std::pair<int, Entry>> saved;  // By their last uses.
+    for (const auto& [key, entry] : entries) {
+      if (key < kFailures && Live(key)) saved[entry.last_use] = {key, entry};
+    }
+    Clear();
+    for (auto& [last_use, key_and_entry] : saved) {
+      auto& [key, entry] = key_and_entry;
+      entry.created = now;
+      entry.last_use = ++uses_;
+      entry.id = ++ids_;
+      if (entry.deadline == entry.hard_deadline - 1) BeginIdling(&entry);
+      entries[key] = entry;
+    }
+    return static_cast<int64_t>(saved.size());
+  }
+
   // The live values, in the order of their keys.
   std::vector<std::pair<int, int64_t>> AllLive() const {
     std::vector<std::pair<int, int64_t>> all;

@@ -94,10 +94,10 @@ inline CacheCall CacheCallFrom(Tape& tape, int64_t tick_nanos) {
   // keeps its meaning for the most part.
   constexpr uint64_t kLaterBytes = 224;
   constexpr Call::Kind kLaterKinds[] = {
-      Call::kSetIf,   Call::kSetIf,      Call::kSetIfKeep, Call::kDelIf,
-      Call::kTake,    Call::kUpdate,     Call::kUpdate,    Call::kUpdateKeep,
-      Call::kMove,    Call::kUpdateKeep, Call::kUpdateNot, Call::kUpdateDelete,
-      Call::kForEach, Call::kFindMany,   Call::kEraseIf,   Call::kSetLimits};
+      Call::kSetIf,   Call::kSetIf,    Call::kSetIfKeep, Call::kDelIf,
+      Call::kTake,    Call::kUpdate,   Call::kUpdate,    Call::kUpdateKeep,
+      Call::kMove,    Call::kRestart,  Call::kUpdateNot, Call::kUpdateDelete,
+      Call::kForEach, Call::kFindMany, Call::kEraseIf,   Call::kSetLimits};
   constexpr uint64_t kLoadBytes = 160;
   constexpr Call::Kind kLoads[] = {
       Call::kFindOrLoad,      Call::kFindOrLoad,
