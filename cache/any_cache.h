@@ -73,9 +73,8 @@ class AnyCache {
 
   // Reclaims what is due, for programs that run without a reaper: removes and
   // moves at most `budget` timers, late waits for loads included. Returns how
-  // many; less than `budget` means
-  // that nothing due is left. Throws what CacheOptions::stats_log does, and
-  // nothing else.
+  // many; less than `budget` means that nothing due is left. Throws what
+  // CacheOptions::stats_log does, and nothing else.
   int64_t RunMaintenance(int64_t budget = std::numeric_limits<int64_t>::max()) {
     return engine_.RunMaintenance(budget);
   }

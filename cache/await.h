@@ -155,7 +155,7 @@ class [[nodiscard]] LoadAwaiter {
     void PostResumption() {
       if (executor == nullptr) return Continue().resume();
       if (!is_posted.exchange(true, std::memory_order_acq_rel)) {
-        executor(std::move(resumption));
+        executor(std::exchange(resumption, nullptr));
       }
     }
     void DropResumption() {

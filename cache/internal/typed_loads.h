@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -330,7 +331,10 @@ typename TypedLoads<Cache>::Asked TypedLoads<Cache>::Ask(
       }
       break;
     }
-    if (auto given = ResultOf(joined.other)) asked.result = *std::move(given);
+    if (auto given = ResultOf(joined.other)) {
+      cache_.engine().CountEvent(Count::kLoadWaits);
+      asked.result = *std::move(given);
+    }
   }
   return asked;
 }
@@ -340,7 +344,11 @@ template <typename K>
 typename TypedLoads<Cache>::Asked TypedLoads<Cache>::AskAgain(
     const K& key, const LoadOptions& options, const Handle& ended) {
   std::optional<absl::StatusOr<Handle>> given = ResultOf(ended);
-  if (!given.has_value()) return Ask(key, options);
+  if (!given.has_value()) {
+    // It has been looked up.
+    const LookUp looked = std::max(look_up_, LookUp::kMissed);
+    return TypedLoads(&cache_, looked).Ask(key, options);
+  }
   Asked asked;
   asked.result = *std::move(given);
   return asked;

@@ -256,6 +256,17 @@ TEST_P(LoadMemoryFailureTest, TicketThatIsDroppedNeedsNoMemory) {
   auto ticket = cache->BeginLoad(1, {}, [&](const auto&) { ++told; });
   EXPECT_FALSE(testing::ThrowsWithoutMemory(
       0, /*all_that_follow=*/true, [&] { ticket = StringCache::Ticket(); }));
+  // Nor does the chain of those who get it and drop it.
+  ticket = cache->BeginLoad(1, {}, [](const auto&) {});
+  int taken = 0;
+  for (int i = 0; i < 3; ++i) {
+    (void)cache->BeginLoad(
+        1, {}, [](const auto&) {},
+        [&](StringCache::Ticket /*ticket*/) { ++taken; });
+  }
+  EXPECT_FALSE(testing::ThrowsWithoutMemory(
+      0, /*all_that_follow=*/true, [&] { ticket = StringCache::Ticket(); }));
+  EXPECT_EQ(taken, 3);
   ticket = cache->BeginLoad(1, {}, [&](const auto&) { ++told; });
   cache->Del(1);
   cache.reset();

@@ -427,6 +427,28 @@ TEST_P(CacheLoadHeirsTest, LeadsThatDropTheTicketTakeNoStack) {
   EXPECT_EQ(Told(), Strings{"CANCELLED"});
 }
 
+// It would wait for one that is called when it has returned.
+TEST_P(CacheLoadHeirsTest, LeadThatWaitsForWhatItHasDroppedIsRefused) {
+  Ticket ticket = Begin();
+  std::string refused;
+  (void)cache_->BeginLoad(
+      1, {}, [](const auto&) {},
+      [&](Ticket given) {
+        given = Ticket();
+        EXPECT_FALSE(taken_);
+        refused = TextOf(cache_->FindOrLoad(1, {}, NeverCalled));
+      });
+  Wait({});
+  ticket = Ticket();
+  EXPECT_EQ(refused, "FAILED_PRECONDITION");
+  ASSERT_TRUE(taken_);
+  std::thread other([&] {
+    EXPECT_EQ(TextOf(cache_->FindOrLoad(1, {}, NeverCalled)), "taken");
+  });
+  EXPECT_TRUE(taken_.Finish(Value("taken")));
+  other.join();
+}
+
 // Callbacks may be left in another order than that in which they came.
 TEST_P(CacheLoadHeirsTest, WhoLeavesCallbacksLateMayStillLead) {
   Ticket ticket = Begin();
@@ -766,6 +788,7 @@ TEST_P(CacheLoadWaitersTest, LoadMayEndBeforeCallbacksAreLeft) {
      [&] { second.Finish(Value("second")); });
   EXPECT_FALSE(Begin());
   EXPECT_EQ(Told(), (Strings{"CANCELLED", "second", "second"}));
+  EXPECT_EQ(cache_->stats().misses, 3) << "each call is one";
 }
 
 TEST_P(CacheLoadWaitersTest, EndOfTheCacheWaitsForAFinishThatStores) {

@@ -159,14 +159,18 @@ class SharedReplayer {
   // Notes the splits up to this time.
   void Note(int64_t seconds) {
     constexpr int64_t kSplits = SharedReplay::kSplits;
-    while (noted_ <= kSplits && noted_ * end_ <= seconds * kSplits) {
+    for (; noted_ <= kSplits && noted_ * end_ <= seconds * kSplits; ++noted_) {
       SharedReplay::Split split;
       split.seconds = end_ * noted_ / kSplits;
+      // A short trace has fewer seconds.
+      if (!result_.splits.empty() &&
+          result_.splits.back().seconds == split.seconds) {
+        continue;
+      }
       for (const auto& member : share_->stats().members) {
         split.bytes.push_back(member.bytes);
       }
       result_.splits.push_back(std::move(split));
-      ++noted_;
     }
   }
 

@@ -56,7 +56,12 @@ class ForkGuard {
 
   // Between a thread's start and its first step.
   void AddStarting() { starting_.fetch_add(1); }
-  void RemoveStarting() { starting_.fetch_sub(1); }
+  void RemoveStarting() {
+    // None is left that began before a fork() in the child.
+    int count = starting_.load();
+    while (count > 0 && !starting_.compare_exchange_weak(count, count - 1)) {
+    }
+  }
   void AwaitStarting() { Await(starting_); }
 
  private:
@@ -143,9 +148,10 @@ namespace {
 
 // A module that was closed by dlclose() stays mapped while a thread has an
 // object of the module's that is still to be destroyed. A background thread has
-// an AtWork. Until it has, the module is held by the thread that starts it.
-// That does not wait at once: in the initialization of the module it holds the
-// loader's lock, which the new thread needs for its AtWork.
+// an AtWork from its first step on. Whoever starts it has a HoldUntilStarted,
+// and waits for that step when it ends itself. Not at once: in the
+// initialization of the module it holds the loader's lock, which the new thread
+// needs for its AtWork.
 struct HoldUntilStarted {
   HoldUntilStarted() = default;
   ~HoldUntilStarted() { ForkGuard::Get().AwaitStarting(); }

@@ -50,9 +50,10 @@ Engine::~Engine() = default;
 void Engine::Close() {
   CheckCopy(shared_.copy);
   Stop();
+  // First: a call that this waits for may wait for the owner.
+  load_gates_->whole.Close();
   LimitsOwner* const owner = limits_.owner();
   if (owner != nullptr) owner->BeginEnd();
-  load_gates_->whole.Close();
   // From here on only the end of their loads ends the waits.
   while (const auto wait = waits_.TakeLate(Clock::kNever)) {
     pool().UnpinOutside(wait->placeholder);

@@ -51,7 +51,6 @@
 namespace wheelcache::internal {
 
 // FindBytes without instructions of certain CPUs.
-// FindBytes without instructions of certain CPUs.
 inline uint32_t FindBytesInWords(uint64_t low, uint64_t high, uint8_t byte) {
   constexpr uint64_t kOnes = 0x0101010101010101;
   constexpr uint64_t kLows = 0x7f * kOnes;

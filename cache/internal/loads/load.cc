@@ -1,9 +1,9 @@
 #include "wheelcache/cache/internal/loads/load.h"
 
 #include <algorithm>
-#include <deque>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -23,28 +23,6 @@ Mutex* WaitsMutex() {
 
 [[maybe_unused]] const absl::Status* const kMadeAtLoad[] = {
     &Load::Thrown(), &Load::GivenUp(), &Load::WaitedTooLong()};
-
-// Within another such call on the same thread, after that. So a chain of loads
-// that are cancelled at once takes no stack.
-void CallInTurn(absl::AnyInvocable<void()> lead) {
-  // Of the outermost call on this thread.
-  thread_local std::deque<absl::AnyInvocable<void()>>* waiting = nullptr;
-  // Without memory it takes stack.
-  if (waiting != nullptr &&
-      Contain([&] { waiting->push_back(std::move(lead)); })) {
-    return;
-  }
-  std::deque<absl::AnyInvocable<void()>> leads;
-  const absl::Cleanup end = [outer = std::exchange(waiting, &leads)] {
-    waiting = outer;
-  };
-  for (;;) {
-    Contain([&] { lead(); });
-    if (leads.empty()) return;
-    lead = std::move(leads.front());
-    leads.pop_front();
-  }
-}
 
 }  // namespace
 
@@ -137,6 +115,39 @@ void Load::Cancel(const absl::Status& status,
     Tell(&told);
   } else if (lead != nullptr) {
     CallInTurn(std::move(lead));
+  }
+}
+
+// Calls the heir's callback: within another such call on this thread, after
+// that. So a chain of loads that are cancelled at once takes no stack.
+void Load::CallInTurn(absl::AnyInvocable<void()> lead) {
+  struct Heir {
+    Load* load = nullptr;  // Pinned by the callback.
+    absl::AnyInvocable<void()> lead;
+  };
+  thread_local std::vector<Heir>* waiting = nullptr;
+  if (waiting != nullptr) {
+    // Whoever waits for this thread must not wait for the load.
+    LeadFromThisThread();
+    if (Contain([&] { waiting->emplace_back(); })) {
+      waiting->back() = {this, std::move(lead)};
+      return;
+    }
+    LeadFromElsewhere();  // Without memory it takes stack.
+  }
+  std::vector<Heir> heirs;
+  const absl::Cleanup end = [outer = std::exchange(waiting, &heirs)] {
+    waiting = outer;
+  };
+  Contain([&] { lead(); });
+  for (size_t next = 0; next < heirs.size();) {
+    Heir heir = std::move(heirs[next++]);
+    if (next == heirs.size()) {
+      heirs.clear();
+      next = 0;
+    }
+    heir.load->LeadFromElsewhere();
+    Contain([&] { heir.lead(); });
   }
 }
 
@@ -250,6 +261,11 @@ Load::Waited Load::Wait(Clock* clock, int64_t deadline_nanos) {
 void Load::LeadFromThisThread() {
   MutexLock lock(&mu_);
   leader_waits_for_ = &waits_for;
+}
+
+void Load::LeadFromElsewhere() {
+  MutexLock lock(&mu_);
+  leader_waits_for_ = nullptr;
 }
 
 Load::Waited Load::WaitAsListed(Waiter* waiter, Clock* clock,

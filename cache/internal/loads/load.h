@@ -91,7 +91,8 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   void End(absl::Status status, EntryRef ref);
 
   // Where others wait that can lead, hands the load over to the one that has
-  // waited longest: to a thread, or by its callback. Otherwise ends it with
+  // waited longest: to a thread, or by its callback; if this is called within
+  // one, after that has returned. Otherwise ends it with
   // this status: calls forget() before it tells anybody.
   void Cancel(const absl::Status& status, absl::FunctionRef<void()> forget);
 
@@ -148,6 +149,8 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   bool WaitsForThisThread();
   Listed::iterator FindLocked(uint64_t number)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CallInTurn(absl::AnyInvocable<void()> lead);
+  void LeadFromElsewhere();
   bool EndOrHandOver(const absl::Status& status, Listed* told,
                      absl::AnyInvocable<void()>* lead);
   static void Tell(Listed* told);
