@@ -12,6 +12,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -32,8 +33,11 @@
 #include "wheelcache/cache/prometheus.h"
 #include "wheelcache/cache/registry.h"
 #include "wheelcache/cache/removal.h"
+#include "wheelcache/cache/share/internal/choice.h"
+#include "wheelcache/cache/share/internal/demand.h"
 #include "wheelcache/cache/share/memory_pressure.h"
 #include "wheelcache/cache/share/memory_share.h"
+#include "wheelcache/cache/stats.h"
 #include "wheelcache/cache/status_page.h"
 #include "wheelcache/tests/testing/failing_allocations.h"
 #include "wheelcache/wheel/reaper.h"
@@ -42,6 +46,7 @@
 namespace wheelcache {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -388,6 +393,30 @@ TEST_F(ShareEndTest, ItsBytesAreNotFreeBeforeItsEntriesAreGone) {
   cache.reset();
   EXPECT_EQ(free, 0);
   EXPECT_EQ(share_->stats().free_bytes, kMax);
+}
+
+TEST_F(ShareEndTest, ItWaitsUntilTheShareHasLeftIt) {
+  MakeShare();
+  std::atomic<bool> shrinks{false};
+  std::atomic<bool> begun{false};
+  std::atomic<bool> ended{false};
+  auto cache = MakeCache("a", true, [&] {
+    if (shrinks.exchange(true)) return;
+    while (!begun) std::this_thread::yield();
+    for (int i = 0; i < 10'000 && !ended; ++i) std::this_thread::yield();
+    EXPECT_FALSE(ended);
+  });
+  ASSERT_TRUE(share_->Add(*cache, {1000}).ok());
+  for (int64_t i = 0; i < 400; ++i) cache->Set(i, 1000);
+  std::thread ender([&] {
+    while (!shrinks) std::this_thread::yield();
+    begun = true;
+    cache.reset();
+    ended = true;
+  });
+  EXPECT_TRUE(share_->SetMaxBytes(1000).ok());
+  ender.join();
+  EXPECT_EQ(share_->stats().free_bytes, 1000);
 }
 
 TEST_F(ShareEndTest, SetMaxBytesWaitsForItWhereOthersCannotGiveEnough) {
@@ -845,6 +874,136 @@ TEST_F(ShareTest, ReportsShowIt) {
   EXPECT_TRUE(ReportShares().empty());
 }
 
+using internal::Holding;
+
+// What to do with 6,400 bytes, of which a step is 100: "from>to bytes".
+std::string Chosen(const std::vector<Holding>& members, int64_t free = 0) {
+  const auto move = internal::ChooseMove(members, free, 6400);
+  if (!move.has_value()) return "";
+  return absl::StrCat(move->from.has_value() ? absl::StrCat(*move->from) : "",
+                      ">", move->to, " ", move->bytes);
+}
+
+TEST(ShareChoiceTest, AMoveIsOfWhatTheGiverCanSpareWithoutHarm) {
+  const Holding taker = {1000, 1000, 1, /*gain=*/2, /*loss=*/2};
+  EXPECT_EQ(Chosen({taker, {3200, 3200, 1, 1, 1}}), "1>0 100");
+  // A part of what it has; what it has above its floor.
+  EXPECT_EQ(Chosen({taker, {1600, 1600, 1, 1, 1}}), "1>0 50");
+  EXPECT_EQ(Chosen({taker, {3200, 3200, 3190, 1, 1}}), "1>0 10");
+  EXPECT_EQ(Chosen({taker, {3200, 3200, 3200, 1, 1}}), "");
+  EXPECT_EQ(Chosen({taker}), "");
+  // What it does not use, but for two steps: that costs nothing.
+  const Holding spares = {3200, 2999, 1, 3, 3};
+  EXPECT_EQ(Chosen({taker, spares}), "1>0 1");
+  EXPECT_EQ(Chosen({taker, {3200, 3000, 1, 3, 3}}), "");
+  EXPECT_EQ(Chosen({taker, {3200, 3200, 1, .1, .1}, spares}), "2>0 1");
+  // The one that loses least gives, and the one that gains most takes.
+  const Holding low = {3200, 3200, 1, 1, 1};
+  const Holding lowest = {3200, 3200, 1, .5, .5};
+  EXPECT_EQ(Chosen({low, lowest, taker}), "1>2 100");
+  EXPECT_EQ(Chosen({lowest, low, taker}), "0>2 100");
+  EXPECT_EQ(Chosen({taker, {3200, 3200, 3200, .5, .5}, low}), "2>0 100");
+  EXPECT_EQ(Chosen({{1000, 1000, 1, 2, /*loss=*/.1}, low}), "1>0 100");
+  // What is free costs nothing either.
+  EXPECT_EQ(Chosen({low, taker}, 30), ">1 30");
+  EXPECT_EQ(Chosen({low, taker}, 300), ">1 100");
+}
+
+TEST(ShareChoiceTest, OnlyAFullCacheTakes) {
+  const Holding giver = {3200, 3200, 1, 1, 1};
+  EXPECT_EQ(Chosen({{1000, 900, 1, 2, 2}, giver}), "1>0 100");
+  EXPECT_EQ(Chosen({{1000, 899, 1, 2, 2}, giver}), "");
+  EXPECT_EQ(Chosen({{6400, 6200, 1, 2, 2}, giver}), "1>0 100");
+  EXPECT_EQ(Chosen({{6400, 6199, 1, 2, 2}, giver}), "");
+  EXPECT_EQ(Chosen({{1000, 1000, 1, 0, 0}}, 100), "");
+}
+
+TEST(ShareChoiceTest, AMoveNeedsAGainBeyondATenthAndThreeErrors) {
+  const auto chosen = [](double gain, double error, double giver_error) {
+    return Chosen({{1000, 1000, 1, gain, gain, error},
+                   {3200, 3200, 1, 1, 1, giver_error}});
+  };
+  EXPECT_EQ(chosen(1.09, 0, 0), "");
+  // Half of the 77 that would make both equal.
+  EXPECT_EQ(chosen(1.11, 0, 0), "1>0 38");
+  EXPECT_EQ(chosen(2, .33, 0), "1>0 100");
+  EXPECT_EQ(chosen(2, .34, 0), "");
+  EXPECT_EQ(chosen(2, .23, .23), "1>0 100");
+  EXPECT_EQ(chosen(2, .24, .24), "");
+}
+
+TEST(ShareChoiceTest, ALossIsSpreadByWhatEachHasAboveItsFloor) {
+  using internal::SpreadLoss;
+  const std::vector<Holding> members = {{100, 0, 0}, {300, 0, 100}};
+  EXPECT_THAT(SpreadLoss(members, 150), ElementsAre(50, 100));
+  EXPECT_THAT(SpreadLoss(members, 1), ElementsAre(1, 0));
+  EXPECT_THAT(SpreadLoss(members, 1000), ElementsAre(100, 200));
+  // Beyond 2^53, where parts are not exact.
+  constexpr int64_t kLarge = int64_t{1} << 60;
+  const std::vector<int64_t> given =
+      SpreadLoss({{kLarge + 1}, {kLarge + 1}, {kLarge + 1}}, 3 * kLarge + 2);
+  EXPECT_EQ(given[0] + given[1] + given[2], 3 * kLarge + 2);
+}
+
+TEST(ShareDemandTest, WhatIsEvictedYoungWouldBeUsedAgain) {
+  internal::Demand demand;
+  CacheStats stats;
+  demand.Observe(stats, std::nullopt, 0);
+  EXPECT_EQ(demand.gain(), 0);
+  stats.evictions = 100;
+  stats.evicted_bytes = 100'000;
+  stats.eviction_age.sum = 500;
+  demand.Observe(stats, std::nullopt, 1);
+  // A tenth, within 5 seconds, of 1000 bytes.
+  EXPECT_DOUBLE_EQ(demand.gain(), .1 / 5000);
+  EXPECT_DOUBLE_EQ(demand.loss(), .1 / 5000);
+  EXPECT_DOUBLE_EQ(demand.error(), .1 / 5000 / std::sqrt(100.));
+  // While nothing leaves, what is there gets older.
+  demand.Observe(stats, std::nullopt, 2);
+  demand.Observe(stats, std::nullopt, 1);
+  EXPECT_NEAR(demand.gain(), .1 / 8000, 1e-12);
+  stats.evictions += 100;
+  stats.evicted_bytes += 100'000;
+  stats.eviction_age.sum += 500;
+  demand.Observe(stats, std::nullopt, 1);
+  EXPECT_NEAR(demand.gain(), .1 / 5000, 1e-12);
+  // After a minute, less than one of 200 is remembered.
+  demand.Observe(stats, std::nullopt, 60);
+  EXPECT_EQ(demand.gain(), 0);
+}
+
+TEST(ShareDemandTest, ASampleTellsWhatMoreBytesAndFewerWouldDo) {
+  CacheStats stats;
+  stats.max_bytes = 1000;
+  stats.advice.emplace().sampled = .5;
+  internal::Advisor::MoreHits more;
+  internal::Demand demand;
+  demand.Observe(stats, more, 0);
+  stats.misses = 30;
+  more.misses = 20;
+  more.half = -10;
+  more.twice = 8;
+  more.four_times = 12;
+  demand.Observe(stats, more, 2);
+  // A hit, in 2 seconds, between half and twice of 1000 bytes.
+  const double per_hit = 1 / (2 * std::log(2) * 1000 * 2);
+  // Of 20 sampled misses there were 30 in truth.
+  EXPECT_DOUBLE_EQ(demand.loss(), (10 + 8 * 1.5) * per_hit);
+  EXPECT_DOUBLE_EQ(demand.gain(), demand.loss());
+  EXPECT_DOUBLE_EQ(demand.error(),
+                   std::sqrt((10 + 8 * 1.5 + 1) / .5) * per_hit);
+  // A loop: nothing but four times as much brings hits. Of a sample of half of
+  // all, each counts twice at most.
+  internal::Demand loop;
+  loop.Observe({}, internal::Advisor::MoreHits(), 0);
+  stats.misses = 100;
+  more = {/*half=*/10, /*twice=*/-1, /*four_times=*/20, /*misses=*/20};
+  loop.Observe(stats, more, 2);
+  EXPECT_EQ(loop.loss(), 0);
+  EXPECT_DOUBLE_EQ(loop.gain(), 20 * 2 / (3. * 1000 * 2));
+  EXPECT_DOUBLE_EQ(loop.error(), std::sqrt(1 / .5) * per_hit);
+}
+
 class MemoryPressureTest : public ShareTest {
  protected:
   // A folder that stands for a cgroup.
@@ -990,6 +1149,10 @@ TEST_F(MemoryPressureTest, ShrinksSlowlyWhileThreadsWaitForMemory) {
   const int64_t held = Held();
   Look(0);
   EXPECT_EQ(share_->stats().limit, held - 60 * kMiB / 64);
+  // A lower maximum holds in a shortage, too.
+  EXPECT_TRUE(share_->SetMaxBytes(30 * kMiB).ok());
+  EXPECT_EQ(share_->stats().limit, 30 * kMiB);
+  EXPECT_EQ(SumOfLimits(), 30 * kMiB);
 }
 
 TEST_F(MemoryPressureTest, GoesOnWhereMemoryCannotBeRead) {
