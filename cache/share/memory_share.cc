@@ -31,11 +31,11 @@ class ShareMember final : public LimitsOwner {
   void End() override {
     MutexLock lock(&share_.mu_);
     share_.free_ += bytes;
+    share_.changed_.SignalAll();
     auto& members = share_.members_;
     members.erase(
         std::find_if(members.begin(), members.end(),
                      [this](auto& each) { return each.get() == this; }));
-    share_.changed_.SignalAll();
   }
 
   Holding holding() const {
