@@ -35,9 +35,10 @@
 //
 // Loads. GetOrLoad has a loader behind the store: what neither the local tier
 // nor the store has, it loads once in this process, and with load_lock once in
-// all, and writes to the store. A Set or Del beats a load that began before it;
-// from elsewhere, a Del beats one with load_lock alone. What a loader returns
-// is as new as the loader makes it, until the store has it.
+// all, and writes to the store. A Set or Del beats a load that began before it,
+// unless the connection is lost on which that writes without load_lock; from
+// elsewhere, a Del beats one with load_lock alone. What a loader returns is as
+// new as the loader makes it, until the store has it.
 //
 // Threads. Thread-safe. The store's I/O thread deletes from the local tier, and
 // so may run destructors of values, but no other code of yours. fork(). In the

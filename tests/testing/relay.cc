@@ -33,6 +33,9 @@ void SetNoDelay(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
+// Of what comes at once, with the first command that writes.
+constexpr size_t kLargeBytes = 4096;
+
 Relay::Kind KindOf(absl::string_view commands) {
   if (absl::StrContains(commands, "\r\nTRACKING\r\n")) {
     return Relay::kSubscription;
@@ -40,7 +43,7 @@ Relay::Kind KindOf(absl::string_view commands) {
   if (absl::StrContains(commands, "\r\nPTTL\r\n")) return Relay::kReads;
   if (absl::StrContains(commands, "\r\nSET\r\n") ||
       absl::StrContains(commands, "\r\nDEL\r\n")) {
-    return Relay::kWrites;
+    return commands.size() < kLargeBytes ? Relay::kWrites : Relay::kLargeWrites;
   }
   return Relay::kUnknown;
 }

@@ -31,7 +31,7 @@ namespace wheelcache::testing {
 
 class Relay final {
  public:
-  enum Kind { kUnknown, kReads, kWrites, kSubscription, kKinds };
+  enum Kind { kUnknown, kReads, kWrites, kLargeWrites, kSubscription, kKinds };
   enum Direction { kToServer, kToClient, kDirections };
 
   explicit Relay(int server_port);

@@ -49,10 +49,12 @@
 //
 // Errors. DeadlineExceeded: no answer within the timeout. Unavailable: there is
 // no connection, or it was lost before the answer. After either, a Put or
-// Remove may have happened or may still happen. ResourceExhausted: too much is
-// waiting for answers. FailedPrecondition: the call is made in the child of a
-// fork(), which has no I/O thread. Other codes are answers of the server, and
-// the message names the command. Never Cancelled.
+// Remove may have happened or may still happen; those of RedisStore before its
+// later writes of the key, unless the connection is lost. Where it may come
+// after them, what a GetOrLoad writes late may undo a Del. ResourceExhausted:
+// too much is waiting for answers. FailedPrecondition: the call is made in the
+// child of a fork(), which has no I/O thread. Other codes are answers of the
+// server, and the message names the command. Never Cancelled.
 
 #ifndef WHEELCACHE_CACHE_NEAR_STORE_REMOTE_STORE_H_
 #define WHEELCACHE_CACHE_NEAR_STORE_REMOTE_STORE_H_

@@ -178,7 +178,8 @@ std::vector<size_t> Cluster::RunSome(const Call& call, absl::Span<Job> jobs,
   std::vector<size_t> again;
   std::vector<size_t> unserved;
   std::vector<std::pair<size_t, std::string>> asked_for;  // And of whom.
-  std::map<Node*, Round> rounds;
+  // By node, and where late writes of the keys went.
+  std::map<std::pair<Node*, Pipeline*>, Round> rounds;
   for (const size_t i : wanted) {
     std::optional<ClusterNodes::Target> target =
         nodes_.OwnerOf(SlotOf(jobs[i].key));
@@ -186,12 +187,16 @@ std::vector<size_t> Cluster::RunSome(const Call& call, absl::Span<Job> jobs,
       unserved.push_back(i);
       continue;
     }
-    Round& round = rounds[target->node.get()];
+    Node* const node = target->node.get();
+    Pipeline* const late =
+        call.are_reads ? nullptr : node->LateWriteOf(jobs[i].key);
+    Round& round = rounds[{node, late}];
     round.target = *std::move(target);
     round.jobs.push_back(i);
   }
   const int64_t sent_nanos = clock_.NowNanos();
-  for (auto& [node, round] : rounds) {
+  for (auto& [place, round] : rounds) {
+    const auto [node, late] = place;
     // Not to be sent again on a connection to a node that may have changed.
     Pipeline::Batch batch = {Pipeline::Kind::kWrites, {}, 0};
     for (const size_t i : round.jobs) {
@@ -201,13 +206,14 @@ std::vector<size_t> Cluster::RunSome(const Call& call, absl::Span<Job> jobs,
       }
     }
     round.session = node->session();  // Before anything is sent.
-    round.pipeline =
-        call.are_reads ? &node->reads() : &node->writes(batch.bytes.size());
+    round.pipeline = call.are_reads ? &node->reads()
+                                    : &node->writes(batch.bytes.size(), late);
     round.call =
         std::make_unique<Pipeline::Call>(std::move(batch), call.deadline_nanos);
     round.pipeline->Begin(*round.call);
   }
-  for (auto& [node, round] : rounds) {
+  for (auto& [place, round] : rounds) {
+    Node* const node = place.first;
     Replies replies = round.pipeline->End(*round.call);
     if (call.are_reads && replies.ok() && !nodes_.StillBelieves(round.target)) {
       replies = absl::UnavailableError("the node may have been replaced");
@@ -220,6 +226,9 @@ std::vector<size_t> Cluster::RunSome(const Call& call, absl::Span<Job> jobs,
       if (!replies.ok()) {
         job.replies = replies.status();
         if (call.are_reads && is_lost) again.push_back(i);
+        if (!call.are_reads && absl::IsDeadlineExceeded(replies.status())) {
+          node->AddLateWrite(job.key, round.pipeline);
+        }
         continue;
       }
       const auto its =
@@ -269,12 +278,17 @@ bool Cluster::RunByAsking(const Call& call, const std::string& address,
   Pipeline::Batch batch = AskingBatch(job->commands);
   job->sent_nanos = clock_.NowNanos();
   job->session = SessionOf(*target);
+  Pipeline* const late =
+      call.are_reads ? nullptr : node.LateWriteOf(job->key);
   Pipeline& pipeline =
-      call.are_reads ? node.reads() : node.writes(batch.bytes.size());
+      call.are_reads ? node.reads() : node.writes(batch.bytes.size(), late);
   Replies its = WithoutAsking(pipeline.Execute(
       std::move(batch), absl::Nanoseconds(call.deadline_nanos) - clock_.Now()));
   if (!its.ok()) {
     job->replies = its.status();
+    if (!call.are_reads && absl::IsDeadlineExceeded(its.status())) {
+      node.AddLateWrite(job->key, &pipeline);
+    }
     return !call.are_reads || !absl::IsUnavailable(its.status());
   }
   const std::optional<Redirection> redirection = RedirectionOf(node, *its);

@@ -1,5 +1,6 @@
 #include "wheelcache/cache/near/internal/redis/node.h"
 
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -8,6 +9,9 @@ namespace {
 
 // A megabit network sends it in a second, and the usual ones at once.
 constexpr size_t kLargeBytes = 128 << 10;
+
+// So many late writes are not looked through for those that are not any more.
+constexpr size_t kFewLate = 64;
 
 }  // namespace
 
@@ -61,10 +65,33 @@ void Node::AskForSlots() {
 
 bool Node::IsLarge(size_t bytes) { return bytes >= kLargeBytes; }
 
-Pipeline& Node::writes(size_t bytes) {
+Pipeline& Node::writes(size_t bytes, Pipeline* late) {
+  if (late != nullptr) return *late;
   if (!IsLarge(bytes)) return writes_.pipeline();
   absl::call_once(has_large_writes_, [this] { io_.Add(&large_writes_); });
   return large_writes_.pipeline();
+}
+
+Pipeline* Node::LateWriteOf(absl::string_view key) {
+  MutexLock lock(&mu_);
+  const auto found = late_.find(key);
+  if (found == late_.end()) return nullptr;
+  const LateWrite late = found->second;
+  if (!late.where->HasAnswered(late.sent)) return late.where;
+  late_.erase(found);
+  return nullptr;
+}
+
+void Node::AddLateWrite(absl::string_view key, Pipeline* where) {
+  MutexLock lock(&mu_);
+  if (late_.size() >= most_late_) {
+    for (auto it = late_.begin(); it != late_.end();) {
+      const LateWrite& late = it->second;
+      it = late.where->HasAnswered(late.sent) ? late_.erase(it) : std::next(it);
+    }
+    most_late_ = 2 * late_.size() + kFewLate;
+  }
+  late_.insert_or_assign(std::string(key), LateWrite{where, where->sent()});
 }
 
 absl::Status Node::Attach(SessionLink::Subject subject) {

@@ -16,9 +16,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <string>
 
 #include "absl/base/call_once.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "wheelcache/cache/near/internal/redis/data_link.h"
 #include "wheelcache/cache/near/internal/redis/io_thread.h"
 #include "wheelcache/cache/near/internal/redis/pipeline.h"
@@ -28,6 +32,7 @@
 #include "wheelcache/cache/near/internal/redis/socket.h"
 #include "wheelcache/cache/near/store/remote_store.h"
 #include "wheelcache/wheel/base/export.h"
+#include "wheelcache/wheel/base/mutex.h"
 #include "wheelcache/wheel/clock.h"
 
 namespace wheelcache::internal {
@@ -74,8 +79,15 @@ class WHEELCACHE_EXPORT Node final : public Link::Observer {
   Pipeline& reads() { return reads_.pipeline(); }
 
   // For a write of so many bytes. A large one would keep small ones waiting.
-  Pipeline& writes(size_t bytes);
+  // Where `late`, that of a late write of its keys, is not null, it goes there.
+  Pipeline& writes(size_t bytes, Pipeline* late);
   static bool IsLarge(size_t bytes);
+
+  // A late write has had no answer in time, and may still be executed. Later
+  // ones of its key go the same way, so that they are executed after it. Where
+  // that is, or null.
+  Pipeline* LateWriteOf(absl::string_view key);
+  void AddLateWrite(absl::string_view key, Pipeline* where);
 
   // As RemoteStore::Attach and Detach; the latter returns whether the I/O
   // thread may be telling the listener something.
@@ -104,6 +116,14 @@ class WHEELCACHE_EXPORT Node final : public Link::Observer {
   bool is_stopped_ = false;
   absl::once_flag has_data_;
   absl::once_flag has_large_writes_;
+  // By key, until the pipeline has answered what it had sent by then.
+  struct LateWrite {
+    Pipeline* where;
+    uint64_t sent;
+  };
+  Mutex mu_;
+  std::map<std::string, LateWrite, std::less<>> late_ ABSL_GUARDED_BY(mu_);
+  size_t most_late_ ABSL_GUARDED_BY(mu_) = 0;  // Then it is looked through.
   const std::array<Link*, 4> links_ = {&session_, &reads_, &writes_,
                                        &large_writes_};
 };

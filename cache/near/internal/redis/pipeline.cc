@@ -32,6 +32,16 @@ absl::StatusOr<std::vector<Reply>> Pipeline::Execute(Batch batch,
   return End(call);
 }
 
+uint64_t Pipeline::sent() const {
+  MutexLock lock(&mu_);
+  return sent_;
+}
+
+bool Pipeline::HasAnswered(uint64_t count) const {
+  MutexLock lock(&mu_);
+  return sent_ - in_flight_.size() >= count;
+}
+
 Pipeline::Call::~Call() {
   if (pipeline_ == nullptr) return;
   MutexLock lock(&pipeline_->mu_);
@@ -189,6 +199,7 @@ void Pipeline::SendLocked(Call& call) {
   std::string bytes =
       may_repeat ? call.batch_.bytes : std::move(call.batch_.bytes);
   in_flight_.push_back({&call, commands});
+  ++sent_;
   commands_in_flight_ += commands;
   call.in_flight_ = &in_flight_.back();
   call.state_ = Call::State::kSent;

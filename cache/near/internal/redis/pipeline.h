@@ -84,6 +84,11 @@ class WHEELCACHE_EXPORT Pipeline final {
   absl::StatusOr<std::vector<Reply>> Execute(Batch batch,
                                              absl::Duration timeout);
 
+  // How many calls have been sent so far; and whether none of the first `count`
+  // is still without its replies.
+  uint64_t sent() const;
+  bool HasAnswered(uint64_t count) const;
+
   // The same in two steps, so that one thread may have calls on several
   // pipelines. Begin does not wait.
   void Begin(Call& call);
@@ -196,6 +201,7 @@ class WHEELCACHE_EXPORT Pipeline final {
 
   // In the order of sending. A deque does not move what stays in it.
   std::deque<InFlight> in_flight_ ABSL_GUARDED_BY(mu_);
+  uint64_t sent_ ABSL_GUARDED_BY(mu_) = 0;  // All that ever were.
   size_t commands_in_flight_ ABSL_GUARDED_BY(mu_) = 0;
   std::list<Call*> waiting_ ABSL_GUARDED_BY(mu_);  // In End.
 

@@ -45,6 +45,7 @@ std::vector<absl::StatusOr<Reply>> OneServer::Run(
   results.reserve(writes.size());
   while (!writes.empty()) {
     Pipeline::Batch batch = {Pipeline::Kind::kWrites, {}, 0};
+    Pipeline* const late = node_.LateWriteOf(writes[0].key);
     size_t count = 0;
     do {
       for (std::string& command : writes[count].commands) {
@@ -58,13 +59,17 @@ std::vector<absl::StatusOr<Reply>> OneServer::Run(
       ++count;
     } while (count < writes.size() &&
              batch.commands + writes[count].commands.size() <= at_once &&
-             !Node::IsLarge(batch.bytes.size()));
+             !Node::IsLarge(batch.bytes.size()) &&
+             node_.LateWriteOf(writes[count].key) == late);
+    Pipeline& pipeline = node_.writes(batch.bytes.size(), late);
     absl::StatusOr<std::vector<Reply>> replies =
-        node_.writes(batch.bytes.size())
-            .Execute(std::move(batch), end - clock_.Now());
+        pipeline.Execute(std::move(batch), end - clock_.Now());
     size_t taken = 0;
     for (const WriteCommands& write : writes.first(count)) {
       if (!replies.ok()) {
+        if (absl::IsDeadlineExceeded(replies.status())) {
+          node_.AddLateWrite(write.key, &pipeline);
+        }
         results.push_back(LastReply(write.name, replies.status()));
         continue;
       }

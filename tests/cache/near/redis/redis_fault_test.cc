@@ -528,6 +528,23 @@ TEST_F(NearRedisTest, ReadsFromAnotherServerEndTheSession) {
   near_ = nullptr;
 }
 
+// The write of a load may leave the process, and come late.
+// Promise: One load per key
+TEST_F(NearRedisTest, ADelFollowsTheWriteOfALoadThatHadNoAnswerInTime) {
+  Start(absl::Milliseconds(300));
+  relay_->Hold(Relay::kLargeWrites, Relay::kToServer);
+  const std::string large(1 << 20, 'x');
+  EXPECT_TRUE(near_->GetOrLoad("key", [&] { return large; }).ok());
+  ASSERT_TRUE(
+      relay_->AwaitHeld(Relay::kLargeWrites, Relay::kToServer, "p:key"));
+  EXPECT_TRUE(near_->Del("other").ok());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(near_->Del("key").status()));
+  relay_->Release(Relay::kLargeWrites, Relay::kToServer);
+  EXPECT_TRUE(store_->Put({"p:large", large}, kTimeout).ok());
+  EXPECT_EQ(other_->Run({"EXISTS", "p:key"}), "0");
+  near_ = nullptr;
+}
+
 // Why one PONG does not certify what has executed before its PING.
 
 // A PONG may come before the invalidation of a write that was executed before
