@@ -105,10 +105,18 @@ void Node::OnLogin(Link* link, int64_t now_nanos) {
       "the server at this address is another one now, or has restarted");
   const std::string& server = *link->server_id();
   logging_in_ = link;
+  const bool is_together =
+      together_.erase(link) != 0 && now_nanos < together_until_nanos_;
+  if (link == &session_) {
+    together_ = {&reads_, &writes_, &large_writes_};
+    together_until_nanos_ =
+        Clock::NanosAfter(now_nanos, settings_.connector.timeout);
+  }
   for (Link* const other : links_) {
     if (other == link) continue;
     const std::string* const others = other->server_id();
-    const bool is_unknown = server.empty() && other == &session_;
+    const bool is_unknown = server.empty() && !is_together &&
+                            (link == &session_ || other == &session_);
     if (others != nullptr && (*others != server || is_unknown)) {
       other->Drop(moved, now_nanos);
     }

@@ -2,10 +2,11 @@
 // for large writes if there are any, and one for the sessions of all listeners.
 //
 // One server at a time: when a connection has logged in, those that are logged
-// in to another server, or to an earlier run of it, are dropped. Where the
-// server does not tell which it is, each new connection for data may have
-// reached another one, and ends the session. So no session outlives a change of
-// the server behind the address.
+// in to another server, or to an earlier run of it, are dropped. So no session
+// outlives a change of the server behind the address. Where the server does not
+// tell which it is, any new connection may have reached another one: one for
+// sessions drops those for data, and another one for data ends the session. The
+// address must not change while the connections are made anew.
 //
 // Threads. Thread-safe, but for the destructor.
 
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "absl/base/call_once.h"
@@ -114,6 +116,10 @@ class WHEELCACHE_EXPORT Node final : public Link::Observer {
   // Of the I/O thread: who is logging in now, or null.
   const Link* logging_in_ = nullptr;
   bool is_stopped_ = false;
+  // Of a server that does not tell which it is: the connections for data that
+  // are still to be made together with that for sessions, and until when.
+  std::set<const Link*> together_;
+  int64_t together_until_nanos_ = 0;
   absl::once_flag has_data_;
   absl::once_flag has_large_writes_;
   // By key, until the pipeline has answered what it had sent by then.

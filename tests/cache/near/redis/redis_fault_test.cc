@@ -528,6 +528,28 @@ TEST_F(NearRedisTest, ReadsFromAnotherServerEndTheSession) {
   near_ = nullptr;
 }
 
+// Where the servers do not tell which they are. The reads would stay with the
+// first, and the session would tell of what is written to the second.
+// Promise: A near cache is never staler than its bound
+TEST_F(NearRedisTest, ASessionWithAnUnknownServerMovesTheReads) {
+  Start(absl::Seconds(3), {"--rename-command", "INFO", ""});
+  other_->Run({"SET", "p:key", "old"});
+  ASSERT_TRUE(Until([&] { return Get() == "old"; }));
+  auto second = RedisServer::Start({"--rename-command", "INFO", ""});
+  ASSERT_TRUE(second.ok()) << second.status();
+  RedisClient((*second)->port()).Run({"SET", "p:key", "new"});
+  const auto sessions = near_->stats().sessions;
+  relay_->SetServer((*second)->port());
+  relay_->Close(Relay::kSubscription);
+  ASSERT_TRUE(Until([&] { return near_->stats().sessions > sessions; }));
+  EXPECT_TRUE(Until([&] { return Get() == "new"; }));
+  EXPECT_TRUE(near_->WaitUntilReady(absl::Seconds(30)).ok());
+  RedisClient((*second)->port()).Run({"SET", "p:key", "newer"});
+  EXPECT_TRUE(Until([&] { return Get() == "newer"; }));
+  EXPECT_EQ(near_->stats().sessions, sessions + 1);
+  near_ = nullptr;
+}
+
 // The write of a load may leave the process, and come late.
 // Promise: One load per key
 TEST_F(NearRedisTest, ADelFollowsTheWriteOfALoadThatHadNoAnswerInTime) {
