@@ -305,6 +305,14 @@ class NearCache final {
     const Core::CallTime call_;
   };
 
+  absl::StatusOr<Value> GetOrLoadOnce(absl::string_view key,
+                                      const NearLoadOptions& options,
+                                      Loader<Value> loader,
+                                      bool* joined_beaten);
+
+  // Instead of a session, in the stamp of what such a load returns.
+  static constexpr uint64_t kBeaten = 1;
+
   // Makes the loads of GetOrLoad single-flight. Apart from the local tier,
   // whose loads are fetches, so that no Get waits for a loader.
   Local& SharedLoads() {
@@ -328,8 +336,11 @@ class NearCache final {
     return local_->Del(key);
   }
   void ClearHere() {
-    if (Local* const loads = shared_loads_) loads->Clear();
+    SupersedeLoads();
     local_->Clear();
+  }
+  void SupersedeLoads() {
+    if (Local* const loads = shared_loads_) loads->Clear();
   }
 
   const Codec codec_;
@@ -360,7 +371,7 @@ NearCache<Value, Codec>::Create(NearCacheOptions options, RemoteStore* store,
   NearCache* const near = cache.get();
   status = cache->core_.Attach(
       {tier, [near](absl::string_view key) { return near->DelHere(key); },
-       [near] { near->ClearHere(); }});
+       [near] { near->ClearHere(); }, [near] { near->SupersedeLoads(); }});
   if (!status.ok()) return status;
   return cache;
 }
@@ -619,10 +630,28 @@ NearCache<Value, Codec>::GetMany(absl::Span<const absl::string_view> keys) {
   return results;
 }
 
+// A load that another process has beaten is superseded by no message that this
+// one gets in time, or at all. So whoever has joined one looks again; the next
+// load begins after this call.
 template <typename Value, typename Codec>
 absl::StatusOr<Value> NearCache<Value, Codec>::GetOrLoad(
     absl::string_view key, const NearLoadOptions& options,
     Loader<Value> loader) {
+  const int64_t end = core_.clock().NanosAfter(options.wait);
+  bool joined_beaten = false;
+  absl::StatusOr<Value> value =
+      GetOrLoadOnce(key, options, loader, &joined_beaten);
+  if (!joined_beaten) return value;
+  NearLoadOptions again = options;
+  again.wait = std::max(absl::Nanoseconds(end) - core_.clock().Now(),
+                        absl::ZeroDuration());
+  return GetOrLoadOnce(key, again, loader, &joined_beaten);
+}
+
+template <typename Value, typename Codec>
+absl::StatusOr<Value> NearCache<Value, Codec>::GetOrLoadOnce(
+    absl::string_view key, const NearLoadOptions& options, Loader<Value> loader,
+    bool* joined_beaten) {
   Result found = Get(key);
   if (found.ok() && found->has_value()) return **std::move(found);
   if (!found.ok() && !Core::IsDown(found.status())) {
@@ -631,8 +660,11 @@ absl::StatusOr<Value> NearCache<Value, Codec>::GetOrLoad(
   internal::Interleave("near: before a load");
   LoadOptions load;
   load.wait = options.wait;
+  bool joined = true;
   absl::StatusOr<Handle> handle =
       SharedLoads().FindOrLoad(key, load, [&]() -> absl::StatusOr<LoadedValue> {
+        joined = false;
+        bool is_beaten = false;
         std::optional<Value> value;
         const auto find = [&](bool fresh) -> absl::StatusOr<bool> {
           Result again = fresh ? GetFresh(key) : Get(key);
@@ -648,13 +680,14 @@ absl::StatusOr<Value> NearCache<Value, Codec>::GetOrLoad(
           return Core::Encoded{codec_.Encode(*value), ttl};
         };
         absl::Status status =
-            core_.Load(key, options, {!found.ok(), find, call});
+            core_.Load(key, options, {!found.ok(), find, call, &is_beaten});
         if (!status.ok()) return status;
-        const FetchStamp stamp = FetchStamp::Of(0, core_.clock().NowNanos());
+        const FetchStamp stamp = FetchStamp::Of(is_beaten ? kBeaten : 0, 0);
         return LoadedValue{Stored::Make(stamp, std::move(value)),
                            absl::ZeroDuration()};
       });
   if (!handle.ok()) return std::move(handle).status();
+  *joined_beaten = joined && Stored::Stamp(**handle).session() == kBeaten;
   return *Copy(**handle);
 }
 

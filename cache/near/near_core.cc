@@ -341,7 +341,7 @@ void NearCore::CountRoundTrip(int64_t begin_nanos) {
 // Of a load that somebody else's write has beaten, the write has not failed.
 void NearCore::CountWrite(const absl::Status& status) {
   Count(NearCount::kWrites);
-  if (absl::IsAlreadyExists(status) || absl::IsAborted(status)) return;
+  if (IsBeaten(status)) return;
   if (!status.ok()) Count(NearCount::kFailedWrites);
   if (absl::IsDeadlineExceeded(status)) Count(NearCount::kTimeouts);
 }
@@ -378,6 +378,7 @@ void NearCore::Begin(uint64_t number) {
   // Not for correctness: entries of other sessions are not served. They take
   // memory, except where they are what stale_if_error serves.
   if (leases_.size() == 1 && !options_.stale_if_error) local_.cache->Clear();
+  local_.supersede_loads();  // Of what was written meanwhile, nobody has told.
   MutexLock lock(&mu_);
   why_ = absl::OkStatus();
   const uint64_t published = published_.load(std::memory_order_relaxed);
@@ -417,6 +418,7 @@ void NearCore::OnLoss(uint64_t session, const absl::Status& why) {
     if (lease != nullptr) lease->number = 0;
     why_ = why;
   }
+  if (lease != nullptr) local_.supersede_loads();
   WakeWaiters();
   TellOwner(why);
 }

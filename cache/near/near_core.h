@@ -90,6 +90,7 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
     AnyCache* cache;
     std::function<bool(absl::string_view key)> del;
     std::function<void()> clear;
+    std::function<void()> supersede_loads;  // Of GetOrLoad, and nothing else.
   };
 
   // The time of one call.
@@ -173,6 +174,8 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
     // is there.
     absl::FunctionRef<absl::StatusOr<bool>(bool fresh)> find;
     absl::FunctionRef<absl::StatusOr<Encoded>()> load;
+    // Set if somebody else has written the key, or ended the lock, meanwhile.
+    bool* is_beaten;
   };
 
   // Finds the value of a key that was absent, or loads and writes it. One at a
@@ -193,6 +196,11 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
   // Whether a store that fails so is down: others may do without it.
   static bool IsDown(const absl::Status& status) {
     return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  }
+
+  // Whether a load that writes so has been beaten by somebody else's write.
+  static bool IsBeaten(const absl::Status& status) {
+    return absl::IsAlreadyExists(status) || absl::IsAborted(status);
   }
 
   // Whether a read that fails so may return what is stale.
@@ -233,7 +241,8 @@ class WHEELCACHE_EXPORT NearCore final : public RemoteStore::Listener {
                             const NearLoadOptions& options,
                             const LoadSteps& steps);
   absl::StatusOr<Encoded> RunLoader(const LoadSteps& steps);
-  bool PutLoaded(const RemoteStore::Write& write);
+  bool PutLoaded(const RemoteStore::Write& write, const LoadSteps& steps);
+  absl::Status LoadIfDown(const absl::Status& why, const LoadSteps& steps);
   bool ServesUntracked(bool has_value) const;
   ABSL_ATTRIBUTE_NOINLINE bool MayServeUntracked(FetchStamp stamp,
                                                  bool has_value) const;

@@ -66,9 +66,7 @@ absl::Status NearCore::Load(absl::string_view key,
   // Of this process, another load may have written it since the caller's look.
   const absl::StatusOr<bool> found = steps.find(/*fresh=*/false);
   if (found.ok() && *found) return absl::OkStatus();
-  if (!found.ok()) {
-    return IsDown(found.status()) ? RunLoader(steps).status() : found.status();
-  }
+  if (!found.ok()) return LoadIfDown(found.status(), steps);
   if (options.load_lock > absl::ZeroDuration()) {
     return LoadWithLock(key, options, steps);
   }
@@ -77,7 +75,7 @@ absl::Status NearCore::Load(absl::string_view key,
   if (!loaded.ok()) return loaded.status();
   internal::Interleave("near: between a loader and its write");
   if (loaded->ttl > absl::ZeroDuration() && running.BeginWrite()) {
-    PutLoaded({key, loaded->bytes, loaded->ttl, /*if_absent=*/true});
+    PutLoaded({key, loaded->bytes, loaded->ttl, /*if_absent=*/true}, steps);
   }
   return absl::OkStatus();
 }
@@ -96,8 +94,7 @@ absl::Status NearCore::LoadWithLock(absl::string_view key,
     const absl::StatusOr<RemoteStore::LockResult> result =
         store_.TakeLock(lock, options.load_lock, options_.command_timeout);
     if (!result.ok()) {
-      return IsDown(result.status()) ? RunLoader(steps).status()
-                                     : result.status();
+      return LoadIfDown(result.status(), steps);
     }
     if (*result == RemoteStore::LockResult::kTaken) {
       HeldLock held(this, lock);
@@ -109,7 +106,7 @@ absl::Status NearCore::LoadWithLock(absl::string_view key,
       if (loaded->ttl > absl::ZeroDuration() && running.BeginWrite()) {
         RemoteStore::Write write = {key, loaded->bytes, loaded->ttl};
         write.lock_token = token;
-        if (PutLoaded(write)) held.Release();
+        if (PutLoaded(write, steps)) held.Release();
       }
       return absl::OkStatus();
     }
@@ -136,10 +133,17 @@ absl::StatusOr<NearCore::Encoded> NearCore::RunLoader(const LoadSteps& steps) {
   return loaded;
 }
 
-// Returns whether the store has answered. That it does not, or that somebody
-// has written meanwhile, does not concern the caller, who has the value.
-bool NearCore::PutLoaded(const RemoteStore::Write& write) {
+absl::Status NearCore::LoadIfDown(const absl::Status& why,
+                                  const LoadSteps& steps) {
+  return IsDown(why) ? RunLoader(steps).status() : why;
+}
+
+// Returns whether the store has written it. That it has not does not concern
+// the caller, who has the value.
+bool NearCore::PutLoaded(const RemoteStore::Write& write,
+                         const LoadSteps& steps) {
   const absl::Status status = Put(write, options_.command_timeout);
+  *steps.is_beaten = IsBeaten(status);
   local_.del(write.key);
   return status.ok();
 }

@@ -326,7 +326,12 @@ TEST_F(NearCacheTest, NobodyJoinsALoadThatAWriteHasBeaten) {
         server_.Set("key", "newer");
         server_.Del("key");
       },
-      [&] { server_.FlushAll(); }};
+      [&] { server_.FlushAll(); },
+      [&] {
+        store_.Disconnect();
+        server_.Set("key", "newer");  // Nobody is told.
+        server_.Del("key");
+      }};
   for (const std::function<void()>& write : writes) {
     const auto loaded = near->GetOrLoad("key", [&] {
       write();
@@ -338,6 +343,22 @@ TEST_F(NearCacheTest, NobodyJoinsALoadThatAWriteHasBeaten) {
     EXPECT_EQ(*near->Get("key"), "loaded after");
     EXPECT_TRUE(*near->Del("key"));
   }
+}
+
+// Promise: One load per key
+TEST_F(NearCacheTest, NobodyJoinsALoadOfBeforeTheSession) {
+  auto near = New<std::string>();
+  store_.Disconnect();
+  const auto loaded = near->GetOrLoad("key", [&] {
+    server_.Set("key", "newer");  // Nobody is told.
+    server_.Del("key");
+    RunFor(absl::Seconds(1));
+    EXPECT_EQ(near->stats().sessions, 2);
+    EXPECT_EQ(*near->GetOrLoad("key", [] { return "loaded after"; }),
+              "loaded after");
+    return "loaded before";
+  });
+  EXPECT_EQ(*loaded, "loaded before");
 }
 
 TEST_F(NearCacheTest, LoadsGoOnWhileTheStoreIsDown) {

@@ -464,6 +464,35 @@ TEST_F(NearInterleavingTest, WhatAnotherLoadWritesMeanwhileIsNotLoadedAgain) {
   EXPECT_EQ(near->stats().loads, 1);
 }
 
+// Of another process, which tells of it by the name of the lock alone.
+// Promise: One load per key
+TEST_F(NearInterleavingTest,
+       WhoeverJoinsALoadThatAForeignDelHasBeatenLooksAgain) {
+  if (!kHasPoints) GTEST_SKIP();
+  server_.Del("key");
+  const auto near = New<std::string>();
+  const auto elsewhere = NewElsewhere<std::string>();
+  NearLoadOptions options;
+  options.load_lock = absl::Hours(1);
+  Notification joining;
+  std::thread joins;
+  const auto load = [&] {
+    EXPECT_EQ(*elsewhere->Del("key"), false);
+    joins = std::thread([&] {
+      At("near: before a load",
+         [&] { At("load: before it joins", [&] { joining.Notify(); }); });
+      EXPECT_EQ(*near->GetOrLoad("key", options, [] { return "loaded after"; }),
+                "loaded after");
+    });
+    joining.Wait();
+    for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+    return "loaded before";
+  };
+  EXPECT_EQ(*near->GetOrLoad("key", options, load), "loaded before");
+  joins.join();
+  EXPECT_EQ(server_.Get("key"), "loaded after");
+}
+
 // Two processes with four threads each.
 TEST_F(NearInterleavingTest, OneOfAllProcessesLoads) {
   for (const bool one_fails : {false, true}) {
