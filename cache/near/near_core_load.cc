@@ -94,6 +94,10 @@ absl::Status NearCore::LoadWithLock(absl::string_view key,
     const absl::StatusOr<RemoteStore::LockResult> result =
         store_.TakeLock(lock, options.load_lock, options_.command_timeout);
     if (!result.ok()) {
+      // It may have been taken, and nobody would end it.
+      if (IsDown(result.status())) {
+        store_.EndLock(lock, options_.command_timeout).IgnoreError();
+      }
       return LoadIfDown(result.status(), steps);
     }
     if (*result == RemoteStore::LockResult::kTaken) {

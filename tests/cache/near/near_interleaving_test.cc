@@ -493,6 +493,27 @@ TEST_F(NearInterleavingTest,
   EXPECT_EQ(server_.Get("key"), "loaded after");
 }
 
+// Promise: One load per key
+TEST_F(NearInterleavingTest, ALockWhoseAnswerDidNotComeKeepsNobodyWaiting) {
+  const auto near = New<std::string>();
+  const auto elsewhere = NewElsewhere<std::string>();
+  server_.Del("key");
+  NearLoadOptions options;
+  options.load_lock = absl::Hours(1);
+  Interpose([&](Step step, const Request& request) {
+    return step == Step::kExecuted &&
+                   request.command == Request::Command::kTakeLock
+               ? absl::DeadlineExceededError("no answer")
+               : absl::OkStatus();
+  });
+  EXPECT_EQ(*near->GetOrLoad("key", options, [] { return "value"; }), "value");
+  NearLoadOptions impatient = options;
+  impatient.wait = absl::ZeroDuration();
+  EXPECT_EQ(*elsewhere->GetOrLoad("key", impatient, [] { return "other"; }),
+            "other");
+  EXPECT_EQ(server_.Get("key"), "other");  // It had the lock.
+}
+
 // Two processes with four threads each.
 TEST_F(NearInterleavingTest, OneOfAllProcessesLoads) {
   for (const bool one_fails : {false, true}) {
