@@ -116,7 +116,7 @@ absl::Status NearCore::LoadWithLock(absl::string_view key,
     }
     if (*result == RemoteStore::LockResult::kKeyIsThere) {
       const absl::StatusOr<bool> found = steps.find(/*fresh=*/true);
-      if (!found.ok()) return found.status();
+      if (!found.ok()) return LoadIfDown(found.status(), steps);
       if (*found) return absl::OkStatus();
       if (++vanished < kMostVanished) continue;
     }

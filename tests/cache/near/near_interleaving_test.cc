@@ -514,6 +514,22 @@ TEST_F(NearInterleavingTest, ALockWhoseAnswerDidNotComeKeepsNobodyWaiting) {
   EXPECT_EQ(server_.Get("key"), "other");  // It had the lock.
 }
 
+// Promise: One load per key
+TEST_F(NearInterleavingTest, AKeyThatIsThereAndCannotBeReadIsLoaded) {
+  const auto near = New<std::string>();
+  server_.Del("key");
+  NearLoadOptions options;
+  options.load_lock = absl::Hours(1);
+  Interpose([&](Step step, const Request& request) {
+    if (request.command == Request::Command::kTakeLock) {
+      if (step == Step::kSent) server_.Set("key", "foreign");
+      if (step == Step::kExecuted) store_.set_reachable(false);
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(*near->GetOrLoad("key", options, [] { return "value"; }), "value");
+}
+
 // Two processes with four threads each.
 TEST_F(NearInterleavingTest, OneOfAllProcessesLoads) {
   for (const bool one_fails : {false, true}) {
