@@ -110,6 +110,21 @@ std::optional<Cluster::Redirection> Cluster::RedirectionOf(
   return std::nullopt;
 }
 
+// Of commands some of which are redirected, those that are not. While a slot
+// moves, a key may be at the source, and its lock at the target.
+void Cluster::TakeExecuted(const Node& node, absl::Span<Reply> replies,
+                           Job* job) {
+  std::vector<std::string> redirected;
+  for (size_t i = 0; i < replies.size(); ++i) {
+    if (RedirectionOf(node, replies.subspan(i, 1)).has_value()) {
+      redirected.push_back(std::move(job->commands[i]));
+    } else if (i + 1 == replies.size()) {
+      job->last = std::move(replies[i]);
+    }
+  }
+  job->commands = std::move(redirected);
+}
+
 std::vector<absl::StatusOr<Reply>> Cluster::Run(
     absl::Span<WriteCommands> writes, absl::Duration timeout) {
   std::vector<Job> jobs(writes.size());
@@ -122,7 +137,11 @@ std::vector<absl::StatusOr<Reply>> Cluster::Run(
   std::vector<absl::StatusOr<Reply>> results;
   results.reserve(jobs.size());
   for (size_t i = 0; i < jobs.size(); ++i) {
-    results.push_back(LastReply(writes[i].name, std::move(jobs[i].replies)));
+    Job& job = jobs[i];
+    if (job.last.has_value() && job.replies.ok()) {
+      job.replies->push_back(*std::move(job.last));
+    }
+    results.push_back(LastReply(writes[i].name, std::move(job.replies)));
   }
   return results;
 }
@@ -240,7 +259,10 @@ std::vector<size_t> Cluster::RunSome(const Call& call, absl::Span<Job> jobs,
                                          std::make_move_iterator(its.end()));
         job.session = round.session;
         job.sent_nanos = sent_nanos;
-      } else if (redirection->is_ask) {
+        continue;
+      }
+      if (!call.are_reads) TakeExecuted(*node, its, &job);
+      if (redirection->is_ask) {
         asked_for.emplace_back(i, redirection->address);
       } else {
         nodes_.SetOwner(redirection->slot, redirection->address);
@@ -278,8 +300,7 @@ bool Cluster::RunByAsking(const Call& call, const std::string& address,
   Pipeline::Batch batch = AskingBatch(job->commands);
   job->sent_nanos = clock_.NowNanos();
   job->session = SessionOf(*target);
-  Pipeline* const late =
-      call.are_reads ? nullptr : node.LateWriteOf(job->key);
+  Pipeline* const late = call.are_reads ? nullptr : node.LateWriteOf(job->key);
   Pipeline& pipeline =
       call.are_reads ? node.reads() : node.writes(batch.bytes.size(), late);
   Replies its = WithoutAsking(pipeline.Execute(
@@ -293,6 +314,7 @@ bool Cluster::RunByAsking(const Call& call, const std::string& address,
   }
   const std::optional<Redirection> redirection = RedirectionOf(node, *its);
   if (redirection.has_value()) {
+    if (!call.are_reads) TakeExecuted(node, absl::MakeSpan(*its), job);
     if (!redirection->is_ask) {
       nodes_.SetOwner(redirection->slot, redirection->address);
     }

@@ -80,6 +80,8 @@ class WHEELCACHE_EXPORT Cluster final : public Servers {
     absl::string_view key;
     std::vector<std::string> commands;
     Replies replies;
+    // Of the last one, where it was executed and others were redirected.
+    std::optional<Reply> last = std::nullopt;
     uint64_t session = 0;    // Of the node, before they were sent.
     int64_t sent_nanos = 0;  // Or a bit before.
   };
@@ -106,6 +108,8 @@ class WHEELCACHE_EXPORT Cluster final : public Servers {
   void GoOn(const std::shared_ptr<Fetching>& fetching);
   bool MustGoOn(const ClusterNodes::Target& target, const Replies& replies,
                 Fetching& fetching);
+  static void TakeExecuted(const Node& node, absl::Span<Reply> replies,
+                           Job* job);
   static std::optional<Redirection> RedirectionOf(
       const Node& node, absl::Span<const Reply> replies);
 

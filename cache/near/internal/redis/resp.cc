@@ -71,6 +71,8 @@ constexpr Meaning kMeanings[] = {
     {"CLUSTERDOWN", absl::StatusCode::kUnavailable,
      "see CLUSTER INFO; if this is one server alone, set "
      "RedisStoreOptions::cluster"},
+    {"TRYAGAIN", absl::StatusCode::kUnavailable,
+     "the slot of the key moves; wait"},
     {"CROSSSLOT", absl::StatusCode::kUnimplemented, kCluster},
     {"ERR unknown command", absl::StatusCode::kUnimplemented, kOldServer},
     {"ERR unknown subcommand", absl::StatusCode::kUnimplemented, kOldServer},

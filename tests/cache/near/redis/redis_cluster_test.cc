@@ -236,6 +236,28 @@ TEST_F(RedisClusterTest, WhileASlotMovesKeysAreFoundOnEitherSide) {
   EXPECT_EQ(fetch(gone), "moved");
   EXPECT_TRUE(*store_->Remove(gone, kTimeout));
   EXPECT_EQ(fetch(gone), "(absent)");
+  // Its lock is not at the source.
+  EXPECT_TRUE(*store_->Remove("p:" + there, kTimeout));
+  EXPECT_EQ(fetch("p:" + there), "(absent)");
+}
+
+// Promise: One load per key
+TEST_F(RedisClusterTest, WhileASlotMovesALoadThatGetsNoLockRuns) {
+  Start(RedisCluster::kWithoutReplicas, absl::Seconds(3));
+  const std::string key = KeyOn(0);
+  const std::string slot = absl::StrCat(SlotOf("p:" + key));
+  const std::string ids[] = {cluster_->Run(0, {"CLUSTER", "MYID"}),
+                             cluster_->Run(1, {"CLUSTER", "MYID"})};
+  // The key is absent, and its lock still at the source.
+  ASSERT_EQ(
+      *store_->TakeLock({"p:" + key, "of another"}, absl::Hours(1), kTimeout),
+      RemoteStore::LockResult::kTaken);
+  cluster_->Run(1, {"CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0]});
+  cluster_->Run(0, {"CLUSTER", "SETSLOT", slot, "MIGRATING", ids[1]});
+  NearLoadOptions options;
+  options.load_lock = absl::Hours(1);
+  const auto loaded = near_->GetOrLoad(key, options, [] { return "value"; });
+  EXPECT_EQ(loaded.status(), absl::OkStatus());
 }
 
 // Promise: A near cache is never staler than its bound
