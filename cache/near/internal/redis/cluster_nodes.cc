@@ -252,13 +252,15 @@ void ClusterNodes::Handle(PollEvents, int64_t now_nanos) {
     }
     interval_ =
         all_serve ? kFirstInterval : std::min(2 * interval_, kLastInterval);
-    is_searching_ = !all_serve;
     if (all_serve && all_are_believed) {
       next_question_nanos_ = Clock::kNever;
     } else {
       next_question_nanos_ = Clock::NanosAfter(
           now_nanos, all_serve ? settings_.unanswered_limit : interval_);
     }
+    // In this order: whoever suspects later sets the time anew, and the answers
+    // that are asked for now will do for the others.
+    is_searching_ = !all_serve;
     AskAllLocked();
   }
   // Without the lock: their sessions end.

@@ -56,9 +56,12 @@ absl::StatusOr<std::vector<SocketAddress>> AskOne(
     const ServerUrl::Host& sentinel, const std::string& name) {
   absl::StatusOr<std::vector<SocketAddress>> addresses = ResolveOne(sentinel);
   if (!addresses.ok()) return addresses.status();
-  const absl::StatusOr<Reply> reply =
-      Ask(addresses->front(),
-          Encoded({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", name}));
+  absl::StatusOr<Reply> reply = absl::UnavailableError("it has no address");
+  for (const SocketAddress& address : *addresses) {
+    reply =
+        Ask(address, Encoded({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", name}));
+    if (reply.ok()) break;
+  }
   if (!reply.ok()) return reply.status();
   if (reply->is_null()) {
     return absl::UnavailableError("it knows no primary of that name");

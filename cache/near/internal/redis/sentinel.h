@@ -2,7 +2,7 @@
 //
 // Threads. Thread-safe.
 // Errors. Unavailable: none of them answers, or knows the name; of the last.
-// Cost. Blocks, for half a second for each Sentinel that does not answer.
+// Cost. Blocks, for half a second for each address that does not answer.
 
 #ifndef WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_SENTINEL_H_
 #define WHEELCACHE_CACHE_NEAR_INTERNAL_REDIS_SENTINEL_H_
