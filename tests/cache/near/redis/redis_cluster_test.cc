@@ -242,6 +242,22 @@ TEST_F(RedisClusterTest, WhileASlotMovesKeysAreFoundOnEitherSide) {
 }
 
 // Promise: One load per key
+TEST_F(RedisClusterTest, ADelFollowsTheLateWriteOfItsKey) {
+  Start(RedisCluster::kWithoutReplicas, absl::Seconds(3));
+  const std::string key = "p:" + KeyOn(0);
+  const std::string large(8 << 20, 'x');
+  ASSERT_TRUE(store_->Put({key, large}, kTimeout).ok());
+  ASSERT_TRUE(*store_->Remove(key, kTimeout));
+  cluster_->node(0).Stop();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      store_->Put({key, large}, absl::Milliseconds(50))));
+  cluster_->node(0).Continue();
+  EXPECT_TRUE(*store_->Remove(key, kTimeout));
+  ASSERT_TRUE(store_->Put({absl::StrCat("{", key, "}"), large}, kTimeout).ok());
+  EXPECT_EQ(cluster_->Run(0, {"EXISTS", key}), "0");
+}
+
+// Promise: One load per key
 TEST_F(RedisClusterTest, WhileASlotMovesALoadThatGetsNoLockRuns) {
   Start(RedisCluster::kWithoutReplicas, absl::Seconds(3));
   const std::string key = KeyOn(0);
