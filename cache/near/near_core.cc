@@ -101,8 +101,9 @@ void NearCore::StartFetch(absl::string_view key, const CallTime& call,
                     [this, begin, done = std::move(done)](
                         absl::StatusOr<Fetched> fetched) mutable {
                       CountRoundTrip(begin);
-                      if (!fetched.ok())
+                      if (!fetched.ok()) {
                         fetched = NotCancelled(fetched.status());
+                      }
                       done(std::move(fetched));
                     });
 }

@@ -91,7 +91,7 @@ bool Pipeline::BeginAnew(Call& call) {
   return true;
 }
 
-void Pipeline::Start(Batch batch, absl::Duration timeout, Done done) {
+void Pipeline::Start(Batch&& batch, absl::Duration timeout, Done done) {
   const int64_t deadline = clock_.NanosAfter(timeout);
   MutexLock lock(&mu_);
   const auto place = started_.emplace(

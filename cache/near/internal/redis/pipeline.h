@@ -98,7 +98,7 @@ class WHEELCACHE_EXPORT Pipeline final {
   // which must not block.
   using Done =
       absl::AnyInvocable<void(absl::StatusOr<std::vector<Reply>> replies)>;
-  void Start(Batch batch, absl::Duration timeout, Done done);
+  void Start(Batch&& batch, absl::Duration timeout, Done done);
 
   // The rest is for the I/O thread.
 
