@@ -106,13 +106,13 @@ std::vector<int64_t> SpreadLoss(absl::Span<const Holding> members,
   for (size_t i = 0; i < members.size(); ++i) {
     const int64_t can = members[i].bytes - members[i].min_bytes;
     const double part = all > 0 ? static_cast<double>(can) / all : 0;
-    const double gives = std::ceil(static_cast<double>(most) * part);
+    const double gives = static_cast<double>(most) * part;
     // As a double, the largest number of bytes is one too many.
     const bool gives_all = gives >= static_cast<double>(can);
     given[i] = std::min(left, gives_all ? can : static_cast<int64_t>(gives));
     left -= given[i];
   }
-  // What rounding has left, as of numbers beyond 2^53.
+  // What rounding has left.
   for (size_t i = 0; i < members.size() && left > 0; ++i) {
     const int64_t more =
         std::min(left, members[i].bytes - members[i].min_bytes - given[i]);

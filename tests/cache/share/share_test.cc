@@ -642,6 +642,7 @@ TEST_F(ShareTest, ATurnOfTheReaperIsShort) {
   Join("idle", {kMiB});
   int64_t before = busy.limits().bytes;
   int64_t most = 0;
+  int64_t most_in_a_look = 0;
   int turns = 0;
   Other other;
   other.run = [&](int64_t now) {
@@ -653,10 +654,58 @@ TEST_F(ShareTest, ATurnOfTheReaperIsShort) {
   for (int i = 0; i < 100; ++i) {
     for (int j = 0; j < 100; ++j) ReadOne(busy, 1'000'000, kMiB);
     reaper.WakeAt(&other, absl::ToInt64Nanoseconds(share_->NextDeadline()));
+    const int64_t limit = busy.limits().bytes;
     clock_.RunFor(absl::Milliseconds(101));
+    most_in_a_look = std::max(most_in_a_look, busy.limits().bytes - limit);
   }
   EXPECT_GT(share_->stats().moved_bytes, 100 * kMiB);
   EXPECT_EQ(most, 16 * kMiB);
+  EXPECT_EQ(most_in_a_look, 128 * kMiB);
+  reaper.Unregister(&other);
+  share_.reset();
+}
+
+TEST_F(ShareTest, WithoutAReaperALargeMoveIsNotDivided) {
+  MakeShare(8192 * kMiB);
+  Sized& busy = Join("busy", {kMiB});
+  Join("idle", {kMiB});
+  for (int i = 0; i < 100 && busy.limits().bytes == 4096 * kMiB; ++i) {
+    for (int j = 0; j < 100; ++j) ReadOne(busy, 1'000'000, kMiB);
+    clock_.Advance(absl::Milliseconds(100));
+    share_->RunMaintenance();
+  }
+  EXPECT_EQ(busy.limits().bytes, 4096 * kMiB + 128 * kMiB);
+}
+
+// Others may take what was free.
+TEST_F(ShareTest, ALargeMoveEndsWhereNothingIsFreeAnyMore) {
+  Reaper reaper(clock_);
+  MemoryShareOptions options = ShareOptions(8192 * kMiB);
+  options.reaper = &reaper;
+  share_ = MemoryShare::Create(options).value();
+  Sized& busy = Join("busy", {kMiB});
+  Join("gone", {kMiB});
+  caches_.pop_back();
+  bool set = false;
+  Other other;
+  other.run = [&](int64_t now) {
+    const int64_t limit = busy.limits().bytes;
+    if (!set && limit > 4096 * kMiB) {
+      set = true;
+      EXPECT_EQ(limit, 4112 * kMiB);
+      EXPECT_TRUE(share_->SetMaxBytes(limit + kMiB).ok());
+      return now;
+    }
+    return set ? Clock::kNever : now + 1'000'000;
+  };
+  ASSERT_TRUE(reaper.Register(&other).ok());
+  reaper.WakeAt(&other, 0);
+  for (int i = 0; i < 100 && !set; ++i) {
+    for (int j = 0; j < 100; ++j) ReadOne(busy, 1'000'000, kMiB);
+    clock_.RunFor(absl::Milliseconds(101));
+  }
+  EXPECT_EQ(busy.limits().bytes, 4113 * kMiB);
+  EXPECT_EQ(share_->stats().free_bytes, 0);
   reaper.Unregister(&other);
   share_.reset();
 }
