@@ -23,7 +23,8 @@
 //
 // Errors. A miss is an empty optional or handle; only Create, loads and
 // SetLimits return a Status. A call that throws, because user code does or
-// memory runs out, has stored, replaced and deleted nothing, but for EraseIf.
+// memory runs out, has stored, replaced and deleted nothing, but for EraseIf,
+// and for loads that throw after they have stored.
 //
 // Cost. Every call is O(1) expected, ForEach and EraseIf O(entries), plus what
 // it reclaims and evicts, at most maintenance_budget entries at a time under a
@@ -182,7 +183,8 @@ class Cache final : public AnyCache {
 
   // As FindOrLoad, without blocking: `done` gets the result. Where the caller
   // is the one who has to load, returns a ticket for that; and where it waits
-  // for one that is given up, `lead` may get that. See cache/ticket.h.
+  // for one that is given up, `lead` may get that. See cache/ticket.h. Without
+  // Hooks::executor it runs refreshes itself.
   template <typename K>
   Ticket BeginLoad(const K& key, const LoadOptions& options,
                    LoadDone<Handle> done, TakeTicket<Ticket> lead = nullptr) {
@@ -192,6 +194,7 @@ class Cache final : public AnyCache {
 
   // As FindOrLoad for each key, in their order, with at most one call of
   // `loader` for all that are missing; then waits for those that others load.
+  // Refreshes nothing.
   std::vector<absl::StatusOr<Handle>> FindOrLoadMany(
       absl::Span<const Key> keys, const LoadOptions& options,
       BatchLoader<Value> loader) {
@@ -253,7 +256,9 @@ class Cache final : public AnyCache {
 
   // Calls `decide` with a const Handle& of the key's live value, empty if there
   // is none, and carries out the Decision that it returns; see
-  // cache/conditional.h. Returns whether a value was stored or deleted.
+  // cache/conditional.h. Returns whether a value was stored or deleted;
+  // false, too, where a new value is refused, as in Set, and the old one
+  // deleted.
   template <typename K, typename Function>
   bool Update(const K& key, Function&& decide);
 

@@ -25,9 +25,9 @@
 //
 // Waiting. FindOrLoad blocks for a load with a ticket as for any other; a
 // thread that has a ticket and asks FindOrLoad for the same key waits for
-// itself, if LoadOptions::wait has no end. BeginLoad itself never waits. Where
-// another caller loads, `done` is called when that load ends, or when `wait`
-// is over: then maintenance calls it, with kDeadlineExceeded.
+// itself, if LoadOptions::wait has no end. BeginLoad itself waits for no other.
+// Where another caller loads, `done` is called when that load ends, or when
+// `wait` is over: then maintenance calls it, with kDeadlineExceeded.
 //
 // Lifetime. A ticket may be finished on any thread, and after the end of the
 // cache: then it hands out the result and stores nothing. The end of the cache

@@ -111,7 +111,8 @@ struct RedisStoreOptions {
   absl::Duration connect_timeout = absl::Seconds(2);
 
   // A connection on which the server leaves a command unanswered for so long is
-  // opened anew. Longer than the server's longest pause.
+  // opened anew. Longer than the server's longest pause. In a cluster at most
+  // half of cluster_node_timeout.
   absl::Duration unanswered_limit = absl::Seconds(5);
 
   // Beyond so many commands without a reply, calls return ResourceExhausted. Of

@@ -43,7 +43,7 @@ struct KeptMetric {
 
 struct CacheReport {
   std::string name = {};  // CacheOptions::name.
-  int id = 1;             // Among the caches of this name.
+  int id = 1;             // Among the caches and shares of this name.
   CacheStats stats = {};
 
   // Of the latest calls of ReportCaches, PrometheusText and StatusPage that

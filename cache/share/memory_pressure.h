@@ -7,10 +7,10 @@
 //   auto share = wheelcache::MemoryShare::Create(options);
 //
 // The share shrinks as soon as what is used exceeds the limit without the
-// reserve, by as much, but by an eighth of max_bytes at most in a look; and
-// slowly while threads wait for memory more than a tenth of their time. Once as
-// much again as the reserve is free, or there is no limit, it grows, by
-// max_bytes in two minutes at the fastest.
+// reserve: to what the caches use, and by as much, but by an eighth of
+// max_bytes at most in a look; and slowly while threads wait for memory more
+// than a tenth of their time. Once as much again as the reserve is free, or
+// there is no limit, it grows, by max_bytes in two minutes at the fastest.
 //
 // Of a cgroup (version 2) counts memory.current without the file pages that the
 // kernel drops first (inactive_file), against memory.high or memory.max, the

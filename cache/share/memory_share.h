@@ -31,7 +31,7 @@
 //
 // Cost. Nothing for reads and writes. Some microseconds for each cache and
 // look, which come ten times a second while a cache is read, else once; with
-// MemoryShareOptions::pressure ten times, and it reads five small files in
+// MemoryShareOptions::pressure ten times, and it reads some small files in
 // each.
 
 #ifndef WHEELCACHE_CACHE_SHARE_MEMORY_SHARE_H_

@@ -26,10 +26,10 @@
 //
 // The file. Written beside the old one, which it replaces when it is on the
 // disk: after a crash there is the one or the other. Each block of 64 KiB has a
-// CRC-32; of a file that is cut short or broken, the whole blocks are loaded.
-// One with other types, or of another codec, is refused. Checksums find
-// accidents, not forgeries; a forged file stores what it says, and does no
-// other harm. It is readable by its owner alone.
+// CRC-32; of a file that is cut short or broken, the whole blocks that can be
+// found are loaded. One with other types, or of another codec, is refused.
+// Checksums find accidents, not forgeries; a forged file stores what it says,
+// and does no other harm. It is readable by its owner alone.
 //
 // Not kept. Handle::Age and what follows from it, max_age and refresh-ahead,
 // count from loading. A value that was deleted after it was saved comes back,

@@ -85,7 +85,7 @@ struct MayBeLoaded<Loaded<Value>, Value> : std::false_type {};
 }  // namespace internal
 
 // A value, and how long it may be used, varied by the jitter. A TTL of zero or
-// less: the callers get the value, and it is not stored.
+// less: the callers get the value, and it is not stored; an old one stays.
 template <typename Value>
 struct Loaded {
   // Implicit, so that a loader may return what converts to a Value.
@@ -108,7 +108,7 @@ template <typename Value>
 using Loader = absl::FunctionRef<absl::StatusOr<Loaded<Value>>()>;
 
 // What loads many: gets the positions of their keys, and returns a result for
-// each.
+// each, or all get Internal.
 template <typename Value>
 using BatchLoader =
     absl::FunctionRef<std::vector<absl::StatusOr<Loaded<Value>>>(
@@ -135,7 +135,8 @@ struct LoadOptions {
   // How long a failure of this load is remembered: until then it answers later
   // callers, unless the load is superseded. It counts as an entry without a
   // value and may be evicted, but is not shown, nor told to a listener, nor
-  // counted among what is removed.
+  // counted among what is removed. An exception or kCancelled is not
+  // remembered.
   absl::Duration error_ttl = absl::ZeroDuration();
 
   // A value of a greater age counts as missing, and stays if its load fails,

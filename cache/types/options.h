@@ -58,12 +58,12 @@ struct CacheOptions {
 
   // The most entries, and the most charged bytes, in the cache at any instant.
   // At least 1 each, and bytes for the smallest entry that there can be; both
-  // may be set. Cache::SetLimits changes them.
+  // may be set. Cache::SetLimits changes them, to 1 or more.
   int64_t max_entries = kUnlimited;
   int64_t max_bytes = kUnlimited;
 
-  // Gains some points of hit ratio where many entries are used only once, for 8
-  // to 18 bytes of memory an entry besides max_bytes. Keeps all other promises.
+  // Gains some points of hit ratio where many entries are used only once, for
+  // 1.8 bytes of memory an entry besides max_bytes. Keeps all other promises.
   EvictionPolicy policy = EvictionPolicy::kLru;
 
   // The TTL of a Set that names none. More than zero, or infinite.
@@ -109,8 +109,9 @@ struct CacheOptions {
   // a few thousand entries gets one. Stays what it was at first.
   int shards = 0;
 
-  // The resolution of reclaiming. More than zero. What Get returns does not
-  // depend on it: deadlines are kept, and tested, to the nanosecond.
+  // The resolution of reclaiming. More than zero, at most a day. What Get
+  // returns does not depend on it: deadlines are kept, and tested, to the
+  // nanosecond.
   absl::Duration tick = absl::Milliseconds(1);
 
   // How long the reaper may delay reclaiming, to reclaim many entries at once.
@@ -137,7 +138,7 @@ struct CacheOptions {
   // none; see examples/event_loop.cc.
   std::function<void()> on_earlier_deadline = {};
 
-  // Receives a line of statistics each minute in which the cache was used:
+  // Receives a line of statistics each minute in which the cache was read:
   //   cache(NAME) - qpm: 12, hit_ratio: 75.0%, elements: 3, hit: 9, miss: 3
   // Called by the thread that does the maintenance, with no lock held. Empty
   // for none.
