@@ -128,7 +128,7 @@ class SharedReplayer {
       if (!member.ok()) return member.status();
       members_.push_back(*std::move(member));
       of_each.name = trace.name;
-      const absl::Status added = share_->Add(members_.back()->cache(), of_each);
+      absl::Status added = share_->Add(members_.back()->cache(), of_each);
       if (!added.ok()) return added;
     }
     return absl::OkStatus();
