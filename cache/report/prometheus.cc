@@ -161,8 +161,11 @@ std::string SharesText(absl::Span<const ShareReport> shares) {
     Family family({number.name, number.help, "", number.kind});
     for (const ShareReport& share : shares) {
       for (const auto& member : share.stats.members) {
-        const std::string label =
+        std::string label =
             absl::StrCat("member=\"", internal::EscapeLabel(member.name), "\"");
+        if (member.id > 1) {
+          absl::StrAppend(&label, ",member_id=\"", member.id, "\"");
+        }
         family.Add(LabelsOf("share", share.name, share.id),
                    {number.name, "", label, number.kind, number.value(member)});
       }

@@ -52,6 +52,7 @@ class ShareMember final : public LimitsOwner {
 
   const ShareMemberOptions options;
   Engine& engine;  // Until it ends.
+  int id = 1;
 
   int64_t bytes = 0;
   int64_t taken = 0;
@@ -266,6 +267,10 @@ absl::Status MemoryShare::Add(AnyCache& cache, ShareMemberOptions options) {
   member->engine.SetBytes(part);
   MutexLock lock(&mu_);
   member->bytes = part;
+  const auto has_id = [&](const auto& other) {
+    return other->options.name == options.name && other->id == member->id;
+  };
+  while (std::any_of(members_.begin(), members_.end(), has_id)) ++member->id;
   members_.push_back(member);
   std::move(give_back).Cancel();
   std::move(leave).Cancel();
@@ -495,10 +500,10 @@ ShareStats MemoryShare::stats() const {
   stats.memory = memory_;
   for (const auto& member : members_) {
     const internal::Holding holding = member->holding();
-    stats.members.push_back({member->options.name, holding.bytes, holding.used,
-                             holding.min_bytes, member->options.weight,
-                             holding.gain * kMiB, holding.loss * kMiB,
-                             member->taken, member->given});
+    stats.members.push_back(
+        {member->options.name, member->id, holding.bytes, holding.used,
+         holding.min_bytes, member->options.weight, holding.gain * kMiB,
+         holding.loss * kMiB, member->taken, member->given});
   }
   return stats;
 }

@@ -22,6 +22,7 @@ struct ShareStats {
   // A cache of the share. Hits are weighted.
   struct Member {
     std::string name = {};
+    int id = 1;         // Among the members of this name.
     int64_t bytes = 0;  // Its limit.
     int64_t used = 0;
     int64_t min_bytes = 0;

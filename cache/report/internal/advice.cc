@@ -161,8 +161,11 @@ std::string AdviseOnMisses(const CacheStats& stats) {
 }  // namespace
 
 double UseOf(const CacheStats& stats) {
-  return std::max(Fraction(stats.entries, stats.max_entries),
-                  Fraction(stats.bytes, stats.max_bytes));
+  const auto part = [](int64_t used, int64_t limit) {
+    return limit == kUnlimited ? 0 : Fraction(used, limit);
+  };
+  return std::max(part(stats.entries, stats.max_entries),
+                  part(stats.bytes, stats.max_bytes));
 }
 
 std::vector<std::string> Advise(const CacheStats& stats) {

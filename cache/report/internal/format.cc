@@ -144,6 +144,8 @@ std::string EscapeLabel(absl::string_view text) {
         return "\\\"";
       case '\n':
         return "\\n";
+      case '\0':  // With which Prometheus reads no page.
+        return kReplacement;
       default:
         return "";
     }

@@ -266,6 +266,9 @@ TEST(AdviceTest, RoomThatWasNeverUsedIsSpare) {
   stats.entries = 50;
   stats.expirations = 1;
   EXPECT_THAT(Advise(stats), ElementsAre(HasSubstr("50.0 % is in use")));
+  CacheStats unlimited = stats;
+  unlimited.max_entries = kUnlimited;
+  EXPECT_THAT(Advise(unlimited), IsEmpty());
   stats.max_bytes = 1000;  // The tighter limit decides.
   stats.bytes = 501;
   EXPECT_THAT(Advise(stats), IsEmpty());
@@ -459,6 +462,7 @@ TEST(EscapeTest, BytesThatAreNoUtf8AreReplaced) {
                         "b"),
             "a" + r + "b");
   EXPECT_EQ(EscapeLabel("\x80"), r);
+  EXPECT_EQ(EscapeLabel(absl::string_view("a\0b", 3)), "a" + r + "b");
   EXPECT_EQ(EscapeLabel("\xC3"), r);          // Cut off.
   EXPECT_EQ(EscapeLabel("\xE2\x82"), r + r);  // Cut off.
   EXPECT_EQ(EscapeLabel("\xF0\x9F\x98"

@@ -913,6 +913,10 @@ TEST_F(ShareTest, ReportsShowIt) {
   EXPECT_THAT(page, HasSubstr("to busy, which gained "));
   EXPECT_THAT(page, HasSubstr("from i&quot;dle, which lost 0"));
   EXPECT_THAT(page, Not(HasSubstr("memory is short")));
+  Join("busy");
+  EXPECT_THAT(PrometheusText(),
+              HasSubstr("\nwheelcache_share_member_bytes{share=\"<all>\","
+                        "member=\"busy\",member_id=\"2\"} "));
   // It is no cache.
   for (const CacheReport& report : ReportCaches()) {
     EXPECT_NE(report.name, "<all>");
