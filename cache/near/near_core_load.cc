@@ -74,7 +74,8 @@ absl::Status NearCore::Load(absl::string_view key,
   const absl::StatusOr<Encoded> loaded = RunLoader(steps);
   if (!loaded.ok()) return loaded.status();
   internal::Interleave("near: between a loader and its write");
-  if (loaded->ttl > absl::ZeroDuration() && running.BeginWrite()) {
+  *steps.is_beaten = !running.BeginWrite();
+  if (loaded->ttl > absl::ZeroDuration() && !*steps.is_beaten) {
     PutLoaded({key, loaded->bytes, loaded->ttl, /*if_absent=*/true}, steps);
   }
   return absl::OkStatus();
@@ -107,7 +108,8 @@ absl::Status NearCore::LoadWithLock(absl::string_view key,
       const absl::StatusOr<Encoded> loaded = RunLoader(steps);
       if (!loaded.ok()) return loaded.status();
       internal::Interleave("near: between a loader and its write");
-      if (loaded->ttl > absl::ZeroDuration() && running.BeginWrite()) {
+      *steps.is_beaten = !running.BeginWrite();
+      if (loaded->ttl > absl::ZeroDuration() && !*steps.is_beaten) {
         RemoteStore::Write write = {key, loaded->bytes, loaded->ttl};
         write.lock_token = token;
         if (PutLoaded(write, steps)) held.Release();

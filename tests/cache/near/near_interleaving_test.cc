@@ -469,28 +469,35 @@ TEST_F(NearInterleavingTest, WhatAnotherLoadWritesMeanwhileIsNotLoadedAgain) {
 TEST_F(NearInterleavingTest,
        WhoeverJoinsALoadThatAForeignDelHasBeatenLooksAgain) {
   if (!kHasPoints) GTEST_SKIP();
-  server_.Del("key");
   const auto near = New<std::string>();
   const auto elsewhere = NewElsewhere<std::string>();
   NearLoadOptions options;
   options.load_lock = absl::Hours(1);
-  Notification joining;
-  std::thread joins;
-  const auto load = [&] {
-    EXPECT_EQ(*elsewhere->Del("key"), false);
-    joins = std::thread([&] {
-      At("near: before a load",
-         [&] { At("load: before it joins", [&] { joining.Notify(); }); });
-      EXPECT_EQ(*near->GetOrLoad("key", options, [] { return "loaded after"; }),
-                "loaded after");
-    });
-    joining.Wait();
-    for (int i = 0; i < 1000; ++i) std::this_thread::yield();
-    return "loaded before";
-  };
-  EXPECT_EQ(*near->GetOrLoad("key", options, load), "loaded before");
-  joins.join();
-  EXPECT_EQ(server_.Get("key"), "loaded after");
+  // Also if one of this process keeps it from writing.
+  for (const bool deletes_here : {false, true}) {
+    server_.Del("key");
+    Notification joining;
+    std::thread joins;
+    const auto load = [&] {
+      EXPECT_EQ(*elsewhere->Del("key"), false);
+      joins = std::thread([&] {
+        At("near: before a load",
+           [&] { At("load: before it joins", [&] { joining.Notify(); }); });
+        EXPECT_EQ(
+            *near->GetOrLoad("key", options, [] { return "loaded after"; }),
+            "loaded after");
+      });
+      joining.Wait();
+      for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+      if (deletes_here) {
+        EXPECT_TRUE(near->Del("key").ok());
+      }
+      return "loaded before";
+    };
+    EXPECT_EQ(*near->GetOrLoad("key", options, load), "loaded before");
+    joins.join();
+    EXPECT_EQ(server_.Get("key"), "loaded after");
+  }
 }
 
 // Promise: One load per key
