@@ -71,8 +71,9 @@ SimulatedClock::~SimulatedClock() {
 int64_t SimulatedClock::CoarseNowNanos() const {
   const int64_t now = NowNanos();
   if (coarse_lag_nanos_ == 0) return now;
-  const int64_t past = now % coarse_lag_nanos_;
-  return now - (past < 0 ? past + coarse_lag_nanos_ : past);
+  int64_t past = now % coarse_lag_nanos_;
+  if (past < 0) past += coarse_lag_nanos_;
+  return std::max(now, std::numeric_limits<int64_t>::min() + past) - past;
 }
 
 std::unique_ptr<Sleeper> SimulatedClock::NewSleeper() {

@@ -201,6 +201,12 @@ TEST_P(CacheIdleTtlTest, HardTtlEndsWhatIsUsedForEver) {
   EXPECT_EQ(cache->Get(1), std::nullopt);
 }
 
+TEST_P(CacheIdleTtlTest, DeadlineMayBeTheFirstThereIs) {
+  auto cache = NewCache();
+  EXPECT_EQ(cache->SetIf(1, {}, 1, Deadline(-absl::InfiniteDuration())),
+            Put::kRefused);
+}
+
 TEST_P(CacheIdleTtlTest, TouchGivesAnotherHardTtl) {
   auto cache = NewCache();
   cache->Set(1, 1, absl::Hours(1));

@@ -295,6 +295,8 @@ TEST(SimulatedClock, CoarseReadingIsTheLastWholeMultipleOfTheLag) {
     EXPECT_GT(clock.CoarseNowNanos(), now - 4);
     EXPECT_EQ(clock.CoarseNowNanos() % 4, 0);
   }
+  const SimulatedClock first(-absl::InfiniteDuration(), absl::Milliseconds(4));
+  EXPECT_EQ(first.CoarseNowNanos(), first.NowNanos());
 }
 
 TEST(SimulatedClock, RunForWakesEachSleeperAtItsDeadlines) {

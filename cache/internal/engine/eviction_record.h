@@ -11,6 +11,7 @@
 #ifndef WHEELCACHE_CACHE_INTERNAL_ENGINE_EVICTION_RECORD_H_
 #define WHEELCACHE_CACHE_INTERNAL_ENGINE_EVICTION_RECORD_H_
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -89,9 +90,10 @@ class WHEELCACHE_EXPORT EvictionRecord {
     size_t bucket = kLifeBuckets - 1;
     if (ABSL_PREDICT_TRUE(now.nanos < deadline)) {
       // Without a sign: no overflow where the clock began below zero, nor in
-      // the product.
-      const uint64_t left =
-          static_cast<uint64_t>(deadline) - static_cast<uint64_t>(now.nanos);
+      // the product; nor in the sum.
+      const uint64_t left = std::min(
+          static_cast<uint64_t>(deadline) - static_cast<uint64_t>(now.nanos),
+          uint64_t{1} << 63);
       const uint64_t lived = age * kAgeStepNanos;
       bucket = lived * kLifeBuckets / (lived + left);
     }

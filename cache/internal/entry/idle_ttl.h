@@ -80,7 +80,8 @@ class IdleTtl {
   }
   // The last final one up to this deadline.
   static constexpr int64_t Final(int64_t deadline) {
-    return (deadline - 1) | 1;
+    constexpr int64_t kFirst = std::numeric_limits<int64_t>::min();
+    return (std::max(deadline, kFirst + 1) - 1) | 1;
   }
 
  private:

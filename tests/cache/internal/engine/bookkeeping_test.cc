@@ -537,6 +537,11 @@ TEST(EvictionRecordTest, LivesOfAnyLengthAtAnyTimeDoNotOverflow) {
   // Just stored, for 292 years.
   EXPECT_EQ(BucketOf(Evict(0, kMost, 0).eviction_life_left), 9u);
   EXPECT_EQ(BucketOf(Evict(kLeast, -2, kLeast).eviction_life_left), 9u);
+  // An age is up to a step too large.
+  for (const int64_t lived : {14'775'808, 19'999'998}) {
+    EXPECT_EQ(BucketOf(Evict(kLeast, kMost, kLeast + lived).eviction_life_left),
+              9u);
+  }
   // The greatest age, of twice that.
   const int64_t age = int64_t{kMaxAge} * kAgeStepNanos;
   const int64_t start = kLeast / kAgeStepNanos * kAgeStepNanos;
