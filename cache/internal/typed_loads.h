@@ -389,7 +389,7 @@ typename Cache::Ticket TypedLoads<Cache>::BeginLoad(
     TakeTicket<Ticket> take_ticket) {
   Asked asked = Ask(key, options);
   if (asked.other) {
-    // Of the caller still, if the load has ended before they are left.
+    // Shared, as they are needed again if the load ends before it has them.
     const auto callbacks =
         std::make_shared<std::pair<Done, TakeTicket<Ticket>>>(
             std::move(done), std::move(take_ticket));

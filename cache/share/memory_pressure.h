@@ -6,11 +6,12 @@
 //   options.pressure = wheelcache::MemoryPressureOptions();  // Its cgroup.
 //   auto share = wheelcache::MemoryShare::Create(options);
 //
-// The share shrinks as soon as what is used exceeds the limit without the
-// reserve: to what the caches use, and by as much, but by an eighth of
-// max_bytes at most in a look; and slowly while threads wait for memory more
-// than a tenth of their time. Once as much again as the reserve is free, or
-// there is no limit, it grows, by max_bytes in two minutes at the fastest.
+// When what is used exceeds the limit without the reserve, the share gives up
+// what its caches do not use, and of the rest as much as the excess, but an
+// eighth of max_bytes at most in a look. While threads wait for memory more
+// than a tenth of their time, it shrinks slowly. Once as much again as the
+// reserve is free, or there is no limit, it grows, by max_bytes in two minutes
+// at the fastest.
 //
 // Of a cgroup (version 2) counts memory.current without the file pages that the
 // kernel drops first (inactive_file), against memory.high or memory.max, the

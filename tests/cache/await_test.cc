@@ -583,7 +583,7 @@ TEST_P(AwaitMemoryFailureTest, AllocationsThatFailLeaveNoLoadBehind) {
 INSTANTIATE_TEST_SUITE_P(WithAnExecutor, AwaitMemoryFailureTest,
                          ::testing::Bool());
 
-// Who waits is told, and the place is freed, however little memory there is.
+// A coroutine that waits gets the result of the load even with no memory left.
 TEST_F(AwaitTest, EndOfAWaitNeedsNoMemory) {
   executor_ = [](const auto& task) { task(); };
   auto ticket = cache_->BeginLoad(1, {}, [](const auto&) {});

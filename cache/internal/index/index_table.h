@@ -18,7 +18,7 @@
 //
 // Threads. One thread at a time may change the table. Look-ups run concurrently
 // without a lock, in a ReadSection: an entry never moves, and its reference is
-// written after its tag, when all find it at once.
+// written after its tag, and shows the entry to all readers at once.
 //
 // Errors. A Hash that gives another value for a key than before, so that an
 // entry is not where it must be, ends the program with a message: the entry
@@ -195,12 +195,11 @@ class IndexTable {
   //
   // Cells are stored with release and loaded with acquire, so that a reader of
   // a reference sees the entry, and its tag from then on. A reader may have
-  // seen an older tag, of another entry that was there: what matches all the
-  // same is the entry of its key, or a placeholder of it. Words are stored with
-  // release and loaded with acquire for the references that were erased before
-  // them. The overflow count is raised before such an entry is there, and
-  // lowered before it is erased: a reader of zero may take the entry for
-  // absent.
+  // seen the tag of an earlier entry in that cell. If what is there now has the
+  // key it looks for, that is the key's new entry or a placeholder. Words are
+  // stored with release and loaded with acquire, too. The overflow count is
+  // raised before such an entry is there, and lowered before it is erased: a
+  // reader of zero may take the entry for absent.
   struct alignas(ABSL_CACHELINE_SIZE) Bucket {
     std::atomic<uint64_t> words[2];
     std::atomic<Ref> cells[kCellsPerBucket];

@@ -90,10 +90,10 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   // further.
   void End(absl::Status status, EntryRef ref);
 
-  // Where others wait that can lead, hands the load over to the one that has
-  // waited longest: to a thread, or by its callback; if this is called within
-  // one, after that has returned. Otherwise ends it with
-  // this status: calls forget() before it tells anybody.
+  // Hands the load over to the one that has waited longest and can lead: to a
+  // thread, or by calling its `lead`; within another `lead` on this thread,
+  // that call comes after the return of the outer one. If nobody can lead, ends
+  // the load with this status, and calls forget() before it tells anybody.
   void Cancel(const absl::Status& status, absl::FunctionRef<void()> forget);
 
   // How a wait has ended.
@@ -110,16 +110,16 @@ class WHEELCACHE_EXPORT Load final : public AnyLoad {
   // Blocks until the load ends, or until `deadline_nanos`, kNever for no limit.
   Waited Wait(Clock* clock, int64_t deadline_nanos);
 
-  // The number of the next who waits. Numbers grow.
+  // Returns a number for callbacks, larger than all before.
   uint64_t NewNumber() {
     MutexLock lock(&mu_);
     return ++waiters_;
   }
 
-  // Has `done` told when the load ends, on that thread, or now if the time is
-  // up. Until then it may be handed over by `lead`. Returns false if the load
-  // has ended before, of which nobody is told. The clock is for those with a
-  // deadline.
+  // Registers callbacks. `done` is called at the end of the load, on the thread
+  // that ends it, or now if the deadline has passed on this clock; before that,
+  // `lead` may be called. Returns false, and calls neither, if the load has
+  // ended already.
   bool WhenDone(uint64_t number, Callbacks callbacks, Clock* clock);
 
   // Tells the callbacks of that number why they wait no longer, unless they are

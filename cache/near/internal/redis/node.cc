@@ -10,7 +10,7 @@ namespace {
 // A megabit network sends it in a second, and the usual ones at once.
 constexpr size_t kLargeBytes = 128 << 10;
 
-// So many late writes are not looked through for those that are not any more.
+// With fewer late writes than this, those that were answered are not removed.
 constexpr size_t kFewLate = 64;
 
 }  // namespace
