@@ -63,7 +63,7 @@ struct CacheOptions {
   int64_t max_bytes = kUnlimited;
 
   // Gains some points of hit ratio where many entries are used only once, for
-  // 1.8 bytes of memory an entry besides max_bytes. Keeps all other promises.
+  // 2 bytes of memory an entry besides max_bytes. Keeps all other promises.
   EvictionPolicy policy = EvictionPolicy::kLru;
 
   // The TTL of a Set that names none. More than zero, or infinite.
